@@ -212,7 +212,7 @@ docs:
 GUIDE ?= all
 guide: build
 	FSARENA_GUIDE=$(GUIDE) FSARENA_SHIPPED=$(abspath $(FSARENA)) $(CARGO) test --package fsarena --test it guide::the_outputs -- --nocapture
-	FSARENA_GUIDE=$(GUIDE) $(CARGO) test --package fsarena --bin fsarena -- tests::the_option_sets tests::the_rounds_of_gates
+	FSARENA_GUIDE=$(GUIDE) $(CARGO) test --package fsarena --bin fsarena -- doc_tests::the_option_sets doc_tests::the_rounds_of_gates
 
 # The documentation of the code.
 doc:

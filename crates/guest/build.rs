@@ -6,18 +6,18 @@ const SOURCE: &str = "counter/plugin.rs";
 
 fn main() {
     println!("cargo::rerun-if-changed={SOURCE}");
-    let of = |name: &str| std::env::var(name).unwrap_or_default();
-    let out = Path::new(&of("OUT_DIR")).join("counter.so");
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let plugin = Path::new(&variable("OUT_DIR")).join("counter.so");
     // QEMU runs where fsarena does. A static fsarena has a plugin for the usual C library all the same: it is QEMU
     // that loads it.
-    let here = of("HOST").split('-').next() == of("TARGET").split('-').next();
-    if !here || !of("TARGET").contains("linux") {
-        std::fs::write(&out, []).expect("the directory for what is built can be written");
+    let is_same_architecture = variable("HOST").split('-').next() == variable("TARGET").split('-').next();
+    if !is_same_architecture || !variable("TARGET").contains("linux") {
+        std::fs::write(&plugin, []).expect("the directory for what is built can be written");
         return;
     }
-    let mut command = Command::new(of("RUSTC"));
+    let mut command = Command::new(variable("RUSTC"));
     command.args(["--crate-type", "cdylib", "--crate-name", "counter", "--edition", "2024", "-C", "opt-level=2"]);
-    command.args(["-C", "panic=abort", "-C", "strip=symbols", "-o"]).arg(&out).arg(SOURCE);
+    command.args(["-C", "panic=abort", "-C", "strip=symbols", "-o"]).arg(&plugin).arg(SOURCE);
     let status = command.status().expect("the compiler that builds this can be started");
     assert!(status.success(), "{SOURCE} cannot be compiled: {status}");
 }

@@ -10,68 +10,68 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::{net::TcpStream, path::Path, time::Instant};
 
-const RUNS: usize = 1_000;
+const RUN_COUNT: usize = 1_000;
 /// The longest acceptable time of a request, in milliseconds.
-const AIM: f64 = 200.0;
+const AIM_MS: f64 = 200.0;
 
 fn main() {
     let dir = tempfile::tempdir().expect("a directory for the runs");
-    let runs = dir.path().join("runs");
-    copies(&runs);
-    let (mut server, address) = start(&runs);
+    let runs_dir = dir.path().join("runs");
+    make_runs(&runs_dir);
+    let (mut server, address) = start_server(&runs_dir);
     println!("{:<44} {:>10} {:>10}", "", "ms", "aim, ms");
-    row("list of 1,000 runs, the first time", get(&address, "/"));
-    row("the same, again", median(&address, "/"));
-    row("the same, searched and sorted", median(&address, "/?search=xfs&sort=study"));
-    row("the same as JSON", median(&address, "/runs.json"));
+    print_row("list of 1,000 runs, the first time", request_ms(&address, "/"));
+    print_row("the same, again", median_ms(&address, "/"));
+    print_row("the same, searched and sorted", median_ms(&address, "/?search=xfs&sort=study"));
+    print_row("the same as JSON", median_ms(&address, "/runs.json"));
     let _ = server.kill();
     let _ = server.wait();
 }
 
-/// Makes a run and copies of it with other ids.
-fn copies(runs: &Path) {
-    let first = stored::run(runs);
-    for number in 1..RUNS {
-        let to = runs.join(format!("20260101-{number:06}-example-copy"));
-        std::fs::create_dir(&to).expect("a run");
+/// Makes a run, and copies of it with other ids.
+fn make_runs(runs_dir: &Path) {
+    let first = stored::store_run(runs_dir);
+    for number in 1..RUN_COUNT {
+        let copy = runs_dir.join(format!("20260101-{number:06}-example-copy"));
+        std::fs::create_dir(&copy).expect("a run");
         for file in ["run.db", "plan.toml", "command.log"] {
-            std::fs::copy(first.path().join(file), to.join(file)).expect("a copy");
+            std::fs::copy(first.path().join(file), copy.join(file)).expect("a copy");
         }
     }
 }
 
 /// Starts a server and returns its address.
-fn start(runs: &Path) -> (Child, String) {
+fn start_server(runs_dir: &Path) -> (Child, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fsarena"));
-    let mut server = command.arg("serve").arg(runs).stdout(Stdio::piped()).spawn().expect("a server");
+    let mut server = command.arg("serve").arg(runs_dir).stdout(Stdio::piped()).spawn().expect("a server");
     let mut url = String::new();
     BufReader::new(server.stdout.take().expect("its output")).read_line(&mut url).expect("its address");
     (server, url.trim().trim_start_matches("http://").trim_end_matches('/').to_string())
 }
 
-/// The milliseconds of a request until the whole page has arrived.
-fn get(address: &str, path: &str) -> f64 {
+/// Requests a page, and returns the milliseconds until all of it has arrived.
+fn request_ms(address: &str, path: &str) -> f64 {
     let begun = Instant::now();
     let mut stream = TcpStream::connect(address).expect("the server");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("a request");
     let mut page = vec![];
     stream.read_to_end(&mut page).expect("a page");
-    assert!(page.starts_with(b"HTTP/1.1 200") && page.len() > RUNS * 100, "no list of {RUNS} runs");
+    assert!(page.starts_with(b"HTTP/1.1 200") && page.len() > RUN_COUNT * 100, "no list of {RUN_COUNT} runs");
     begun.elapsed().as_secs_f64() * 1e3
 }
 
-/// The median milliseconds of nine requests. Pauses between them prevent that one is answered from the listing of the one
-/// before.
-fn median(address: &str, path: &str) -> f64 {
-    let ask = |_| {
+/// The median of the milliseconds of nine requests. Pauses between them prevent that one is answered from the listing of
+/// the one before.
+fn median_ms(address: &str, path: &str) -> f64 {
+    let mut times_ms = vec![];
+    for _ in 0..9 {
         std::thread::sleep(std::time::Duration::from_millis(400));
-        get(address, path)
-    };
-    let mut taken: Vec<f64> = (0..9).map(ask).collect();
-    taken.sort_by(f64::total_cmp);
-    taken[taken.len() / 2]
+        times_ms.push(request_ms(address, path));
+    }
+    times_ms.sort_by(f64::total_cmp);
+    times_ms[times_ms.len() / 2]
 }
 
-fn row(what: &str, ms: f64) {
-    println!("{what:<44} {ms:>10.1} {AIM:>10.0}");
+fn print_row(title: &str, ms: f64) {
+    println!("{title:<44} {ms:>10.1} {AIM_MS:>10.0}");
 }

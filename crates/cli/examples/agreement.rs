@@ -6,7 +6,7 @@
 //! Needs root, and space for an image in DIR. Settings that are axes of the comparison, such as `clients=20`, and `fs=xfs`
 //! select cells.
 
-use fsarena_core::setting::{Settings, Value};
+use fsarena_core::setting::{SettingValue, Settings};
 use fsarena_core::{cell::Variant, factor, metric, sample::Readings, scale::Scale};
 use fsarena_fs::{lifecycle, safety::ScratchDevice};
 use fsarena_load::workload::{Job, Place};
@@ -51,58 +51,62 @@ const COMPARISONS: [Comparison; 2] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let (mut settings, plain): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.contains('='));
-    let chosen: Vec<String> = settings.extract_if(.., |word| word.starts_with("fs=")).cloned().collect();
-    let [what, dir, numbers @ ..] = plain.as_slice() else {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (mut assignments, positional): (Vec<&String>, Vec<&String>) = args.iter().partition(|arg| arg.contains('='));
+    let selected_filesystems: Vec<String> =
+        assignments.extract_if(.., |assignment| assignment.starts_with("fs=")).cloned().collect();
+    let [workload, dir, numbers @ ..] = positional.as_slice() else {
         return Err("arguments: fileio|dbench DIR [ROUNDS] [SECONDS] [SETTING=VALUE]...".into());
     };
-    let found = COMPARISONS.iter().find(|one| one.workload == what.as_str());
-    let comparison = found.ok_or("compared are fileio and dbench")?;
+    let comparison = COMPARISONS.iter().find(|comparison| comparison.workload == workload.as_str());
+    let comparison = comparison.ok_or("compared are fileio and dbench")?;
     let rounds: u64 = numbers.first().map_or(Ok(8), |text| text.parse())?;
     let seconds = numbers.get(1).map_or("1", |text| text.as_str());
-    let bench = Bench::new(comparison, Path::new(dir.as_str()), seconds, &settings)?;
+    let run = ComparisonRun::new(comparison, Path::new(dir.as_str()), seconds, &assignments)?;
     let [ours, real] = comparison.tools;
     println!("{ours} / {real}, {}, {rounds} rounds of {seconds} s a cell", comparison.metric);
     for fs in ["ext4", "xfs"] {
-        if !chosen.is_empty() && !chosen.contains(&format!("fs={fs}")) {
+        if !selected_filesystems.is_empty() && !selected_filesystems.contains(&format!("fs={fs}")) {
             continue;
         }
-        let mut cells: BTreeMap<usize, Vec<[Reached; 2]>> = BTreeMap::new();
+        let mut pairs_of_cells: BTreeMap<usize, Vec<[ToolResult; 2]>> = BTreeMap::new();
         for round in 0..rounds {
-            bench.round(fs, round, &mut |cell, reached| cells.entry(cell).or_default().push(reached))?;
+            for (cell, results) in run.run_round(fs, round)? {
+                pairs_of_cells.entry(cell).or_default().push(results);
+            }
         }
-        for (cell, pairs) in cells {
-            println!("{fs:<5} {:<28} {}", words_of(&comparison.cell(cell)), line(&pairs));
+        for (cell, pairs) in pairs_of_cells {
+            println!("{fs:<5} {:<28} {}", show_settings(&comparison.settings_of(cell)), show_ratios(&pairs));
         }
     }
-    bench.device.release(&mut |_| {})?;
+    run.device.release(&mut |_| {})?;
     Ok(())
 }
 
 impl Comparison {
-    fn cells(&self) -> usize {
+    fn cell_count(&self) -> usize {
         self.axes.iter().map(|(_, values)| values.len()).product()
     }
 
-    /// The settings of a cell.
-    fn cell(&self, mut at: usize) -> Vec<(&'static str, &'static str)> {
+    /// The settings of the cell with this number.
+    fn settings_of(&self, cell: usize) -> Vec<(&'static str, &'static str)> {
         let mut settings = vec![];
+        let mut rest = cell;
         for (id, values) in self.axes {
-            settings.push((*id, values[at % values.len()]));
-            at /= values.len();
+            settings.push((*id, values[rest % values.len()]));
+            rest /= values.len();
         }
         settings
     }
 }
 
-fn words_of(settings: &[(&str, &str)]) -> String {
+fn show_settings(settings: &[(&str, &str)]) -> String {
     settings.iter().map(|(id, value)| format!("{id}={value}")).collect::<Vec<_>>().join(" ")
 }
 
 /// The result of one tool in one cell of one round.
 #[derive(Debug, Clone, Copy)]
-struct Reached {
+struct ToolResult {
     /// The value of the metric.
     value: f64,
     /// CPU time of one operation in nanoseconds, in user mode and in the kernel.
@@ -110,25 +114,27 @@ struct Reached {
     system_ns: f64,
 }
 
+/// The number of a cell, with the results of fsarena's own load and of the real program.
+type CellResults = (usize, [ToolResult; 2]);
+
 /// Formats the ratios of both tools, and the median of the real tool.
-fn line(pairs: &[[Reached; 2]]) -> String {
-    let ratio = |of: fn(&Reached) -> f64| Ratio::of(pairs.iter().map(|[a, b]| (of(a) / of(b)).ln()).collect());
-    let shown = |ratio: Option<Ratio>| match ratio {
-        None => "-".into(),
-        Some(ratio) => {
+fn show_ratios(pairs: &[[ToolResult; 2]]) -> String {
+    let show_ratio = |quantity: fn(&ToolResult) -> f64| {
+        let logarithms = pairs.iter().map(|[ours, real]| (quantity(ours) / quantity(real)).ln()).collect();
+        Ratio::from_log_ratios(logarithms).map_or("-".into(), |ratio| {
             let differ = if ratio.is_significant() { " differ" } else { "       " };
             format!("{:.3} [{:.3}, {:.3}]{differ}", ratio.value, ratio.low, ratio.high)
-        }
+        })
     };
-    let reals: Vec<f64> = pairs.iter().map(|[_, real]| real.value).collect();
-    let median = fsarena_stats::comparison::median(&reals).unwrap_or(f64::NAN);
-    let value = shown(ratio(|reached| reached.value));
-    let (user, system) = (shown(ratio(|reached| reached.user_ns)), shown(ratio(|reached| reached.system_ns)));
+    let real_values: Vec<f64> = pairs.iter().map(|[_, real]| real.value).collect();
+    let median = fsarena_stats::comparison::median(&real_values).unwrap_or(f64::NAN);
+    let value = show_ratio(|result| result.value);
+    let (user, system) = (show_ratio(|result| result.user_ns), show_ratio(|result| result.system_ns));
     format!("{value}  real {median:>12.0}/s  user CPU {user}  system CPU {system}")
 }
 
 /// The device, the settings and the selected cells of a comparison.
-struct Bench {
+struct ComparisonRun {
     comparison: &'static Comparison,
     /// The indices of the selected cells.
     cells: Vec<usize>,
@@ -140,14 +146,15 @@ struct Bench {
     _dir: tempfile::TempDir,
 }
 
-impl Bench {
+impl ComparisonRun {
+    /// Prepares a device in a directory. `assignments` are the settings of the command line.
     fn new(
         comparison: &'static Comparison,
-        within: &Path,
+        parent_dir: &Path,
         seconds: &str,
-        words: &[&String],
-    ) -> Result<Bench, Box<dyn Error>> {
-        let dir = tempfile::Builder::new().prefix("fsarena-agreement-").tempdir_in(within)?;
+        assignments: &[&String],
+    ) -> Result<ComparisonRun, Box<dyn Error>> {
+        let dir = tempfile::Builder::new().prefix("fsarena-agreement-").tempdir_in(parent_dir)?;
         let journal = Journal::create(&dir.path().join("state"), "agreement")?;
         let image = image::create(&journal, &dir.path().join("test.img"), comparison.image_bytes, true)?;
         let options = LoopOptions { direct_io: true, discard: false };
@@ -159,64 +166,66 @@ impl Bench {
             Settings::defaults(workloads::find_workload(comparison.workload).ok_or("no workload")?.def().settings);
         comparison.fixed.iter().try_for_each(|(id, text)| set(comparison, &mut settings, id, text))?;
         set(comparison, &mut settings, "seconds", seconds)?;
-        for word in words {
-            let (id, text) = word.split_once('=').ok_or("SETTING=VALUE")?;
+        for assignment in assignments {
+            let (id, text) = assignment.split_once('=').ok_or("SETTING=VALUE")?;
             set(comparison, &mut settings, id, text)?;
         }
-        // Select the cells that have the values of all axes on the command line.
-        let set_so = |(id, value): &(&str, &str)| {
-            let mut of_axis = words.iter().filter_map(|word| word.split_once('=')).filter(|(name, _)| name == id);
-            of_axis.all(|(_, set)| set == *value)
+        // Select the cells that have the values of the axes on the command line.
+        let is_selected = |(id, value): &(&str, &str)| {
+            let mut assigned = assignments.iter().filter_map(|assignment| assignment.split_once('='));
+            assigned.all(|(assigned_id, assigned_value)| assigned_id != *id || assigned_value == *value)
         };
-        let cells = (0..comparison.cells()).filter(|&cell| comparison.cell(cell).iter().all(set_so)).collect();
-        Ok(Bench { comparison, cells, settings, device, journal, target, _dir: dir })
+        let cells =
+            (0..comparison.cell_count()).filter(|&cell| comparison.settings_of(cell).iter().all(is_selected)).collect();
+        Ok(ComparisonRun { comparison, cells, settings, device, journal, target, _dir: dir })
     }
 
     /// Runs one round: makes a filesystem, and runs every cell with both tools, in random order.
-    fn round(&self, fs: &str, round: u64, found: &mut dyn FnMut(usize, [Reached; 2])) -> Result<(), Box<dyn Error>> {
+    fn run_round(&self, fs: &str, round: u64) -> Result<Vec<CellResults>, Box<dyn Error>> {
         let def = fsarena_fs::filesystems::find(fs)?;
         let variant = Variant { name: fs.into(), levels: [(factor::FS.to_string(), fs.to_string())].into() };
         let options = lifecycle::variant_options(def, &variant)?;
         lifecycle::format(&self.device, def, &options, &mut |_| {})?;
         let mounted = lifecycle::mount(&self.device, &self.journal, def, &options, &self.target, &mut |_| {})?;
         let seed = fsarena_core::schedule::mix(0xA6EE, round);
-        for place in fsarena_core::schedule::order_of_round(seed, 0, self.cells.len()) {
-            let cell = self.cells[place];
-            let mut reached = [Reached { value: 0.0, user_ns: 0.0, system_ns: 0.0 }; 2];
+        let mut results_of_cells = vec![];
+        for index in fsarena_core::schedule::order_of_round(seed, 0, self.cells.len()) {
+            let cell = self.cells[index];
+            let mut results = [ToolResult { value: 0.0, user_ns: 0.0, system_ns: 0.0 }; 2];
             for tool in fsarena_core::schedule::order_of_round(seed, 1 + cell as u32, 2) {
-                reached[tool] = self.reached(tool, cell, seed)?;
+                results[tool] = self.run_cell(tool, cell, seed)?;
             }
-            found(cell, reached);
+            results_of_cells.push((cell, results));
         }
         mounted.unmount(&mut |_| {})?;
-        Ok(())
+        Ok(results_of_cells)
     }
 
     /// Runs a cell with one of the tools.
-    fn reached(&self, tool: usize, cell: usize, seed: u64) -> Result<Reached, Box<dyn Error>> {
+    fn run_cell(&self, tool: usize, cell: usize, seed: u64) -> Result<ToolResult, Box<dyn Error>> {
         let mut settings = self.settings.clone();
         set(self.comparison, &mut settings, "engine", self.comparison.tools[tool])?;
-        for (id, value) in self.comparison.cell(cell) {
+        for (id, value) in self.comparison.settings_of(cell) {
             set(self.comparison, &mut settings, id, value)?;
         }
         let job = Job { settings, scale: Scale::Quick, seed };
         let place = Place { root: self.target.clone(), source_dir: self.target.clone(), server_user: None };
         let mut tasks = workloads::find_workload(self.comparison.workload).ok_or("no workload")?.tasks(&job, &place)?;
         let task = tasks.pop().ok_or("a cell has a task")?;
-        for action in task.prepare {
+        for action in task.preparation {
             action.perform(&mut |_| {})?;
         }
         std::fs::File::open(&self.target).and_then(|dir| Ok(rustix::fs::syncfs(dir)?))?;
-        let before = cpu_ns();
+        let cpu_before_ns = cpu_ns();
         let mut readings = Readings::default();
         for action in task.work {
             readings.extend(action.perform(&mut |_| {})?.readings);
         }
-        let cpu = cpu_ns();
+        let cpu_after_ns = cpu_ns();
         let value = metric::find(self.comparison.metric).and_then(|metric| (metric.formula)(&|id| readings.get(id)));
         let operations = readings.get("all_operations_count").ok_or("no operations")?;
-        let [user_ns, system_ns] = [0, 1].map(|mode| (cpu[mode] - before[mode]) as f64 / operations);
-        Ok(Reached { value: value.ok_or("no figure")?, user_ns, system_ns })
+        let [user_ns, system_ns] = [0, 1].map(|mode| (cpu_after_ns[mode] - cpu_before_ns[mode]) as f64 / operations);
+        Ok(ToolResult { value: value.ok_or("no figure")?, user_ns, system_ns })
     }
 }
 
@@ -230,7 +239,7 @@ fn cpu_ns() -> [u64; 2] {
 fn set(comparison: &Comparison, settings: &mut Settings, id: &str, text: &str) -> Result<(), Box<dyn Error>> {
     let defs = workloads::find_workload(comparison.workload).ok_or("no workload")?.def().settings;
     let def = defs.iter().find(|def| def.id == id).ok_or_else(|| format!("no setting {id}"))?;
-    let value: Value = def.kind.parse(text).ok_or_else(|| format!("{id} is {}", def.kind))?;
+    let value: SettingValue = def.kind.parse(text).ok_or_else(|| format!("{id} is {}", def.kind))?;
     settings.0.insert(id.into(), value);
     Ok(())
 }

@@ -4,22 +4,22 @@
 
 // ANCHOR: filesystem
 mod bcachefs {
-    use fsarena_fs::def::{BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Takes};
+    use fsarena_fs::def::{BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, ValueKind};
 
     /// bcachefs.
     pub const DEF: FsDef = FsDef {
         id: "bcachefs",
         title: "bcachefs",
         mkfs: "mkfs.bcachefs",
-        always: &["--force"],
-        options: &[
+        fixed_arguments: &["--force"],
+        option_sets: &[
             DEFAULT,
             NOATIME,
             OptionSet::named(DURABLE).help("same as default"),
             OptionSet::named(FAST_UNSAFE).mount(&["nochanges"]).help("keeps all changes in memory"),
         ],
         // Every mkfs argument that a plan may set. fsarena refuses those that are not listed.
-        arguments: &[(Takes::Value, "--block_size --compression")],
+        allowed_arguments: &[(ValueKind::Plain, "--block_size --compression")],
         packages: &["bcachefs-tools"],
         min_bytes: 128 * MIB,
         overhead: Overhead { fixed_bytes: 48 * MIB, percent: 10, per_file_bytes: 1024 },
@@ -85,7 +85,7 @@ mod append {
             let work = vec![Action::Call(work)];
             Ok(tasks
                 .zip([work])
-                .map(|(info, work)| Task { info, start_state: StartState::Warm, prepare: vec![], work })
+                .map(|(info, work)| Task { info, start_state: StartState::Warm, preparation: vec![], work })
                 .collect())
         }
     }
@@ -101,8 +101,10 @@ mod context_switches {
     pub const PROBE: Probe = Probe {
         id: "context_switches",
         help: "context switches of the machine",
-        readings: &[Sampling::DeltaToSynced.of(ReadingDef::lower("context_switches", Unit::Count)
-            .help("context switches of the machine until the data was on the device"))],
+        readings: &[Sampling::DeltaToSynced.reading(
+            ReadingDef::lower("context_switches", Unit::Count)
+                .help("context switches of the machine until the data was on the device"),
+        )],
         // An error makes the reading unavailable; the run goes on, and the report names the reason.
         open: |target| TextGauge::open(&target.kernel, "proc/stat", parse).map(OpenedProbe::new),
     };

@@ -4,7 +4,7 @@ use crate::commands::{
     ab, advise, analyse, bisect, bundle, compare, completions, config, doctor, history, list, load, merge, recover,
     report, run, selftest, serve, shell, show, verify, watch,
 };
-use crate::{failure::Outcome, output};
+use crate::{failure::CommandResult, output};
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
 /// The filesystem benchmark that answers questions.
@@ -101,12 +101,12 @@ with a major version.";
 
 impl Cli {
     /// Whether the command works without the config file, so that a mistake in the file does not prevent a recovery.
-    pub fn needs_no_config(&self) -> bool {
+    pub fn works_without_config(&self) -> bool {
         matches!(self.command, Command::Recover(_))
     }
 
     /// Runs the command that the arguments name.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         match self.command {
             Command::Run(args) => run::run(*args),
             Command::Ab(args) => ab::run(*args),
@@ -147,20 +147,21 @@ mod tests {
     /// A flag that several commands have takes the same kind of value in each: one, or several with commas between.
     #[test]
     fn a_flag_takes_the_same_value_in_every_command() {
-        let mut kinds = BTreeMap::new();
+        let mut value_names = BTreeMap::new();
         for command in Cli::command().get_subcommands() {
             for arg in command.get_arguments().filter(|arg| arg.get_long().is_some()) {
-                let names = arg.get_long_and_visible_aliases().unwrap_or_default();
-                let value = arg.get_value_names().unwrap_or_default().iter().map(|name| name.to_string());
-                let value = value.collect::<String>().replace(",…", "");
-                for name in names.into_iter().map(String::from) {
-                    let place = format!("{} --{name}", command.get_name());
-                    let (known, first) = kinds.entry(name).or_insert((value.clone(), place.clone()));
-                    assert_eq!(*known, value, "{place}, {first}");
+                let flags = arg.get_long_and_visible_aliases().unwrap_or_default();
+                let value_name = arg.get_value_names().unwrap_or_default().iter().map(|name| name.to_string());
+                let value_name = value_name.collect::<String>().replace(",…", "");
+                for flag in flags.into_iter().map(String::from) {
+                    let place = format!("{} --{flag}", command.get_name());
+                    let (first_name, first_place) =
+                        value_names.entry(flag).or_insert((value_name.clone(), place.clone()));
+                    assert_eq!(*first_name, value_name, "{place}, {first_place}");
                 }
             }
         }
-        assert_eq!(kinds["metric"].0, "METRIC");
+        assert_eq!(value_names["metric"].0, "METRIC");
     }
 
     /// If every variant fails, the exit code follows the order that the help text lists.
@@ -172,16 +173,16 @@ mod tests {
         let causes =
             [Cause::Work, Cause::Violation, Cause::Usage, Cause::Refused, Cause::Missing, Cause::Died, Cause::Internal];
         let code = |causes: &[Cause]| {
-            let left = |(at, cause): (usize, &Cause)| {
-                (at.to_string(), VariantDeparture { round: 0, why: String::new(), cause: *cause })
+            let departure = |(index, cause): (usize, &Cause)| {
+                (index.to_string(), VariantDeparture { round: 0, why: String::new(), cause: *cause })
             };
-            let all = RunError::EveryVariantFailed(causes.iter().enumerate().map(left).collect());
-            Failure::from(all).exit_code().code()
+            let error = RunError::EveryVariantFailed(causes.iter().enumerate().map(departure).collect());
+            Failure::from(error).exit_code().code()
         };
         let rank = |cause: Cause| listed.iter().position(|listed| *listed == code(&[cause])).unwrap();
-        for one in causes {
-            for other in causes {
-                assert_eq!(code(&[one, other]), listed[rank(one).min(rank(other))], "{one:?} {other:?}");
+        for first in causes {
+            for second in causes {
+                assert_eq!(code(&[first, second]), listed[rank(first).min(rank(second))], "{first:?} {second:?}");
             }
         }
         assert_eq!(listed.len(), 6);

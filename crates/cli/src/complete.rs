@@ -4,10 +4,8 @@ use crate::flags::{RunsDir, flag_value};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
-use fsarena_core::study::{self, STUDIES};
-use fsarena_core::{
-    app::APPS, factor, metric::METRICS, plan::Plan, plan::resolve::Overrides, scale::Scale, setting::SettingKind,
-};
+use fsarena_core::study::{self, APPS, STUDIES};
+use fsarena_core::{factor, metric::METRICS, plan::Plan, plan::resolve::Overrides, scale::Scale, setting::SettingKind};
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters::EXPORTERS;
@@ -15,17 +13,17 @@ use fsarena_run::{axes, baseline, registry, work};
 use fsarena_store::{RunDir, RunSummary};
 use std::{ffi::OsStr, path::PathBuf};
 
-/// A value and a line of help.
-type Value = (String, String);
+/// A value that completes an argument, and its line of help.
+type Completion = (String, String);
 /// A function that returns the values of an argument, given the text that the user has typed.
-type ValuesFn = fn(&str) -> Vec<Value>;
+type ValuesFn = fn(&str) -> Vec<Completion>;
 
 /// Adds completers to all arguments of the command line. They look values up each time a shell requests completions.
 pub fn add_completers(cli: Command) -> Command {
-    change_arguments(cli, |arg| match values_fn_of(&arg) {
+    change_arguments(cli, |arg| match values_fn_for(&arg) {
         Some(values) => {
             let with_paths = takes_paths(&arg);
-            arg.add(ArgValueCompleter::new(move |current: &OsStr| candidates(values, with_paths, current)))
+            arg.add(ArgValueCompleter::new(move |current: &OsStr| complete_argument(values, with_paths, current)))
         }
         None => arg,
     })
@@ -33,7 +31,7 @@ pub fn add_completers(cli: Command) -> Command {
 
 /// Adds the present values to all arguments as a fixed list, for a shell that does not request completions from fsarena.
 pub fn add_fixed_values(cli: Command) -> Command {
-    change_arguments(cli, |arg| match values_fn_of(&arg).map(|values| values("")) {
+    change_arguments(cli, |arg| match values_fn_for(&arg).map(|values| values("")) {
         Some(values) if !values.is_empty() => {
             // clap requires names with a static lifetime. The leak is small: this runs once per process.
             let values = values.into_iter().map(|(value, help)| PossibleValue::new(&*value.leak()).help(help));
@@ -49,30 +47,30 @@ fn change_arguments(command: Command, change: fn(Arg) -> Arg) -> Command {
 }
 
 /// The completions of the text `current`: the values that begin with it, and paths if `with_paths` is set.
-fn candidates(values: ValuesFn, with_paths: bool, current: &OsStr) -> Vec<CompletionCandidate> {
+fn complete_argument(values: ValuesFn, with_paths: bool, current: &OsStr) -> Vec<CompletionCandidate> {
     let text = current.to_string_lossy();
-    let fits = values(&text).into_iter().filter(|(value, _)| value.starts_with(&*text));
-    let mut found: Vec<CompletionCandidate> =
-        fits.map(|(value, help)| CompletionCandidate::new(value).help(Some(help.into()))).collect();
+    let matching = values(&text).into_iter().filter(|(value, _)| value.starts_with(&*text));
+    let mut candidates: Vec<CompletionCandidate> =
+        matching.map(|(value, help)| CompletionCandidate::new(value).help(Some(help.into()))).collect();
     // If nothing is typed yet, all files of the directory would hide the names.
-    if with_paths && (found.is_empty() || !text.is_empty()) {
+    if with_paths && (candidates.is_empty() || !text.is_empty()) {
         // In `dir:/srv` the path stands after the colon.
         let path_start = text.find(':').map_or(0, |colon| colon + 1);
         let paths = PathCompleter::any().complete(OsStr::new(&text[path_start..]));
-        found.extend(paths.into_iter().map(|path| path.add_prefix(&text[..path_start])));
+        candidates.extend(paths.into_iter().map(|path| path.add_prefix(&text[..path_start])));
     }
-    found
+    candidates
 }
 
 /// The function that completes an argument, chosen by the name of its value in the help. None if the value is a number,
 /// free text or only a path.
-fn values_fn_of(arg: &Arg) -> Option<ValuesFn> {
+fn values_fn_for(arg: &Arg) -> Option<ValuesFn> {
     let accepts_any = arg.get_possible_values().is_empty();
     Some(match (arg.get_id().as_str(), value_name(arg)) {
         ("a" | "b", _) => levels_of_variant,
         // In other commands `--variant` takes the name of a variant of a run.
         ("variant", _) if arg.get_help_heading() == Some("Variants") => levels_of_variant,
-        ("baseline", _) => |_| without_help(baseline::names(&RunsDir::default_path())),
+        ("baseline", _) => |_| without_help(baseline::baseline_names(&RunsDir::default_path())),
         ("engine", _) if accepts_any => |_| choices("engine"),
         ("cache", _) if accepts_any => |_| choices("cache"),
         (_, "STUDY" | "STUDY|PLAN.toml|JOB.fio") => |_| studies(),
@@ -115,7 +113,7 @@ fn values_fn_of(arg: &Arg) -> Option<ValuesFn> {
     })
 }
 
-/// Whether it accepts paths besides names.
+/// Whether an argument accepts paths besides names.
 fn takes_paths(arg: &Arg) -> bool {
     let name = value_name(arg);
     name.contains('|') || ["RUN", "A", "B", "C", "WHERE", "KERNEL", "DEVICE"].contains(&name)
@@ -144,58 +142,58 @@ const PLACES: [(&str, &str); 7] = [
 ];
 
 /// Names with their help, each name once, in order.
-fn unique<N: Into<String>, H: Into<String>>(values: impl IntoIterator<Item = (N, H)>) -> Vec<Value> {
-    let mut all: Vec<Value> = vec![];
+fn unique<N: Into<String>, H: Into<String>>(values: impl IntoIterator<Item = (N, H)>) -> Vec<Completion> {
+    let mut completions: Vec<Completion> = vec![];
     for (name, help) in values {
         let name = name.into();
-        if !all.iter().any(|(known, _)| *known == name) {
-            all.push((name, help.into()));
+        if !completions.iter().any(|(known, _)| *known == name) {
+            completions.push((name, help.into()));
         }
     }
-    all
+    completions
 }
 
 /// Appends a suffix to each name.
-fn with_suffix(values: Vec<Value>, suffix: &str) -> Vec<Value> {
+fn with_suffix(values: Vec<Completion>, suffix: &str) -> Vec<Completion> {
     values.into_iter().map(|(name, help)| (name + suffix, help)).collect()
 }
 
 /// Completes `NAME=VALUE,VALUE`: before the `=` the names, after it the values of the name.
-fn complete_pairs(current: &str, names: Vec<(Value, Vec<String>)>) -> Vec<Value> {
+fn complete_pairs(current: &str, names: Vec<(Completion, Vec<String>)>) -> Vec<Completion> {
     let Some((name, typed)) = current.split_once('=') else {
         return with_suffix(names.into_iter().map(|(name, _)| name).collect(), "=");
     };
-    let before = &typed[..typed.rfind(',').map_or(0, |comma| comma + 1)];
+    let earlier_values = &typed[..typed.rfind(',').map_or(0, |comma| comma + 1)];
     let values = names.into_iter().filter(|((known, _), _)| known == name).flat_map(|(_, values)| values);
-    values.map(|value| (format!("{name}={before}{value}"), String::new())).collect()
+    values.map(|value| (format!("{name}={earlier_values}{value}"), String::new())).collect()
 }
 
 /// Names without help, each once.
-fn without_help(names: impl IntoIterator<Item = String>) -> Vec<Value> {
+fn without_help(names: impl IntoIterator<Item = String>) -> Vec<Completion> {
     unique(names.into_iter().map(|name| (name, "")))
 }
 
-fn studies() -> Vec<Value> {
+fn studies() -> Vec<Completion> {
     let studies = STUDIES.iter().map(|study| (study.name, study.source));
     unique(studies.chain(APPS.iter().map(|app| (app.name, "plan of an application"))))
 }
 
-fn published() -> Vec<Value> {
-    let sets = STUDIES.iter().flat_map(|study| study.published().unwrap_or_default());
+fn published() -> Vec<Completion> {
+    let sets = STUDIES.iter().flat_map(|study| study.published_sets().unwrap_or_default());
     unique(sets.map(|set| (format!("published:{}", set.name()), "published figures")))
 }
 
-fn filesystems() -> Vec<Value> {
+fn filesystems() -> Vec<Completion> {
     unique(FILESYSTEMS.iter().map(|def| (def.id, def.title)))
 }
 
-fn option_sets() -> Vec<Value> {
-    unique(FILESYSTEMS.iter().flat_map(|def| def.options).map(|set| (set.id, set.help)))
+fn option_sets() -> Vec<Completion> {
+    unique(FILESYSTEMS.iter().flat_map(|def| def.option_sets).map(|set| (set.id, set.help)))
 }
 
-fn settings(current: &str) -> Vec<Value> {
+fn settings(current: &str) -> Vec<Completion> {
     let settings = WORKLOADS.iter().flat_map(|workload| workload.def().settings);
-    let pair = |(name, help): Value| {
+    let pair = |(name, help): Completion| {
         let values = choices(&name).into_iter().map(|(value, _)| value).collect();
         ((name, help), values)
     };
@@ -203,7 +201,7 @@ fn settings(current: &str) -> Vec<Value> {
 }
 
 /// The words that a setting accepts in any workload.
-fn choices(setting: &str) -> Vec<Value> {
+fn choices(setting: &str) -> Vec<Completion> {
     let settings = WORKLOADS.iter().flat_map(|workload| workload.def().settings);
     let words = settings.filter(|def| def.id == setting).filter_map(|def| match def.kind {
         SettingKind::Choice(words) => Some(words),
@@ -212,25 +210,25 @@ fn choices(setting: &str) -> Vec<Value> {
     unique(words.flatten().map(|word| (*word, "")))
 }
 
-fn levels(current: &str) -> Vec<Value> {
+fn levels(current: &str) -> Vec<Completion> {
     let pair = |def: factor::FactorDef| {
         let levels = match def.id {
             factor::FS => filesystems(),
             factor::OPTIONS => option_sets(),
-            _ => unique(def.example.split(", ").filter(|word| !word.contains(' ')).map(|word| (word, ""))),
+            _ => unique(def.example_levels.split(", ").filter(|word| !word.contains(' ')).map(|word| (word, ""))),
         };
         ((def.id.into(), def.help.into()), levels.into_iter().map(|(level, _)| level).collect())
     };
-    complete_pairs(current, axes::factors().into_iter().map(pair).collect())
+    complete_pairs(current, axes::all_factors().into_iter().map(pair).collect())
 }
 
 /// Completes a variant, in which a comma separates factors: `fs=ext4,mount=`.
-fn levels_of_variant(current: &str) -> Vec<Value> {
+fn levels_of_variant(current: &str) -> Vec<Completion> {
     let (before, last) = current.split_at(current.rfind(',').map_or(0, |comma| comma + 1));
     levels(last).into_iter().map(|(level, help)| (format!("{before}{level}"), help)).collect()
 }
 
-fn exporters() -> Vec<Value> {
+fn exporters() -> Vec<Completion> {
     unique(EXPORTERS.iter().map(|exporter| (exporter.id, exporter.help)))
 }
 
@@ -246,8 +244,8 @@ fn runs_dir() -> Option<PathBuf> {
     Some(flag_value("--runs", completed_words()).map_or_else(RunsDir::default_path, PathBuf::from))
 }
 
-fn runs() -> Vec<Value> {
-    let stored = runs_dir().and_then(|dir| RunDir::all(&dir).ok()).unwrap_or_default();
+fn runs() -> Vec<Completion> {
+    let stored = runs_dir().and_then(|dir| RunDir::find_all(&dir).ok()).unwrap_or_default();
     unique([("latest".into(), "the newest run")].into_iter().chain(stored.iter().map(|run| (run.id(), ""))))
 }
 
@@ -260,16 +258,16 @@ fn named_or_newest_run() -> Option<RunSummary> {
 
 /// The tasks of the study that the line names, else of the run that it names or of the newest run, else of the default
 /// study.
-fn tasks() -> Vec<Value> {
-    let named = completed_words().find_map(|word| study::find(&word));
-    if let Some(run) = named_or_newest_run().filter(|_| named.is_none()) {
+fn tasks() -> Vec<Completion> {
+    let named_study = completed_words().find_map(|word| study::find(&word));
+    if let Some(run) = named_or_newest_run().filter(|_| named_study.is_none()) {
         return without_help(run.tasks);
     }
-    let of_study = |study: &study::Study| -> Option<Plan> {
+    let resolve_study = |study: &study::Study| -> Option<Plan> {
         registry::resolve(&study.parse_plan().ok()?, &Overrides::default()).ok()
     };
-    let plan = named.or_else(|| study::find(study::DEFAULT)).and_then(of_study);
-    unique(plan.iter().flat_map(work::outline).map(|task| (task.id.to_string(), task.title)))
+    let plan = named_study.or_else(|| study::find(study::DEFAULT_STUDY)).and_then(resolve_study);
+    unique(plan.iter().flat_map(work::outline_tasks).map(|task| (task.id.to_string(), task.title)))
 }
 
 #[cfg(test)]
@@ -278,7 +276,7 @@ mod tests {
     use crate::args::Cli;
     use clap::CommandFactory;
 
-    /// The names of values that are not completed. A new argument needs a value name that `values_fn_of`
+    /// The names of values that are not completed. A new argument needs a value name that `values_fn_for`
     /// completes, or one of these.
     const NOT_COMPLETED: [&str; 37] = [
         "crc32",
@@ -322,14 +320,14 @@ mod tests {
 
     #[test]
     fn every_value_is_completed_or_listed_as_free() {
-        let mut all = vec![Cli::command()];
-        while let Some(command) = all.pop() {
+        let mut commands = vec![Cli::command()];
+        while let Some(command) = commands.pop() {
             for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
-                let known = values_fn_of(arg).is_some() || !arg.get_possible_values().is_empty();
+                let is_completed = values_fn_for(arg).is_some() || !arg.get_possible_values().is_empty();
                 let place = format!("{} {}", command.get_name(), arg.get_id());
-                assert!(known || NOT_COMPLETED.contains(&value_name(arg)), "{place} `{}`", value_name(arg));
+                assert!(is_completed || NOT_COMPLETED.contains(&value_name(arg)), "{place} `{}`", value_name(arg));
             }
-            all.extend(command.get_subcommands().cloned());
+            commands.extend(command.get_subcommands().cloned());
         }
         add_completers(Cli::command()).debug_assert();
         add_fixed_values(Cli::command()).debug_assert();

@@ -1,7 +1,7 @@
 //! The failure of a command: its message and its documented exit code.
 
-use fsarena_core::exit::{ExitCode, Exits, is_shortage};
-use fsarena_core::safe;
+use fsarena_core::escape;
+use fsarena_core::exit::{ExitCode, HasExitCode, is_resource_shortage};
 use fsarena_run::RunError;
 use fsarena_sys::limits;
 use std::io::{ErrorKind, Write};
@@ -18,16 +18,16 @@ pub struct Failure {
     error: Option<Box<dyn Error + Send + Sync>>,
 }
 
-/// Refuses wrong usage, with what to do instead.
-pub fn usage<T>(message: impl Into<String>) -> Result<T, Failure> {
+/// Returns the failure of wrong usage. The message names what is wrong and what to do instead.
+pub fn usage_error<T>(message: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::new(ExitCode::Usage, message))
 }
 
-/// The result of a command: how the program ends.
-pub type Outcome = Result<ExitCode, Failure>;
+/// The result of a command: the exit code, or the failure to print.
+pub type CommandResult = Result<ExitCode, Failure>;
 
 impl Failure {
-    /// A failure of this kind.
+    /// A failure with this exit code, of the command itself.
     pub fn new(code: ExitCode, message: impl Into<String>) -> Failure {
         Failure { message: message.into(), code, broken_pipe: false, error: None }
     }
@@ -37,8 +37,8 @@ impl Failure {
         self.code
     }
 
-    /// A failure to read or write a file that the user named.
-    pub fn file(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Failure {
+    /// Returns the function that turns an I/O error of the file or directory `path` into a failure, for `map_err`.
+    pub fn for_path(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Failure {
         move |error| match error.kind() {
             ErrorKind::NotFound => {
                 Failure::new(ExitCode::Usage, format!("No such file or directory: {}", path.display()))
@@ -49,19 +49,19 @@ impl Failure {
 }
 
 /// The exit code of an I/O error: a full disk is something that the machine lacks, a wrong path is wrong usage. Other
-/// errors have the code `otherwise`.
-fn io_exit_code(error: &std::io::Error, otherwise: ExitCode) -> ExitCode {
+/// errors have the code `default`.
+fn io_exit_code(error: &std::io::Error, default: ExitCode) -> ExitCode {
     match error.kind() {
         // A file that is too large for its format is the wrong file, not a lack of memory.
         _ if fsarena_sys::input::is_refusal(error) => ExitCode::Usage,
         ErrorKind::ReadOnlyFilesystem => ExitCode::Missing,
-        _ if is_shortage(error) => ExitCode::Missing,
+        _ if is_resource_shortage(error) => ExitCode::Missing,
         ErrorKind::NotFound
         | ErrorKind::PermissionDenied
         | ErrorKind::NotADirectory
         | ErrorKind::IsADirectory
         | ErrorKind::AlreadyExists => ExitCode::Usage,
-        _ => otherwise,
+        _ => default,
     }
 }
 
@@ -76,7 +76,7 @@ pub fn report_bug(message: &str) {
 }
 
 /// Installs a panic hook that reports panics as internal errors. It prints a backtrace only if `RUST_BACKTRACE` is set.
-pub fn report_panics() {
+pub fn install_panic_hook() {
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
@@ -115,7 +115,7 @@ fn describe_panic(payload: &dyn Any, place: Option<&Location>) -> String {
 /// Escapes control characters: a failure quotes text of users, files and programs.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&safe::message(&self.message))
+        f.write_str(&escape::message(&self.message))
     }
 }
 
@@ -161,7 +161,7 @@ macro_rules! failure_from {
 failure_from!(
     fsarena_core::names::UnknownName,
     fsarena_core::plan::error::PlanError,
-    fsarena_core::published::Error,
+    fsarena_core::published::PublishedError,
     fsarena_engine::EngineError,
     fsarena_guest::Error,
     fsarena_fs::Error,

@@ -1,12 +1,12 @@
 //! Flags that several commands share, and parsers for the values of flags.
 
-use crate::failure::{Failure, usage};
+use crate::failure::{Failure, usage_error};
 use bytesize::ByteSize;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum, parser::ValueSource};
 use fsarena_core::average::Average;
 use fsarena_core::exit::ExitCode;
-use fsarena_core::{metric::METRICS, names::find, plan::limits, sample::Unit};
+use fsarena_core::{metric::METRICS, names::find_by_id, plan::limits, sample::Unit};
 use fsarena_run::config::Config;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl RunsDir {
     }
 }
 
-/// The flags by which reports judge, weigh and shorten.
+/// The flags of commands that print a report: how it judges and weighs, and what it shows.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReportFlags {
     /// Difference under which variants are equivalent, for claims without one [default: the plan's, or 1%]
@@ -66,20 +66,21 @@ pub struct ReportFlags {
 
 /// The last value of a flag in these arguments, for use before clap parses them.
 pub fn flag_value(name: &str, args: impl Iterator<Item = String>) -> Option<String> {
-    let (mut args, mut last) = (args.take_while(|arg| arg != "--"), None);
+    let (mut args, mut last_value) = (args.take_while(|arg| arg != "--"), None);
     while let Some(arg) = args.next() {
         match arg.strip_prefix(name) {
-            Some("") => last = args.next(),
-            Some(rest) => last = rest.strip_prefix('=').map(String::from).or(last),
+            Some("") => last_value = args.next(),
+            Some(rest) => last_value = rest.strip_prefix('=').map(String::from).or(last_value),
             None => {}
         }
     }
-    last
+    last_value
 }
 
-/// Makes a path absolute. Plans store absolute paths, because a run can be resumed or recovered in another directory.
-pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(Failure::file(path))
+/// Returns the absolute form of a path. Plans store absolute paths, because a run can be resumed or recovered in another
+/// directory.
+pub fn absolute_path(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(Failure::for_path(path))
 }
 
 /// The flag of a setting, with its value: `--guest-memory`, `--budget 4m`.
@@ -91,13 +92,13 @@ pub fn format_flag(name: &str, value: &str) -> String {
 /// Reads a percentage, `1%` or `1`, as a fraction.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
-    match number.map(|percent| limits::difference(percent / 100.0)) {
+    match number.map(|percent| limits::check_difference(percent / 100.0)) {
         Some(Ok(fraction)) => Ok(fraction),
         _ => Err("write a percentage above 0% and at most 10000%: `1%`".into()),
     }
 }
 
-/// Reads `typical` or `mean`.
+/// Returns the parser of `typical` and `mean`.
 pub fn average_parser() -> impl TypedValueParser<Value = Average> {
     let names = PossibleValuesParser::new(Average::ALL.map(Average::name));
     names.map(|name| Average::from_name(&name).unwrap_or_default())
@@ -116,14 +117,14 @@ pub fn parse_byte_size(text: &str) -> Result<ByteSize, String> {
 }
 
 /// Reads a time: `10s`, `2m`, `500ms`; a plain number is seconds.
-pub fn parse_time(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let seconds = match text.parse::<f64>() {
         Ok(seconds) => seconds,
         Err(_) => {
             humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 10s or 2m"))?.as_secs_f64()
         }
     };
-    limits::duration(seconds)
+    limits::checked_duration(seconds)
 }
 
 /// Reads the name of a metric or reading. Accepts any name that ends with a unit, because it can be a metric that a command
@@ -139,9 +140,9 @@ pub fn parse_metric(text: &str) -> Result<String, String> {
 pub fn parse_known_metric(text: &str) -> Result<String, String> {
     let readings = fsarena_run::registry::readings().map(|reading| reading.id);
     let known: Vec<&str> = METRICS.iter().map(|metric| metric.spec.id).chain(readings).collect();
-    let found =
-        find("metric", text, known, |id| id).map_err(|unknown| unknown.with_list_command("fsarena list metrics"));
-    Ok(found?.into())
+    let metric =
+        find_by_id("metric", text, known, |id| id).map_err(|unknown| unknown.with_list_command("fsarena list metrics"));
+    Ok(metric?.into())
 }
 
 /// `--exit-style`: the exit codes that the program which started fsarena understands.
@@ -186,9 +187,9 @@ impl ExplicitFlags {
     ///
     /// # Panics
     /// In debug builds, if the command has no argument of that name.
-    pub fn first_of(&self, names: &[&str]) -> Option<String> {
-        let found = names.iter().find(|name| self.0.value_source(name) == Some(ValueSource::CommandLine));
-        found.map(|name| format!("--{}", name.replace('_', "-")))
+    pub fn first_explicit(&self, names: &[&str]) -> Option<String> {
+        let explicit = names.iter().find(|name| self.0.value_source(name) == Some(ValueSource::CommandLine));
+        explicit.map(|name| format!("--{}", name.replace('_', "-")))
     }
 
     /// The positions of the values of a flag or argument on the command line, in order; empty if the command line does not have
@@ -203,7 +204,7 @@ impl ExplicitFlags {
 
     /// Refuses the first of these flags that is on the command line, with the reason.
     pub fn refuse(&self, names: &[&str], why: &str) -> Result<(), Failure> {
-        self.first_of(names).map_or(Ok(()), |flag| usage(format!("{flag}: {why}")))
+        self.first_explicit(names).map_or(Ok(()), |flag| usage_error(format!("{flag}: {why}")))
     }
 }
 
@@ -237,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_plain_number_is_seconds() {
-        let seconds = |text: &str| parse_time(text).map(|time| time.as_secs_f64());
+        let seconds = |text: &str| parse_duration(text).map(|time| time.as_secs_f64());
         assert_eq!(["10", "0.7", "10s", "500ms"].map(|text| seconds(text).unwrap()), [10.0, 0.7, 10.0, 0.5]);
         assert!(["soon", "-1", "nan", "inf", "1e18", "1000years"].iter().all(|text| seconds(text).is_err()));
     }
@@ -255,17 +256,17 @@ mod tests {
     #[test]
     fn codes_of_git_bisect_run() {
         use ExitCode::{Done, Inconclusive, Internal, Missing, Refused, Refuted, Usage};
-        let all = [Done, Internal, Usage, Refuted, Inconclusive, Refused, Missing];
-        assert_eq!(all.map(|code| ExitStyle::Bisect.exit_status(code)), [0, 128, 128, 1, 125, 128, 128]);
-        assert_eq!(all.map(|code| ExitStyle::Fsarena.exit_status(code)), [0, 1, 2, 3, 4, 5, 6]);
+        let codes = [Done, Internal, Usage, Refuted, Inconclusive, Refused, Missing];
+        assert_eq!(codes.map(|code| ExitStyle::Bisect.exit_status(code)), [0, 128, 128, 1, 125, 128, 128]);
+        assert_eq!(codes.map(|code| ExitStyle::Fsarena.exit_status(code)), [0, 1, 2, 3, 4, 5, 6]);
     }
 
     #[test]
     fn every_refused_name_is_a_flag_of_its_command() {
         let cli = Cli::command();
-        let of_advice: Vec<&str> = advise::REFUSED_FLAGS.split(' ').collect();
-        let of_bisect: Vec<&str> = bisect::REFUSED_FLAGS.split(' ').collect();
-        for (command, names) in [("ab", &ab::VARIANT_FLAGS[..]), ("advise", &of_advice), ("bisect", &of_bisect)] {
+        let advise_flags: Vec<&str> = advise::REFUSED_FLAGS.split(' ').collect();
+        let bisect_flags: Vec<&str> = bisect::REFUSED_FLAGS.split(' ').collect();
+        for (command, names) in [("ab", &ab::VARIANT_FLAGS[..]), ("advise", &advise_flags), ("bisect", &bisect_flags)] {
             let command = cli.find_subcommand(command).unwrap();
             for name in names {
                 assert!(command.get_arguments().any(|arg| arg.get_id() == name), "{command} {name}");

@@ -6,12 +6,12 @@ mod complete;
 #[cfg(test)]
 #[allow(dead_code)] // The integration tests use its other functions.
 mod doc_pages;
+#[cfg(test)]
+mod doc_tests;
 mod failure;
 mod flags;
 mod output;
 mod terminal;
-#[cfg(test)]
-mod tests;
 
 use args::Cli;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -19,7 +19,7 @@ use clap::{CommandFactory, FromArgMatches};
 use clap_complete::CompleteEnv;
 use commands::load::fio_options;
 use flags::ExitStyle;
-use fsarena_core::{exit::ExitCode, safe};
+use fsarena_core::{escape, exit::ExitCode};
 use fsarena_run::config::Config;
 use fsarena_sys::program;
 use rustix::fs::Mode;
@@ -30,10 +30,10 @@ fn main() -> std::process::ExitCode {
     fsarena_run::format_settings_by(flags::format_flag);
     fsarena_run::run_as_agent_if_requested();
     add_sbin_to_path();
-    failure::report_panics();
+    failure::install_panic_hook();
     // If a shell started fsarena to complete a command line, this prints the completions and ends the process.
     CompleteEnv::with_factory(|| complete::add_completers(Cli::command())).complete();
-    let config = Config::load().and_then(|config| config.checked(&Cli::command()));
+    let config = Config::load().and_then(|config| config.check_against(&Cli::command()));
     let settings = config.as_ref().ok();
     output::apply_color_choice(std::env::args_os(), settings.and_then(|config| config.get("color")));
     let style = ExitStyle::from_args(std::env::args_os());
@@ -41,11 +41,11 @@ fn main() -> std::process::ExitCode {
     let result = std::panic::catch_unwind(|| {
         let command = parse_command_line(settings, style);
         match config.as_ref().err() {
-            Some(error) if !command.needs_no_config() => Err(error.clone().into()),
+            Some(error) if !command.works_without_config() => Err(error.clone().into()),
             _ => command.run(),
         }
     });
-    let signal = fsarena_sys::cancel::requested();
+    let signal = fsarena_sys::cancel::received_signal();
     let code = match result {
         Ok(Ok(code)) => code,
         // The reader of a pipe may close it early. Nothing was found out about a commit then.
@@ -61,7 +61,7 @@ fn main() -> std::process::ExitCode {
     };
     if let Some(signal) = signal {
         // After the clean-up fsarena ends by the signal, so that the parent process sees that.
-        fsarena_sys::cancel::die_by(signal);
+        fsarena_sys::cancel::die_by_signal(signal);
     }
     std::process::ExitCode::from(style.exit_status(code))
 }
@@ -78,7 +78,7 @@ fn parse_command_line(config: Option<&Config>, style: ExitStyle) -> Cli {
         Err(error) => with_program_hint(error).format(&mut command),
     };
     let text = error.render().to_string();
-    let message = safe::message(&text);
+    let message = escape::message(&text);
     if !error.use_stderr() {
         error.exit();
     }
@@ -90,8 +90,8 @@ fn parse_command_line(config: Option<&Config>, style: ExitStyle) -> Cli {
     std::process::exit(style.exit_status(ExitCode::Usage).into());
 }
 
-/// Adds a hint to the error of a command line like `run git clone x`: to time a program, write it after `--`. For `load`, the
-/// hint is what replaces an option of fio.
+/// Adds a hint to the error of a command line like `run git clone x`: to time a program, write it after `--`. For `load`,
+/// names what replaces an option of fio.
 fn with_program_hint(mut error: clap::Error) -> clap::Error {
     let args: Vec<String> = std::env::args().collect();
     let Some(ContextValue::String(wrong_arg)) = error.get(ContextKind::InvalidArg) else { return error };
@@ -104,21 +104,20 @@ fn with_program_hint(mut error: clap::Error) -> clap::Error {
     }
     let is_wrong =
         |arg: &String| arg == wrong_arg || (wrong_arg.starts_with('-') && arg.starts_with(wrong_arg.as_str()));
-    let Some(at) = args.iter().position(is_wrong) else { return error };
-    if at > 2
+    let Some(wrong_index) = args.iter().position(is_wrong) else { return error };
+    if wrong_index > 2
         && args[1] == "run"
-        && program::find(&args[at - 1]).is_some()
+        && program::find(&args[wrong_index - 1]).is_some()
         && error.kind() == ErrorKind::UnknownArgument
     {
-        let command = args[at - 1..].join(" ");
+        let command = args[wrong_index - 1..].join(" ");
         let tip = format!("to time a program, write it after `--`: fsarena run -- {command}");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
 }
 
-/// What to use instead of a word of fio that `fsarena load` lacks; None for other errors. `wrong_arg` is the
-/// argument at fault.
+/// What to use instead of an argument of fio that `fsarena load` lacks; None if `wrong_arg` is not one of fio.
 fn fio_advice(error: &clap::Error, wrong_arg: &str) -> Option<String> {
     match (error.kind(), error.get(ContextKind::InvalidValue)) {
         (ErrorKind::UnknownArgument, _) if wrong_arg.ends_with(".fio") => {

@@ -1,9 +1,9 @@
 //! Prints the results of commands to standard output: rows, pages, JSON and text. Also finds the width and colors of the
 //! terminal.
 
-use crate::failure::{Failure, Outcome, printing_failure};
+use crate::failure::{CommandResult, Failure, printing_failure};
 use crate::flags::{ListFormat, flag_value};
-use crate::terminal::rows::layout_table;
+use crate::terminal::rows::lay_out_table;
 use anstream::AutoStream;
 use clap::{ColorChoice, ValueEnum};
 use fsarena_core::{exit::ExitCode, row::Row};
@@ -15,27 +15,27 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 
 /// Prints rows as a table for people or as a JSON array for programs.
-pub fn print_rows<R: Row>(rows: &[R], format: ListFormat) -> Outcome {
+pub fn print_rows<R: Row>(rows: &[R], format: ListFormat) -> CommandResult {
     match format {
         ListFormat::Json => print_json(rows),
-        ListFormat::Term => print_text(layout_table(rows, width()).map_err(serialization_failure)?),
+        ListFormat::Term => print_text(lay_out_table(rows, width()).map_err(serialization_failure)?),
     }
 }
 
 /// Prints a page, such as a comparison or a history, in a format.
-pub fn print_page(page: &Page, format: &str) -> Outcome {
+pub fn print_page(page: &Page, format: &str) -> CommandResult {
     let mut out = Vec::new();
     page.write(format, screen(), &mut out)?;
     print_text(out)
 }
 
 /// Prints JSON for programs.
-pub fn print_json(value: &(impl Serialize + ?Sized)) -> Outcome {
+pub fn print_json(value: &(impl Serialize + ?Sized)) -> CommandResult {
     print_text(serde_json::to_string_pretty(value).map_err(serialization_failure)? + "\n")
 }
 
-/// Prints text as it is.
-pub fn print_text(text: impl AsRef<[u8]>) -> Outcome {
+/// Prints text as it is. Returns [`ExitCode::Done`].
+pub fn print_text(text: impl AsRef<[u8]>) -> CommandResult {
     io::stdout().lock().write_all(text.as_ref()).map_err(printing_failure)?;
     Ok(ExitCode::Done)
 }
@@ -47,19 +47,19 @@ pub fn serialization_failure(error: serde_json::Error) -> Failure {
 
 /// Returns the width of standard output and whether it shows colors.
 pub fn screen() -> Screen {
-    Screen { width: width(), colour: has_color() }
+    Screen { width: width(), has_colour: has_color() }
 }
 
 /// Returns the width of the output in columns: the value of `COLUMNS`, else the width of the terminal; None without either.
 pub fn width() -> Option<u16> {
-    let terminal = rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col);
-    choose_width(std::env::var("COLUMNS").ok(), terminal)
+    let terminal_width = rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col);
+    choose_width(std::env::var("COLUMNS").ok(), terminal_width)
 }
 
-/// The width by these values of `COLUMNS` and of the terminal. A width of 0 counts as unknown.
-fn choose_width(variable: Option<String>, terminal: Option<u16>) -> Option<u16> {
-    let variable = variable.and_then(|text| text.parse().ok());
-    [variable, terminal].into_iter().flatten().find(|columns| *columns > 0)
+/// Returns the value of `COLUMNS` if it is a width, else the width of the terminal. A width of 0 counts as unknown.
+fn choose_width(columns_variable: Option<String>, terminal_width: Option<u16>) -> Option<u16> {
+    let variable_width = columns_variable.and_then(|text| text.parse().ok());
+    [variable_width, terminal_width].into_iter().flatten().find(|columns| *columns > 0)
 }
 
 /// Whether standard output gets colors, by `--color`, `NO_COLOR`, `CLICOLOR_FORCE` and `CLICOLOR`. By
@@ -72,14 +72,14 @@ fn has_color() -> bool {
 /// among them, because it only describes the terminal.
 pub const COLOR_VARIABLES: [&str; 3] = ["NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"];
 
-/// Applies `--color`, or else the setting `configured` from the config file. This happens before clap parses the command line,
+/// Applies `--color`, or else the setting `color` of the config file. This happens before clap parses the command line,
 /// so that it holds for help and usage errors too.
-pub fn apply_color_choice(args: impl Iterator<Item = OsString>, configured: Option<Setting>) {
+pub fn apply_color_choice(args: impl Iterator<Item = OsString>, config_setting: Option<Setting>) {
     let args = args.skip(1).map(|arg| arg.to_string_lossy().into_owned());
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_chosen_by_variable = COLOR_VARIABLES.iter().any(is_set);
-    let configured = configured.filter(|_| !is_chosen_by_variable).map(|setting| setting.value.to_string());
-    let Some(value) = flag_value("--color", args).or(configured) else { return };
+    let config_value = config_setting.filter(|_| !is_chosen_by_variable).map(|setting| setting.value.to_string());
+    let Some(value) = flag_value("--color", args).or(config_value) else { return };
     let choice = match ColorChoice::from_str(&value, false) {
         Ok(ColorChoice::Auto) => anstream::ColorChoice::Auto,
         Ok(ColorChoice::Always) => anstream::ColorChoice::Always,

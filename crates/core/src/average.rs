@@ -1,4 +1,4 @@
-//! The averages of rounds that comparisons can use, and functions for means, medians and variances.
+//! The two averages of rounds that comparisons can use, and functions for means, medians and variances.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
@@ -16,7 +16,7 @@ pub enum Average {
 }
 
 impl Average {
-    /// Both of them.
+    /// Both averages.
     pub const ALL: [Average; 2] = [Average::Typical, Average::Mean];
 
     /// Its name in claims, plans and flags.

@@ -8,24 +8,25 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The version of the format of the file with the state.
-pub const FORMAT: u32 = 1;
+pub const FORMAT_VERSION: u32 = 1;
 
-/// The levels of factors, by the names of the factors.
-pub type Levels = BTreeMap<String, String>;
+/// The levels of one variant, by the names of the factors.
+pub type VariantLevels = BTreeMap<String, String>;
 
-/// A bisection. The file with it is all that is needed to continue it.
+/// A bisection. It is stored in one file, which is all that is needed to continue it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bisection {
-    /// [`FORMAT`].
+    /// [`FORMAT_VERSION`].
     pub format: u32,
     /// Its id: the name of its directory.
     pub id: String,
     /// The arguments of fsarena that began it.
     pub command: Vec<String>,
     /// Where the candidates come from.
-    pub history: History,
-    /// The levels of a candidate, with `{level}`, `{tree}` and `{file:PATH}` for what differs between candidates.
-    pub template: Levels,
+    #[serde(rename = "history")]
+    pub source: CandidateSource,
+    /// The levels of every candidate. `{level}`, `{tree}` and `{file:PATH}` stand for the parts that differ between candidates.
+    pub template: VariantLevels,
     /// The plan of a comparison of the ends, as TOML.
     pub plan: String,
     /// The claim that GOOD meets and BAD does not, about `candidate` and `baseline`.
@@ -37,38 +38,38 @@ pub struct Bisection {
     pub figures_are_counts: bool,
     /// The most rounds of a comparison.
     pub max_rounds: usize,
-    /// The time for the whole bisection in seconds.
+    /// The time budget of the whole bisection in seconds.
     pub budget_s: Option<f64>,
-    /// The time that it has taken in seconds.
+    /// The time that the bisection has taken so far, in seconds.
     pub elapsed_s: f64,
-    /// The candidate that meets the claim.
+    /// The id of GOOD, the candidate that meets the claim.
     pub good: String,
-    /// The candidate that does not.
+    /// The id of BAD, the candidate that does not meet the claim.
     pub bad: String,
     /// The number of candidates that could be the first bad one at the beginning: those between the ends, and BAD.
     #[serde(rename = "candidates")]
     pub candidate_count: usize,
-    /// What is known of the candidates that were tried, by their ids.
+    /// The candidates that were tried, by their ids.
     pub tried: BTreeMap<String, Candidate>,
     /// The comparisons, in order.
     pub comparisons: Vec<Comparison>,
-    /// How it ended; None while it goes on.
+    /// How the bisection ended; None while it continues.
     pub ending: Option<Ending>,
 }
 
 /// Where the candidates of a bisection come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum History {
+pub enum CandidateSource {
     /// The commits of a git repository that BAD contains and GOOD does not. An id is the hash of a commit.
     Git {
         /// The repository.
         repo: String,
-        /// The argument vectors that build a commit, one after another, in its tree.
+        /// The commands that build a commit, as argument vectors. They run one after another in the tree of the commit.
         build: Vec<Vec<String>>,
         /// Whether only first parents are followed.
         first_parent: bool,
-        /// Only commits that change one of these paths; empty for all.
+        /// The candidates are only the commits that change one of these paths; all commits if empty.
         paths: Vec<String>,
     },
     /// A list, from GOOD to BAD. An id is a level.
@@ -83,12 +84,12 @@ pub struct Candidate {
     /// The subject of the commit; empty without one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub subject: String,
-    /// The levels of its variant; empty if it was not made.
+    /// The levels of its variant; empty if the candidate could not be built.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub levels: Levels,
-    /// Why it is skipped: it does not build, boot or do the work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub skipped: Option<String>,
+    pub levels: VariantLevels,
+    /// Why the candidate is skipped: it does not build, boot or do the work.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "skipped")]
+    pub skip_reason: Option<String>,
 }
 
 impl Candidate {
@@ -117,26 +118,27 @@ pub struct Comparison {
     pub purpose: Purpose,
     /// The candidates, from GOOD's side to BAD's.
     pub candidates: Vec<String>,
-    /// It may err with the probability 5%/`error_split`.
+    /// The probability of a wrong result is at most 5% divided by this number.
     #[serde(rename = "share")]
     pub error_split: u32,
     /// Its runs.
     pub runs: Vec<String>,
-    /// The number of these that were judged.
+    /// The number of these runs that were judged.
     #[serde(rename = "judged")]
     pub judged_runs: usize,
     /// The time that its runs took in seconds.
-    pub seconds: f64,
-    /// The time that it may take before it is set aside, in seconds; None without a budget.
+    #[serde(rename = "seconds")]
+    pub elapsed_s: f64,
+    /// The longest time that the comparison may take, in seconds; None without a budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_s: Option<f64>,
-    /// Its result; None while it goes on.
+    /// Its result; None while it continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ComparisonResult>,
     /// The difference between the candidate that it is about and the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
-    /// Whether its last rounds had no usable figure, so that further ones are useless.
+    /// Whether its last rounds had no usable figure, so that further rounds are useless.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stuck: bool,
 }
@@ -150,7 +152,7 @@ impl Comparison {
             error_split,
             runs: vec![],
             judged_runs: 0,
-            seconds: 0.0,
+            elapsed_s: 0.0,
             allowed_s: None,
             result: None,
             effect: None,
@@ -158,7 +160,7 @@ impl Comparison {
         }
     }
 
-    /// The candidate that the comparison is about: of a step the middle one, else the last.
+    /// The id of the candidate that the comparison is about: the middle one of a step, else the last.
     pub fn subject(&self) -> &str {
         &self.candidates[1]
     }
@@ -180,9 +182,9 @@ pub enum ComparisonResult {
     Bad,
     /// A confirmation: the candidates differ.
     Confirmed,
-    /// Its rounds or its time were over first.
+    /// Its rounds or its time ran out before it was decided.
     Inconclusive,
-    /// The candidate failed at the work.
+    /// The candidate could not do the work.
     Skipped,
 }
 
@@ -211,7 +213,7 @@ pub struct Effect {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// The number of rounds; under 8 of them the interval is the range of the rounds.
+    /// The number of rounds. With fewer than 8, the interval is the range of the rounds.
     pub rounds: usize,
 }
 
@@ -221,11 +223,11 @@ pub struct Effect {
 pub enum Ending {
     /// The cost changed at a candidate.
     Found {
-        /// The last good candidate.
+        /// The id of the last good candidate.
         parent: String,
-        /// The first bad one.
+        /// The id of the first bad candidate.
         child: String,
-        /// Further candidates between them, which could not be tested and can be the first bad one.
+        /// The ids of the candidates between them that could not be tested: each may be the first bad one.
         possible: Vec<String>,
     },
     /// The claim holds between the ends, so there is nothing to find.
@@ -234,16 +236,16 @@ pub enum Ending {
     Inconclusive {
         /// The reason.
         why: String,
-        /// The candidates that can be the first bad one; empty if it is unknown whether there is one.
+        /// The ids of the candidates that may be the first bad one; empty if it is unknown whether the cost changed.
         possible: Vec<String>,
     },
 }
 
 impl Bisection {
-    /// What is known of a candidate. One that was not tried is named by its id.
+    /// A candidate, by its id. For one that was not tried, a candidate with the id as label.
     pub fn candidate(&self, id: &str) -> Candidate {
-        let unknown = || Candidate { label: id.into(), ..Candidate::default() };
-        self.tried.get(id).cloned().unwrap_or_else(unknown)
+        let untried = || Candidate { label: id.into(), ..Candidate::default() };
+        self.tried.get(id).cloned().unwrap_or_else(untried)
     }
 
     /// The comparison of the ends.
@@ -260,7 +262,7 @@ impl Bisection {
         }
     }
 
-    /// The candidates known to be good, GOOD first, and the first one known to be bad.
+    /// The ids of the candidates known to be good, GOOD first, and of the first one known to be bad.
     pub fn bracket(&self) -> (Vec<&str>, &str) {
         let (mut goods, mut bad) = (vec![self.good.as_str()], self.bad.as_str());
         for step in self.comparisons.iter().filter(|comparison| comparison.purpose == Purpose::Step) {
@@ -273,27 +275,27 @@ impl Bisection {
         (goods, bad)
     }
 
-    /// The error split of the next comparison: 5% divided by it is its probability of an error. `steps` are the steps that are
-    /// left, this one included.
+    /// The error split of the next comparison: 5% divided by it bounds the probability of a wrong result.
+    /// `remaining_steps` is the number of steps still to do, this one included.
     ///
-    /// The probabilities of all comparisons add up to at most 5%, whatever the number of steps turns out to be: the ends and the
-    /// confirmation have one part each, and each step takes an equal part of what is left for steps. With s steps as planned
-    /// that is 5%/(s + 2) for each.
-    pub fn next_error_split(&self, purpose: Purpose, steps: usize) -> u32 {
+    /// The probabilities of all comparisons add up to at most 5%, whatever the number of steps turns out to be: the ends
+    /// and the confirmation have one part each, and each step takes an equal part of the rest. If the bisection needs
+    /// exactly s steps, each comparison has 5%/(s + 2).
+    pub fn next_error_split(&self, purpose: Purpose, remaining_steps: usize) -> u32 {
         let spent: f64 = self.comparisons.iter().map(|comparison| 1.0 / f64::from(comparison.error_split)).sum();
         let of_confirmation = self.ends().map_or(0.0, |ends| 1.0 / f64::from(ends.error_split));
-        let (parts, left) = match purpose {
-            Purpose::Ends => (steps + 2, 1.0),
-            Purpose::Step => (steps, 1.0 - spent - of_confirmation),
+        let (parts, remaining) = match purpose {
+            Purpose::Ends => (remaining_steps + 2, 1.0),
+            Purpose::Step => (remaining_steps, 1.0 - spent - of_confirmation),
             Purpose::Confirmation => (1, 1.0 - spent),
         };
         // Binary fractions must not turn 8 into 9.
-        (parts as f64 / left.max(1e-6) - 1e-6).ceil() as u32
+        (parts as f64 / remaining.max(1e-6) - 1e-6).ceil() as u32
     }
 }
 
 /// The number of steps that find one of these candidates in the worst case: ⌈log₂⌉.
-pub fn steps(candidate_count: usize) -> usize {
+pub fn worst_case_steps(candidate_count: usize) -> usize {
     candidate_count.max(1).next_power_of_two().trailing_zeros() as usize
 }
 
@@ -303,11 +305,11 @@ mod tests {
 
     fn bisection(error_splits: &[u32]) -> Bisection {
         Bisection {
-            format: FORMAT,
+            format: FORMAT_VERSION,
             id: String::new(),
             command: vec![],
-            history: History::List(vec![]),
-            template: Levels::new(),
+            source: CandidateSource::List(vec![]),
+            template: VariantLevels::new(),
             plan: String::new(),
             claim: "total.elapsed: candidate <= baseline".parse().unwrap(),
             user: None,
@@ -322,8 +324,8 @@ mod tests {
             comparisons: error_splits
                 .iter()
                 .enumerate()
-                .map(|(at, error_split)| {
-                    let purpose = if at == 0 { Purpose::Ends } else { Purpose::Step };
+                .map(|(index, error_split)| {
+                    let purpose = if index == 0 { Purpose::Ends } else { Purpose::Step };
                     Comparison::new(purpose, &["0", "1", "64"], *error_split)
                 })
                 .collect(),
@@ -333,14 +335,14 @@ mod tests {
 
     #[test]
     fn the_errors_of_all_comparisons_add_up_to_five_per_cent() {
-        assert_eq!([1, 2, 3, 63, 64, 65].map(steps), [0, 1, 2, 6, 6, 7]);
+        assert_eq!([1, 2, 3, 63, 64, 65].map(worst_case_steps), [0, 1, 2, 6, 6, 7]);
         // 64 candidates: the ends, six steps and the confirmation.
         assert_eq!(bisection(&[]).next_error_split(Purpose::Ends, 6), 8);
         for done in 1..7 {
             assert_eq!(bisection(&vec![8; done]).next_error_split(Purpose::Step, 7 - done), 8);
         }
         assert_eq!(bisection(&[8; 7]).next_error_split(Purpose::Confirmation, 0), 8);
-        // Candidates that fail take steps more: the others take less, and the confirmation keeps its part.
+        // Failed candidates cost further steps: the other steps take smaller parts, and the confirmation keeps its part.
         let mut state = bisection(&[8]);
         for steps in [6, 6, 5, 5, 4, 3, 2, 2, 1] {
             let error_split = state.next_error_split(Purpose::Step, steps);
@@ -355,13 +357,13 @@ mod tests {
     #[test]
     fn steps_narrow_the_bracket() {
         let mut state = bisection(&[8, 8, 8, 8]);
-        for (at, (id, result)) in
+        for (index, (id, result)) in
             [("32", ComparisonResult::Bad), ("16", ComparisonResult::Good), ("24", ComparisonResult::Inconclusive)]
                 .into_iter()
                 .enumerate()
         {
-            state.comparisons[at + 1].candidates[1] = id.into();
-            state.comparisons[at + 1].result = Some(result);
+            state.comparisons[index + 1].candidates[1] = id.into();
+            state.comparisons[index + 1].result = Some(result);
         }
         assert_eq!(state.bracket(), (vec!["0", "16"], "32"));
     }

@@ -29,7 +29,8 @@ impl Variant {
         self.level(factor::DIR).is_empty() && self.level(factor::FS) == factor::RAW
     }
 
-    /// The number of clients of a task: the task's own parameter if it has one, else the variant's level. None if neither is set.
+    /// The number of clients of a task: the task's own parameter if it has one, else the variant's level. None if neither
+    /// is set.
     pub fn clients(&self, task: &TaskId) -> Option<u32> {
         task.clients().unwrap_or(self.level(factor::CLIENTS)).parse().ok()
     }
@@ -41,8 +42,8 @@ pub struct WorkloadPlan {
     /// The name of the workload.
     #[serde(rename = "use")]
     pub name: String,
-    /// The ids of the settings that have a grid ([`crate::grid`]): the plan has one such workload for each value, and the ids of
-    /// its tasks contain the value.
+    /// The ids of the settings that have a grid ([`crate::setting_grid`]): the plan has one such workload for each value,
+    /// and the ids of its tasks contain the value.
     #[serde(rename = "grid", default, skip_serializing_if = "Vec::is_empty")]
     pub grid_settings: Vec<String>,
     /// Its complete settings.
@@ -55,7 +56,7 @@ impl WorkloadPlan {
     /// clients, so workloads of a plan that differ only in that number share it.
     pub fn directory_name(&self) -> String {
         let mut settings = self.settings.clone();
-        factor::set_clients(&mut settings, 1);
+        factor::set_client_count(&mut settings, 1);
         let text = serde_json::to_vec(&settings).expect("settings are plain data");
         format!("{}-{}", self.name, &blake3::hash(&text).to_hex()[..8])
     }
@@ -77,7 +78,7 @@ impl fmt::Display for CellId {
 pub struct Cell {
     /// The round it belongs to, from 0.
     pub round: u32,
-    /// Its place in the order of that round, from 0.
+    /// Its position in the order of that round, from 0.
     pub position: u32,
     /// The variant that runs.
     pub variant: Variant,
@@ -138,8 +139,8 @@ impl TaskId {
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
-        for (i, (key, value)) in self.params.iter().enumerate() {
-            write!(f, "{}{key}={value}", if i == 0 { "[" } else { "," })?;
+        for (index, (key, value)) in self.params.iter().enumerate() {
+            write!(f, "{}{key}={value}", if index == 0 { "[" } else { "," })?;
         }
         f.write_str(if self.params.is_empty() { "" } else { "]" })
     }
@@ -162,10 +163,10 @@ pub struct TaskInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setting::Value;
+    use crate::setting::SettingValue;
 
     fn workload(name: &str, settings: &[(&str, i64)]) -> WorkloadPlan {
-        let settings = settings.iter().map(|(id, value)| (id.to_string(), Value::Int(*value))).collect();
+        let settings = settings.iter().map(|(id, value)| (id.to_string(), SettingValue::Int(*value))).collect();
         WorkloadPlan { name: name.into(), settings: Settings(settings), ..WorkloadPlan::default() }
     }
 

@@ -32,8 +32,11 @@
 mod parse;
 mod statement;
 
-pub use parse::parse_all;
-pub use statement::{BestOrWorst, Claim, ClaimError, ClaimOutcome, Extreme, Op, Pair, Quantity, Relation, RightSide};
+pub use parse::parse_claims;
+pub use statement::{
+    BestOrWorst, Claim, ClaimError, ClaimOperator, ClaimOutcome, ExtremeRelation, PairRelation, Quantity, Relation,
+    RightSide,
+};
 
 #[cfg(test)]
 mod tests;

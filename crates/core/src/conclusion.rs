@@ -1,7 +1,7 @@
 //! The conclusions of a study's author, expressed as claims. fsarena checks these on the published figures and on a run.
 
 use crate::claim::{Claim, ClaimError};
-use crate::plan::file::{ConclusionFile, PublishedFile};
+use crate::plan::file::{ConclusionTable, PublishedTable};
 use crate::published::{LIFECYCLE_TASKS, PublishedSet};
 use crate::{number::parse_percentage, plan::ParsedPlan, plan::error::PlanError, study::Study};
 use std::{collections::BTreeMap, ops::Range};
@@ -18,31 +18,31 @@ pub struct Conclusions {
     /// Roles of the published variants, such as `before` and `after`: the variants of a run take these roles in order.
     /// Empty if runs use the published variants themselves.
     pub roles: Vec<String>,
-    /// The machine that the author describes, by set.
-    pub machine: BTreeMap<String, Machine>,
+    /// The machines that the author describes, by set.
+    pub machines: BTreeMap<String, MachineParts>,
 }
 
 /// The parts of a machine: `memory` → `768 MB`.
-pub type Machine = BTreeMap<String, String>;
+pub type MachineParts = BTreeMap<String, String>;
 
 /// One conclusion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusion {
     /// The conclusion in fsarena's words.
-    pub says: String,
+    pub statement: String,
     /// A short paraphrase of the author's sentence, with its place in the article.
     pub source: String,
     /// The part of the claims that fsarena added, such as a threshold.
-    pub ours: Option<String>,
+    pub our_addition: Option<String>,
     /// The set of published figures that it is about. Its claims name variants of other sets as `SET/VARIANT`.
     pub set: String,
     /// The stage that it is about; None for any stage.
     pub stage: Option<String>,
     /// Whether it is about a rotating disk, so that runs on other devices do not check it.
-    pub rotating_disk: bool,
+    pub requires_rotating_disk: bool,
     /// The claims that express it.
     pub claims: Vec<Claim>,
-    /// How many of these have to hold.
+    /// How many of the claims have to hold.
     pub required: RequiredClaims,
 }
 
@@ -70,9 +70,9 @@ impl FigurePrecision {
     /// The smallest and largest value of ln(left/right) that two printed figures allow. Both were rounded to the resolution,
     /// and a repeated measurement would differ by the tolerance.
     pub fn log_ratio_range(&self, left: f64, right: f64) -> (f64, f64) {
-        let (half, tolerance) = (self.resolution / 2.0, self.tolerance.ln_1p());
-        let smallest = ((left - half).max(0.0) / (right + half)).ln() - tolerance;
-        let largest = ((left + half) / (right - half).max(0.0)).ln() + tolerance;
+        let (half_step, tolerance) = (self.resolution / 2.0, self.tolerance.ln_1p());
+        let smallest = ((left - half_step).max(0.0) / (right + half_step)).ln() - tolerance;
+        let largest = ((left + half_step) / (right - half_step).max(0.0)).ln() + tolerance;
         (smallest, largest)
     }
 }
@@ -90,14 +90,14 @@ pub fn conclusions_of_study(study: &Study) -> Result<Conclusions, PlanError> {
         None => 0.0,
     };
     let precision = FigurePrecision { tolerance, resolution: file.published.resolution.unwrap_or(0.0) };
-    let reader = Reader { study, text: &text, set: file.published.set.clone().unwrap_or_default() };
+    let reader = ConclusionReader { study, text: &text, set: file.published.set.clone().unwrap_or_default() };
     let list = file.conclusions.iter().map(|written| reader.read_conclusion(written)).collect::<Result<_, _>>()?;
-    let PublishedFile { filesystems, roles, machine, .. } = file.published;
-    Ok(Conclusions { list, precision, filesystems, roles, machine })
+    let PublishedTable { filesystems, roles, machine: machines, .. } = file.published;
+    Ok(Conclusions { list, precision, filesystems, roles, machines })
 }
 
 /// Reads conclusions from a study's plan.
-struct Reader<'a> {
+struct ConclusionReader<'a> {
     study: &'a Study,
     /// The text of the plan, for the positions of errors.
     text: &'a str,
@@ -106,29 +106,29 @@ struct Reader<'a> {
 }
 
 impl Conclusions {
-    /// The filesystems that a conclusion about the best or the worst of a set compares.
-    pub fn rivals<'a>(&'a self, set: &str, sets: &'a [PublishedSet]) -> Vec<&'a str> {
+    /// The filesystems among which a conclusion names the best or the worst one of a set.
+    pub fn compared_filesystems<'a>(&'a self, set: &str, sets: &'a [PublishedSet]) -> Vec<&'a str> {
         if !self.filesystems.is_empty() {
             return self.filesystems.iter().map(String::as_str).collect();
         }
-        sets.iter().find(|known| known.set == set).map_or(vec![], PublishedSet::variants)
+        sets.iter().find(|published| published.set == set).map_or(vec![], PublishedSet::variants)
     }
 }
 
 impl Conclusion {
     /// The author's sentence with its place, and the part of the claims that fsarena added.
     pub fn origin(&self) -> String {
-        let ours = self.ours.as_ref().map_or(String::new(), |ours| format!(" Ours: {ours}"));
-        format!("{}{ours}", self.source)
+        let addition = self.our_addition.as_ref().map_or(String::new(), |addition| format!(" Ours: {addition}"));
+        format!("{}{addition}", self.source)
     }
 }
 
-impl Reader<'_> {
+impl ConclusionReader<'_> {
     fn error_at(&self, span: Range<usize>, message: String) -> PlanError {
-        PlanError::at(self.study.name, self.text, span, message)
+        PlanError::at_span(self.study.name, self.text, span, message)
     }
 
-    fn read_conclusion(&self, written: &ConclusionFile) -> Result<Conclusion, PlanError> {
+    fn read_conclusion(&self, written: &ConclusionTable) -> Result<Conclusion, PlanError> {
         let tasks = self.study.numbered_tasks().map(|(_, task)| task);
         let tasks: Vec<&str> = tasks.filter(|task| !LIFECYCLE_TASKS.contains(task)).collect();
         let mut claims = Vec::new();
@@ -141,20 +141,20 @@ impl Reader<'_> {
             }
         }
         let set = written.set.clone().unwrap_or_else(|| self.set.clone());
-        let ConclusionFile { says, source, ours, stage, rotating_disk, .. } = written.clone();
+        let ConclusionTable { statement, source, our_addition, stage, requires_rotating_disk, .. } = written.clone();
         Ok(Conclusion {
-            says,
+            statement,
             source,
-            ours,
+            our_addition,
             set,
             stage,
-            rotating_disk,
+            requires_rotating_disk,
             claims,
             required: self.required_claims(written)?,
         })
     }
 
-    fn required_claims(&self, written: &ConclusionFile) -> Result<RequiredClaims, PlanError> {
+    fn required_claims(&self, written: &ConclusionTable) -> Result<RequiredClaims, PlanError> {
         let Some(required) = &written.at_least else { return Ok(RequiredClaims::All) };
         let value = required.get_ref();
         if let Some(count) = value.as_integer().and_then(|count| usize::try_from(count).ok()) {
@@ -172,8 +172,8 @@ fn expand_braces(pattern: &str, tasks: &[&str]) -> Vec<String> {
     let Some((before, rest)) = pattern.split_once('{') else { return vec![pattern.to_string()] };
     let Some((inside, after)) = rest.split_once('}') else { return vec![pattern.to_string()] };
     let choices: Vec<&str> = if inside == "*" { tasks.to_vec() } else { inside.split(',').collect() };
-    let after = expand_braces(after, tasks);
-    choices.iter().flat_map(|choice| after.iter().map(move |after| format!("{before}{choice}{after}"))).collect()
+    let endings = expand_braces(after, tasks);
+    choices.iter().flat_map(|choice| endings.iter().map(move |ending| format!("{before}{choice}{ending}"))).collect()
 }
 
 #[cfg(test)]
@@ -192,19 +192,23 @@ mod tests {
     fn shipped_conclusions_are_about_published_variants_and_tasks() {
         for study in STUDIES {
             let conclusions = conclusions_of_study(study).unwrap_or_else(|error| panic!("{error}"));
-            let sets = study.published().unwrap();
+            let sets = study.published_sets().unwrap();
             let mut variants: Vec<&str> = sets.iter().flat_map(|set| set.variants()).collect();
             variants.retain(|variant| conclusions.roles.iter().any(|role| role == variant));
             assert!(conclusions.roles.iter().all(|role| variants.contains(&role.as_str())), "{}", study.name);
             for conclusion in &conclusions.list {
-                assert!(!conclusion.claims.is_empty(), "{}", conclusion.says);
-                assert!(conclusion.source.ends_with('.'), "{} names no place in the article", conclusion.says);
+                assert!(!conclusion.claims.is_empty(), "{}", conclusion.statement);
+                assert!(conclusion.source.ends_with('.'), "{} names no place in the article", conclusion.statement);
                 // A threshold must be either in the author's conclusion or declared as added by fsarena.
                 let has_threshold = conclusion.claims.iter().any(|claim| claim.to_string().contains('%'));
-                let is_explained = conclusion.ours.is_some() || conclusion.says.contains('%');
-                assert!(!has_threshold || is_explained, "{}: whose threshold is it?", conclusion.says);
+                let is_explained = conclusion.our_addition.is_some() || conclusion.statement.contains('%');
+                assert!(
+                    !has_threshold || is_explained,
+                    "{}: the source of its threshold is missing",
+                    conclusion.statement
+                );
                 if let RequiredClaims::Count(required) = conclusion.required {
-                    assert!((1..=conclusion.claims.len()).contains(&required), "{}", conclusion.says);
+                    assert!((1..=conclusion.claims.len()).contains(&required), "{}", conclusion.statement);
                 }
                 if !sets.is_empty() {
                     for claim in &conclusion.claims {
@@ -223,9 +227,9 @@ mod tests {
         let set = set_named(&conclusion.set).unwrap_or_else(|| panic!("{conclusion:?}"));
         let is_unpublished = claim.subject.task.as_deref().is_some_and(|task| UNPUBLISHED_TASKS.contains(&task));
         // Samples have no task, so any claim about their metric fits.
-        let fits_task = |row: &Figure| !row.sample.is_empty() || claim.subject.fits(&row.task_id());
-        let has_figure = |row: &Figure| fits_task(row) && row.metric == claim.subject.metric;
-        assert!(is_unpublished || set.rows.iter().any(has_figure), "{}: {claim}", study.name);
+        let fits_task = |figure: &Figure| !figure.sample.is_empty() || claim.subject.fits(&figure.task_id());
+        let has_figure = |figure: &Figure| fits_task(figure) && figure.metric == claim.subject.metric;
+        assert!(is_unpublished || set.figures.iter().any(has_figure), "{}: {claim}", study.name);
         for variant in claim.variants() {
             // `II/xfs` names a set and a variant; `xfs/bfq` is a variant of a stage.
             let is_variant_of_stage = |(name, _): &(&str, &str)| set_named(name).is_none();

@@ -4,17 +4,17 @@
 /// An operation of dbench.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
-    /// Its name in the output of 4.0.
-    pub printed: &'static str,
+    /// Its name in the output of dbench 4.0.
+    pub printed_name: &'static str,
     /// The prefix of its readings: `ntcreatex` in `ntcreatex_latency_mean_ns`.
-    pub reading: &'static str,
+    pub reading_prefix: &'static str,
 }
 
-const fn operation(printed: &'static str, reading: &'static str) -> Operation {
-    Operation { printed, reading }
+const fn operation(printed_name: &'static str, reading_prefix: &'static str) -> Operation {
+    Operation { printed_name, reading_prefix }
 }
 
-/// Every operation.
+/// Every operation of dbench.
 pub const OPERATIONS: [Operation; 17] = [
     operation("NTCreateX", "ntcreatex"),
     operation("Close", "close"),
@@ -41,7 +41,7 @@ pub enum DbenchLine<'t> {
     /// The version of dbench, in the first line of a run. Versions before 3 do not print it.
     Version(&'t str),
     /// The path of the loadfile that the run plays.
-    Load(&'t str),
+    Loadfile(&'t str),
     /// A row of the table of operations.
     Operation {
         /// The name of the operation: `NTCreateX`. Some names differ between 4.0 and 5.0.
@@ -53,18 +53,18 @@ pub enum DbenchLine<'t> {
         /// Their highest latency in milliseconds.
         max_ms: f64,
     },
-    /// A client failed, so the run failed: dbench's message.
+    /// The message of dbench about a client that failed, which ends the run.
     Failed(&'t str),
     /// The last line of a run.
     Throughput {
         /// Megabytes (10⁶ bytes) read and written per second.
-        mb_s: f64,
+        mb_per_s: f64,
         /// The number of clients, if printed. Versions before 4 print it as the number of processes.
         clients: Option<&'t str>,
         /// The number of processes of the clients; only from version 4 on.
         processes: Option<&'t str>,
-        /// The operations that were synchronous: `(sync open) (sync dirs)`; empty if none was.
-        sync: &'t str,
+        /// The operations that dbench made synchronous: `(sync open) (sync dirs)`; empty if none was.
+        sync_options: &'t str,
         /// The highest latency in milliseconds, if printed.
         max_ms: Option<f64>,
     },
@@ -75,33 +75,33 @@ pub fn is_dbench_output(text: &str) -> bool {
     text.lines().any(|line| version_in(line).is_some() || text_after_throughput(line).is_some())
 }
 
-/// Parses the lines of dbench's output. Skips other lines. Each result has the number of its line, from 1; it is an error message
-/// if the line has an invalid number or an unsupported format.
+/// Parses the lines of dbench's output. Skips other lines. Each result has the number of its line, from 1; it is an error
+/// message if the line has an invalid number or an unsupported format.
 pub fn parse_lines(text: &str) -> impl Iterator<Item = (usize, Result<DbenchLine<'_>, String>)> {
     // After the table of all clients, further tables of single clients may follow; these are skipped.
-    let (mut in_table, mut in_client_tables) = (false, false);
+    let (mut is_in_table, mut is_in_client_tables) = (false, false);
     text.lines().enumerate().filter_map(move |(index, line)| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let content = if let Some(rest) = text_after_throughput(line) {
-            (in_table, in_client_tables) = (false, false);
-            parse_last_line(rest)
+            (is_in_table, is_in_client_tables) = (false, false);
+            parse_throughput_line(rest)
         } else if let Some(version) = version_in(line) {
-            (in_table, in_client_tables) = (false, false);
+            (is_in_table, is_in_client_tables) = (false, false);
             Ok(DbenchLine::Version(version))
         } else if let Some(loadfile) = loadfile_in(line) {
-            Ok(DbenchLine::Load(loadfile))
+            Ok(DbenchLine::Loadfile(loadfile))
         } else if line.starts_with("Child ") && line.contains("failed ") && line.contains("with status ") {
             Ok(DbenchLine::Failed(line.trim_end()))
         } else if line.starts_with("@R@") {
             Err("this is the output of --machine-readable: run dbench without it".into())
         } else if line.starts_with("Per client results") {
-            (in_table, in_client_tables) = (false, true);
+            (is_in_table, is_in_client_tables) = (false, true);
             return None;
         } else if words == ["Operation", "Count", "AvgLat", "MaxLat"] {
-            in_table = !in_client_tables;
+            is_in_table = !is_in_client_tables;
             return None;
-        } else if let ([name, count, mean, max], true) = (words.as_slice(), in_table) {
-            parse_row(name, count, mean, max)
+        } else if let ([name, count, mean, max], true) = (words.as_slice(), is_in_table) {
+            parse_table_row(name, count, mean, max)
         } else {
             return None;
         };
@@ -120,7 +120,7 @@ fn loadfile_in(line: &str) -> Option<&str> {
     quoted.rsplit_once('\'').map(|(loadfile, _)| loadfile)
 }
 
-fn parse_row<'t>(name: &'t str, count: &str, mean: &str, max: &str) -> Result<DbenchLine<'t>, String> {
+fn parse_table_row<'t>(name: &'t str, count: &str, mean: &str, max: &str) -> Result<DbenchLine<'t>, String> {
     let count = count.parse().map_err(|_| format!("`{count}` is not a count"))?;
     Ok(DbenchLine::Operation { name, count, mean_ms: parse_latency(mean)?, max_ms: parse_latency(max)? })
 }
@@ -132,17 +132,23 @@ fn text_after_throughput(line: &str) -> Option<&str> {
 }
 
 /// Parses the text after `Throughput ` in the last line.
-fn parse_last_line(rest: &str) -> Result<DbenchLine<'_>, String> {
+fn parse_throughput_line(rest: &str) -> Result<DbenchLine<'_>, String> {
     let words: Vec<&str> = rest.split_whitespace().collect();
-    let mb_s = words[0].parse().map_err(|_| format!("`{}` is not a throughput", words[0]))?;
+    let mb_per_s = words[0].parse().map_err(|_| format!("`{}` is not a throughput", words[0]))?;
     let word_before = |unit| words.windows(2).find(|pair| pair[1] == unit).map(|pair| pair[0]);
-    let longest = words.iter().find_map(|word| word.strip_prefix("max_latency="));
-    let sync = rest.find("(sync ").zip(rest.rfind(')')).map_or("", |(from, to)| rest.get(from..=to).unwrap_or(""));
+    let max_latency = words.iter().find_map(|word| word.strip_prefix("max_latency="));
+    let sync = rest.find("(sync ").zip(rest.rfind(')')).map_or("", |(start, end)| rest.get(start..=end).unwrap_or(""));
     let (clients, processes) = match (word_before("clients"), word_before("procs")) {
         (None, processes) => (processes, None),
         printed => printed,
     };
-    Ok(DbenchLine::Throughput { mb_s, clients, processes, sync, max_ms: longest.map(parse_latency).transpose()? })
+    Ok(DbenchLine::Throughput {
+        mb_per_s,
+        clients,
+        processes,
+        sync_options: sync,
+        max_ms: max_latency.map(parse_latency).transpose()?,
+    })
 }
 
 fn parse_latency(text: &str) -> Result<f64, String> {
@@ -173,13 +179,13 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
         let lines: Vec<_> = parse_lines(TEXT).collect();
         let row = DbenchLine::Operation { name: "NTCreateX", count: 88123, mean_ms: 0.046, max_ms: 12.345 };
         assert_eq!(lines[0], (1, Ok(DbenchLine::Version("4.00"))));
-        assert_eq!(lines[1], (3, Ok(DbenchLine::Load("client.txt"))));
+        assert_eq!(lines[1], (3, Ok(DbenchLine::Loadfile("client.txt"))));
         assert_eq!(lines[2], (8, Ok(row)));
         let last = DbenchLine::Throughput {
-            mb_s: 321.5,
+            mb_per_s: 321.5,
             clients: Some("2"),
             processes: Some("2"),
-            sync: "",
+            sync_options: "",
             max_ms: Some(30.112),
         };
         assert_eq!(lines[3], (10, Ok(last)));
@@ -191,15 +197,21 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
         let last = |line: &'static str| parse_lines(line).next().map(|(_, content)| content.unwrap());
         assert_eq!(
             last("Throughput 1883.19 MB/sec (NB=2353.98 MB/sec  18831.9 MBit/sec)  4 procs"),
-            Some(DbenchLine::Throughput { mb_s: 1883.19, clients: Some("4"), processes: None, sync: "", max_ms: None })
+            Some(DbenchLine::Throughput {
+                mb_per_s: 1883.19,
+                clients: Some("4"),
+                processes: None,
+                sync_options: "",
+                max_ms: None
+            })
         );
         assert_eq!(
             last("Throughput 177.247 MB/sec (sync open) (sync dirs) 2 procs"),
             Some(DbenchLine::Throughput {
-                mb_s: 177.247,
+                mb_per_s: 177.247,
                 clients: Some("2"),
                 processes: None,
-                sync: "(sync open) (sync dirs)",
+                sync_options: "(sync open) (sync dirs)",
                 max_ms: None
             })
         );
@@ -208,7 +220,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
 
     #[test]
     fn invalid_numbers_are_reported_with_their_line() {
-        let first_error = |text: &str| parse_lines(text).find_map(|(at, content)| Some((at, content.err()?)));
+        let first_error = |text: &str| parse_lines(text).find_map(|(line, content)| Some((line, content.err()?)));
         assert_eq!(first_error(&TEXT.replace("0.046", "slow")), Some((8, "`slow` is not a latency".into())));
         assert_eq!(first_error(&TEXT.replace("321.5", "x")), Some((10, "`x` is not a throughput".into())));
         assert_eq!(first_error(TEXT), None);

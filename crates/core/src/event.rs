@@ -81,7 +81,7 @@ pub struct VariantDeparture {
     pub cause: Cause,
 }
 
-/// The subject of a note.
+/// What a note is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoteKind {
@@ -119,10 +119,10 @@ pub const FULLNESS_NOTE: &str = "fullness";
 /// The values of [`Note::task`] in notes on a directory under test.
 pub const DIRECTORY_NOTES: [&str; 2] = [MOUNT_NOTE, FULLNESS_NOTE];
 
-/// A remark for the reader of the results.
+/// A remark for people who read the results.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Note {
-    /// What it is about.
+    /// What the note is about.
     pub kind: NoteKind,
     /// The variant that it concerns; None if it concerns all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,10 +199,10 @@ pub enum CommandEnd {
     Signal(i32),
     /// It did not end: it keeps running and serves the cell.
     Started,
-    /// fsarena did its work in-process.
+    /// fsarena did the work of the command itself, without starting a program.
     Native,
-    /// fsarena stopped it, or does not accept what it did: the reason.
-    Unfit(String),
+    /// fsarena stopped it, or does not accept its result: the reason.
+    Rejected(String),
 }
 
 impl CommandEnd {
@@ -219,7 +219,7 @@ impl std::fmt::Display for CommandEnd {
             CommandEnd::Signal(signal) => write!(f, "signal {signal}"),
             CommandEnd::Started => f.write_str("started"),
             CommandEnd::Native => f.write_str("native"),
-            CommandEnd::Unfit(why) => f.write_str(why),
+            CommandEnd::Rejected(why) => f.write_str(why),
         }
     }
 }
@@ -239,14 +239,14 @@ impl From<String> for CommandEnd {
             None if text == "native" => Some(CommandEnd::Native),
             _ => None,
         };
-        parsed.unwrap_or(CommandEnd::Unfit(text))
+        parsed.unwrap_or(CommandEnd::Rejected(text))
     }
 }
 
 /// An activity that takes up the time of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum SpentOn {
+pub enum Activity {
     /// Booting a guest.
     Boot,
     /// Waiting until the machine was idle.
@@ -259,15 +259,15 @@ pub enum SpentOn {
     Total,
 }
 
-impl SpentOn {
+impl Activity {
     /// Its name in reports: `timed`.
     pub fn name(self) -> &'static str {
         match self {
-            SpentOn::Boot => "boot",
-            SpentOn::Idle => "idle",
-            SpentOn::Lifecycle => "lifecycle",
-            SpentOn::Timed => "timed",
-            SpentOn::Total => "total",
+            Activity::Boot => "boot",
+            Activity::Idle => "idle",
+            Activity::Lifecycle => "lifecycle",
+            Activity::Timed => "timed",
+            Activity::Total => "total",
         }
     }
 }
@@ -290,15 +290,15 @@ pub enum Phase {
     Task(String),
 }
 
-/// The beginning of the text of [`Phase::Idle`].
-const IDLE_BEFORE: &str = "wait until idle before ";
+/// The beginning of the text of [`Phase::Idle`]; the name of the task follows.
+const IDLE_PREFIX: &str = "wait until idle before ";
 
 impl std::fmt::Display for Phase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Phase::Boot => f.write_str("booting"),
             Phase::Rehearsal => f.write_str("rehearsal of the programs"),
-            Phase::Idle(task) => write!(f, "{IDLE_BEFORE}{task}"),
+            Phase::Idle(task) => write!(f, "{IDLE_PREFIX}{task}"),
             Phase::Shell => f.write_str("shell"),
             Phase::PowerCut => f.write_str("power cut"),
             Phase::Task(task) => f.write_str(task),
@@ -314,11 +314,11 @@ impl From<Phase> for String {
 
 impl From<String> for Phase {
     fn from(text: String) -> Phase {
-        if let Some(task) = text.strip_prefix(IDLE_BEFORE) {
+        if let Some(task) = text.strip_prefix(IDLE_PREFIX) {
             return Phase::Idle(task.into());
         }
-        let without_task = [Phase::Boot, Phase::Rehearsal, Phase::Shell, Phase::PowerCut];
-        without_task.into_iter().find(|phase| phase.to_string() == text).unwrap_or(Phase::Task(text))
+        let phases_without_task = [Phase::Boot, Phase::Rehearsal, Phase::Shell, Phase::PowerCut];
+        phases_without_task.into_iter().find(|phase| phase.to_string() == text).unwrap_or(Phase::Task(text))
     }
 }
 
@@ -337,7 +337,8 @@ pub enum CellEvent {
     Sample(Sample),
     /// A remark for the reader of the results.
     Note(Note),
-    /// What a task waited for. Only traced cells have it, and tracing slows them down, so their samples are not used.
+    /// A profile of what a task waited for. Only traced cells have it, and tracing slows them down, so their samples are
+    /// not used.
     Profile {
         /// The task.
         task: crate::cell::TaskId,
@@ -351,13 +352,14 @@ pub enum CellEvent {
     /// Time that the cell spent on one activity. The rest of the cell's total is overhead of fsarena.
     Spent {
         /// The activity.
-        what: SpentOn,
+        #[serde(rename = "what")]
+        activity: Activity,
         /// Nanoseconds.
         ns: u64,
     },
 }
 
-/// The contents of a tree.
+/// The contents of a directory tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeDigest {
     /// A digest of the names, types and contents of everything in the tree. Times, owners and permissions do
@@ -374,7 +376,7 @@ pub struct TreeDigest {
 pub struct TreeState {
     /// Their names and contents.
     pub tree: TreeDigest,
-    /// A digest of the places of their extents on the device; None if the kernel does not report them.
+    /// A digest of the places of their extents on the device; None if the kernel does not report extents.
     pub layout: Option<String>,
 }
 
@@ -429,7 +431,8 @@ pub enum Event {
         /// The cell.
         cell: CellId,
         /// The event.
-        what: CellEvent,
+        #[serde(rename = "what")]
+        event: CellEvent,
     },
     /// A cell ended.
     CellFinished {

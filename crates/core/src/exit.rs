@@ -27,7 +27,11 @@ impl ExitCode {
     /// The exit code for a load whose system call failed. [`ExitCode::Missing`] for a full disk, a resource limit or
     /// a missing file, which the user can fix; [`ExitCode::Internal`] for any other error.
     pub fn of_failed_call(error: &io::Error) -> ExitCode {
-        if is_shortage(error) || error.kind() == ErrorKind::NotFound { ExitCode::Missing } else { ExitCode::Internal }
+        if is_resource_shortage(error) || error.kind() == ErrorKind::NotFound {
+            ExitCode::Missing
+        } else {
+            ExitCode::Internal
+        }
     }
 
     /// The code as the operating system sees it.
@@ -38,7 +42,7 @@ impl ExitCode {
 
 /// Whether a system call failed for lack of a resource: disk space or memory is used up, or a limit on open files, processes or
 /// file sizes is reached.
-pub fn is_shortage(error: &io::Error) -> bool {
+pub fn is_resource_shortage(error: &io::Error) -> bool {
     /// EAGAIN, ENFILE and EMFILE on Linux. [`ErrorKind`] has no kind for the last two.
     const LIMIT_ERRORS: [i32; 3] = [11, 23, 24];
     match error.kind() {
@@ -50,7 +54,7 @@ pub fn is_shortage(error: &io::Error) -> bool {
 /// An error with a documented exit code.
 ///
 /// Each crate has its own error type; all of them implement this trait.
-pub trait Exits: std::error::Error + Send + Sync + 'static {
+pub trait HasExitCode: std::error::Error + Send + Sync + 'static {
     /// The documented exit code of this failure.
     fn exit_code(&self) -> ExitCode;
 }

@@ -8,7 +8,7 @@ pub mod device;
 
 use crate::names::{self, UnknownName};
 use crate::row::Row;
-use crate::setting::{Settings, Value};
+use crate::setting::{SettingValue, Settings};
 use serde::Serialize;
 
 /// The definition of a factor that a plan may vary.
@@ -19,9 +19,9 @@ pub struct FactorDef {
     pub id: &'static str,
     /// The level if a plan does not name the factor.
     pub default: &'static str,
-    /// Example levels.
+    /// Example levels, comma-separated.
     #[serde(rename = "levels")]
-    pub example: &'static str,
+    pub example_levels: &'static str,
     /// One line of help.
     pub help: &'static str,
     /// Checks a level; returns what is accepted if it is wrong. The preflight checks later whether this machine supports it.
@@ -82,53 +82,53 @@ pub const KERNEL: &str = "kernel";
 /// The prefix of factors that are settings of the workload: `set.journal`. An empty level keeps the workload's own value.
 pub const SETTING_PREFIX: &str = "set.";
 
-/// The base of factor definitions: no default, and every level is accepted.
-const BASE: FactorDef = FactorDef { id: "", default: "", example: "", help: "", check: |_| Ok(()) };
+/// A definition without a default that accepts every level: the base of the others.
+const BASE: FactorDef = FactorDef { id: "", default: "", example_levels: "", help: "", check: |_| Ok(()) };
 
 /// The factors that name the filesystem and its options. The runner adds the axes of the machine: `fsarena_run::axes`.
 pub const BUILT_IN: &[FactorDef] = &[
     FactorDef {
         id: FS,
         default: "ext4",
-        example: "ext4, xfs",
+        example_levels: "ext4, xfs",
         help: "filesystem that is made and mounted (see `fsarena list filesystems`); `raw` is the bare device, for workloads that need no filesystem",
         ..BASE
     },
     FactorDef {
         id: OPTIONS,
         default: "default",
-        example: "default, durable, fast-unsafe, tuned-2011",
+        example_levels: "default, durable, fast-unsafe, tuned-2011",
         help: "named option set of the filesystem (`fsarena list filesystems`)",
         ..BASE
     },
     FactorDef {
         id: MKFS,
-        example: "-b 1024, ^has_journal",
+        example_levels: "-b 1024, ^has_journal",
         help: "further mkfs arguments, split at blanks: `-b 1024`; a bare feature list as in `^has_journal` means `-O`. None may name a device or file",
         ..BASE
     },
     FactorDef {
         id: MKFS_PROGRAM,
-        example: "/opt/e2fsprogs/sbin/mkfs.ext4",
+        example_levels: "/opt/e2fsprogs/sbin/mkfs.ext4",
         help: "mkfs program instead of the installed one, by its absolute path; fsarena runs it as it runs mkfs, with write access to its devices only",
         check: check_mkfs_program,
         ..BASE
     },
     FactorDef {
         id: MOUNT,
-        example: "noatime, data=writeback",
+        example_levels: "noatime, data=writeback",
         help: "further mount options, comma-separated: `data=writeback,noatime`. None may name a device or file",
         ..BASE
     },
     FactorDef {
         id: DIR,
-        example: "/srv, /home",
+        example_levels: "/srv, /home",
         help: "existing directory that is benchmarked as it is, without mkfs or mount",
         ..BASE
     },
     FactorDef {
         id: KERNEL,
-        example: "debian:6.1, ~/linux",
+        example_levels: "debian:6.1, ~/linux",
         help: "kernel of a guest: a bzImage, the tree where you built one, or `debian:6.1` for the newest Debian package of that version",
         check: check_kernel,
         ..BASE
@@ -177,13 +177,13 @@ const NAME_ORDER: [&str; 22] = [
 
 /// Sorts factors into the order of the levels in the name of a variant.
 pub fn sorted_for_names<T>(mut factors: Vec<T>, id: impl Fn(&T) -> &str) -> Vec<T> {
-    let place = |id: &str| NAME_ORDER.iter().position(|known| *known == id).unwrap_or(NAME_ORDER.len());
-    factors.sort_by(|a, b| (place(id(a)), id(a)).cmp(&(place(id(b)), id(b))));
+    let rank = |id: &str| NAME_ORDER.iter().position(|name| *name == id).unwrap_or(NAME_ORDER.len());
+    factors.sort_by(|a, b| (rank(id(a)), id(a)).cmp(&(rank(id(b)), id(b))));
     factors
 }
 
 /// Whether a factor changes the machine, not the filesystem or the workload.
-pub fn is_axis(id: &str) -> bool {
+pub fn is_machine_factor(id: &str) -> bool {
     !id.starts_with(SETTING_PREFIX) && BUILT_IN.iter().all(|factor| factor.id != id)
 }
 
@@ -198,8 +198,8 @@ pub fn default_level(id: &str) -> &'static str {
 /// # Errors
 /// No factor has this name.
 pub fn check_name(id: &str, factors: &[FactorDef]) -> Result<(), UnknownName> {
-    let names_setting = id.strip_prefix(SETTING_PREFIX).is_some_and(|setting| !setting.is_empty());
-    if names_setting { Ok(()) } else { find(id, factors).map(drop) }
+    let is_setting = id.strip_prefix(SETTING_PREFIX).is_some_and(|setting| !setting.is_empty());
+    if is_setting { Ok(()) } else { find(id, factors).map(drop) }
 }
 
 /// Finds a factor by its name.
@@ -207,23 +207,23 @@ pub fn check_name(id: &str, factors: &[FactorDef]) -> Result<(), UnknownName> {
 /// # Errors
 /// No factor has this name.
 pub fn find<'a>(id: &str, factors: &'a [FactorDef]) -> Result<&'a FactorDef, UnknownName> {
-    names::find("factor", id, factors, |factor| factor.id)
+    names::find_by_id("factor", id, factors, |factor| factor.id)
 }
 
 /// Parses a level with `parse`; None for an empty level.
 ///
 /// # Errors
-/// `parse` returned None. The message names the kind of level (`what`) and shows how to write it (`how`).
+/// `parse` returned None. The message names the kind of level and shows its `syntax`.
 fn parse_level<T>(
     level: &str,
-    what: &str,
-    how: &str,
+    kind: &str,
+    syntax: &str,
     parse: impl FnOnce(&str) -> Option<T>,
 ) -> Result<Option<T>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    parse(level).map(Some).ok_or_else(|| format!("invalid {what} `{level}`; write {how}"))
+    parse(level).map(Some).ok_or_else(|| format!("invalid {kind} `{level}`; write {syntax}"))
 }
 
 /// Parses a size in bytes: `256MiB`, `20MB`. None if it is not a size above 0.
@@ -234,26 +234,26 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
 /// The names of the settings that hold the number of clients of a workload.
 pub(crate) const CLIENT_SETTINGS: [&str; 2] = [CLIENTS, "threads"];
 
-/// Parses a level. None for an empty level, which keeps the workload's own number.
+/// Parses a level of [`CLIENTS`]. None for an empty level, which keeps the workload's own number.
 ///
 /// # Errors
 /// The level is not a number from 1 to 1024.
-pub fn parse_clients(level: &str) -> Result<Option<u32>, String> {
-    let clients = |level: &str| level.parse().ok().filter(|clients| (1..=1024).contains(clients));
-    parse_level(level, "number of clients", "a number from 1 to 1024", clients)
+pub fn parse_client_count(level: &str) -> Result<Option<u32>, String> {
+    let parse_count = |level: &str| level.parse().ok().filter(|clients| (1..=1024).contains(clients));
+    parse_level(level, "number of clients", "a number from 1 to 1024", parse_count)
 }
 
 /// Whether these settings of a workload include a number of clients.
-pub fn has_clients(settings: &Settings) -> bool {
+pub fn has_client_setting(settings: &Settings) -> bool {
     CLIENT_SETTINGS.iter().any(|id| settings.0.contains_key(*id))
 }
 
 /// Sets the number of clients in the settings.
-pub fn set_clients(settings: &mut Settings, clients: u32) {
+pub fn set_client_count(settings: &mut Settings, clients: u32) {
     for id in CLIENT_SETTINGS {
         if let Some(value) = settings.0.get_mut(id) {
-            let number = Value::Int(i64::from(clients));
-            *value = if matches!(value, Value::List(_)) { Value::List(vec![number]) } else { number };
+            let number = SettingValue::Int(i64::from(clients));
+            *value = if matches!(value, SettingValue::List(_)) { SettingValue::List(vec![number]) } else { number };
         }
     }
 }
@@ -267,17 +267,26 @@ mod tests {
         let ids = vec!["read_ahead", "clients", "kernel", "aging", "fs", "journal"];
         assert_eq!(sorted_for_names(ids, |id| id), ["fs", "journal", "clients", "kernel", "aging", "read_ahead"]);
         assert_eq!((default_level(FS), default_level(JOURNAL), default_level("aging")), ("ext4", "", ""));
-        assert!(is_axis("aging") && is_axis(JOURNAL) && !is_axis(MKFS) && !is_axis("set.files"));
+        assert!(
+            is_machine_factor("aging")
+                && is_machine_factor(JOURNAL)
+                && !is_machine_factor(MKFS)
+                && !is_machine_factor("set.files")
+        );
     }
 
     #[test]
-    fn set_replaces_the_number_or_list_of_clients() {
-        let list = Value::List(vec![Value::Int(1), Value::Int(16)]);
-        let mut settings = Settings([("threads".to_string(), list), ("bs".into(), Value::Int(5))].into());
-        assert!(has_clients(&settings));
-        set_clients(&mut settings, 4);
-        assert_eq!(settings.0["threads"], Value::List(vec![Value::Int(4)]));
-        assert_eq!(settings.0["bs"], Value::Int(5));
-        assert!(parse_clients("0").is_err() && parse_clients("many").is_err() && parse_clients("5") == Ok(Some(5)));
+    fn set_client_count_replaces_a_number_or_a_list() {
+        let list = SettingValue::List(vec![SettingValue::Int(1), SettingValue::Int(16)]);
+        let mut settings = Settings([("threads".to_string(), list), ("bs".into(), SettingValue::Int(5))].into());
+        assert!(has_client_setting(&settings));
+        set_client_count(&mut settings, 4);
+        assert_eq!(settings.0["threads"], SettingValue::List(vec![SettingValue::Int(4)]));
+        assert_eq!(settings.0["bs"], SettingValue::Int(5));
+        assert!(
+            parse_client_count("0").is_err()
+                && parse_client_count("many").is_err()
+                && parse_client_count("5") == Ok(Some(5))
+        );
     }
 }

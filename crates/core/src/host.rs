@@ -45,24 +45,24 @@ pub struct Storage {
     pub model: Option<String>,
     /// The version of the disk's firmware.
     pub firmware: Option<String>,
-    /// Whether it is known to be a rotating disk.
-    pub rotating: bool,
+    /// Whether the disk is known to be a rotating one.
+    pub is_rotating: bool,
 }
 
 impl Storage {
     /// The storage as facts of a host. `prefix` is [`IMAGES_PREFIX`], [`ERASED_PREFIX`] or that of a directory
     /// ([`directory_prefix`]).
-    pub fn facts(&self, prefix: &str) -> BTreeMap<String, String> {
+    pub fn to_facts(&self, prefix: &str) -> BTreeMap<String, String> {
         let parts = [
             ("directory", &self.directory),
             ("filesystem", &self.filesystem),
             ("device", &self.device),
             ("model", &self.model),
             ("firmware", &self.firmware),
-            ("rotating", &self.rotating.then(|| "yes".to_string())),
+            ("rotating", &self.is_rotating.then(|| "yes".to_string())),
         ];
-        let known = parts.into_iter().filter_map(|(name, part)| Some((name, part.as_ref()?)));
-        known.map(|(name, part)| (format!("{prefix}: {name}"), part.clone())).collect()
+        let known_parts = parts.into_iter().filter_map(|(name, part)| Some((name, part.as_ref()?)));
+        known_parts.map(|(name, part)| (format!("{prefix}: {name}"), part.clone())).collect()
     }
 
     /// Reads the storage from the facts of a host; None if no fact has this prefix.
@@ -74,7 +74,7 @@ impl Storage {
             device: fact("device"),
             model: fact("model"),
             firmware: fact("firmware"),
-            rotating: fact("rotating").is_some(),
+            is_rotating: fact("rotating").is_some(),
         };
         (storage != Storage::default()).then_some(storage)
     }
@@ -104,21 +104,21 @@ mod tests {
     #[test]
     fn storage_is_read_back_from_its_facts_and_displays_its_known_parts() {
         let part = |text: &str| Some(text.to_string());
-        let known = Storage {
+        let storage = Storage {
             directory: part("/data"),
             filesystem: part("ext4"),
             device: part("nvme0n1p2"),
             model: part("Samsung SSD 980"),
             firmware: part("3B4QFXO7"),
-            rotating: false,
+            is_rotating: false,
         };
-        assert_eq!(known.to_string(), "/data on nvme0n1p2 (ext4; Samsung SSD 980, firmware 3B4QFXO7)");
-        let facts = known.facts(IMAGES_PREFIX);
+        assert_eq!(storage.to_string(), "/data on nvme0n1p2 (ext4; Samsung SSD 980, firmware 3B4QFXO7)");
+        let facts = storage.to_facts(IMAGES_PREFIX);
         assert_eq!(facts["images: model"], "Samsung SSD 980");
-        assert_eq!(Storage::from_facts(&facts, IMAGES_PREFIX), Some(known));
+        assert_eq!(Storage::from_facts(&facts, IMAGES_PREFIX), Some(storage));
         assert_eq!(Storage::from_facts(&facts, ERASED_PREFIX), None);
-        let disk = Storage { model: part("ST4000DM004"), rotating: true, ..Storage::default() };
-        assert_eq!(Storage::from_facts(&disk.facts(ERASED_PREFIX), ERASED_PREFIX), Some(disk));
+        let disk = Storage { model: part("ST4000DM004"), is_rotating: true, ..Storage::default() };
+        assert_eq!(Storage::from_facts(&disk.to_facts(ERASED_PREFIX), ERASED_PREFIX), Some(disk));
         let memory = Storage { directory: part("/tmp"), filesystem: part("tmpfs"), ..Storage::default() };
         assert_eq!(memory.to_string(), "/tmp (tmpfs)");
     }

@@ -5,32 +5,32 @@ use serde::{Deserialize, Serialize};
 /// Significant bits of a stored latency. Rounding up to them adds at most 1/128.
 const SIGNIFICANT_BITS: u32 = 8;
 
-/// A histogram: pairs of a latency in nanoseconds and a count, ascending. Similar latencies (under 1% apart) share an entry,
-/// which has the largest latency of its range, as in HdrHistogram.
+/// A histogram of latencies: buckets of a latency in nanoseconds and a count, ascending. Similar latencies (under 1% apart)
+/// share a bucket, which has the largest latency of its range, as in HdrHistogram.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Latencies(Vec<(u64, u64)>);
+pub struct LatencyHistogram(Vec<(u64, u64)>);
 
-impl Latencies {
+impl LatencyHistogram {
     /// Makes a histogram from latencies in nanoseconds with their counts, in any order.
-    pub fn new(counted: impl IntoIterator<Item = (u64, u64)>) -> Latencies {
-        let mut entries: Vec<(u64, u64)> = counted.into_iter().map(|(ns, count)| (end_of_entry(ns), count)).collect();
+    pub fn new(counts: impl IntoIterator<Item = (u64, u64)>) -> LatencyHistogram {
+        let mut buckets: Vec<(u64, u64)> = counts.into_iter().map(|(ns, count)| (bucket_end(ns), count)).collect();
         // The stable sort is faster for lists that are sorted in parts.
-        entries.sort_by_key(|(ns, _)| *ns);
-        entries.dedup_by(|next, previous| {
-            let is_same = next.0 == previous.0;
-            if is_same {
+        buckets.sort_by_key(|(ns, _)| *ns);
+        buckets.dedup_by(|next, previous| {
+            let is_same_bucket = next.0 == previous.0;
+            if is_same_bucket {
                 previous.1 = previous.1.saturating_add(next.1);
             }
-            is_same
+            is_same_bucket
         });
-        entries.retain(|(_, count)| *count > 0);
-        Latencies(entries)
+        buckets.retain(|(_, count)| *count > 0);
+        LatencyHistogram(buckets)
     }
 
     /// Adds the counts of another histogram.
-    pub fn add(&mut self, other: &Latencies) {
-        *self = Latencies::new(self.0.iter().chain(&other.0).copied());
+    pub fn merge(&mut self, other: &LatencyHistogram) {
+        *self = LatencyHistogram::new(self.0.iter().chain(&other.0).copied());
     }
 
     /// Whether no operation was counted.
@@ -43,28 +43,28 @@ impl Latencies {
         self.0.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// The quantile for a fraction (0–1), in nanoseconds: the smallest entry that has at least this fraction of all operations at
-    /// or below it. None if no operation was counted.
+    /// The quantile for a fraction (0–1), in nanoseconds: the first bucket that has at least this fraction of all
+    /// operations in it or below it. None if no operation was counted.
     pub fn quantile(&self, fraction: f64) -> Option<u64> {
         let rank = (fraction * self.count() as f64).ceil().max(1.0) as u64;
-        let mut at_or_below = 0u64;
+        let mut count_so_far = 0u64;
         for (ns, count) in &self.0 {
-            at_or_below = at_or_below.saturating_add(*count);
-            if at_or_below >= rank {
+            count_so_far = count_so_far.saturating_add(*count);
+            if count_so_far >= rank {
                 return Some(*ns);
             }
         }
         self.0.last().map(|(ns, _)| *ns)
     }
 
-    /// The entries: latency in nanoseconds, and number of operations.
-    pub fn entries(&self) -> &[(u64, u64)] {
+    /// The buckets: latency in nanoseconds, and number of operations.
+    pub fn buckets(&self) -> &[(u64, u64)] {
         &self.0
     }
 }
 
-/// The largest latency of the entry that counts this latency.
-fn end_of_entry(ns: u64) -> u64 {
+/// The largest latency of the bucket that counts this latency.
+fn bucket_end(ns: u64) -> u64 {
     let dropped_bits = (u64::BITS - ns.leading_zeros()).saturating_sub(SIGNIFICANT_BITS);
     ns | ((1 << dropped_bits) - 1)
 }
@@ -74,31 +74,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_entries_are_summed_and_order_does_not_matter() {
-        // 255 has eight bits; 512 and 513 share an entry, which ends at 515.
-        let counted = Latencies::new([(513, 2), (255, 1), (512, 1), (7, 0)]);
-        assert_eq!(counted.entries(), [(255, 1), (515, 3)]);
-        assert_eq!(counted.count(), 4);
+    fn equal_buckets_are_summed_and_order_does_not_matter() {
+        // 255 has eight bits; 512 and 513 share a bucket, which ends at 515.
+        let histogram = LatencyHistogram::new([(513, 2), (255, 1), (512, 1), (7, 0)]);
+        assert_eq!(histogram.buckets(), [(255, 1), (515, 3)]);
+        assert_eq!(histogram.count(), 4);
     }
 
     #[test]
     fn quantiles_match_values_computed_by_hand() {
-        let counted = Latencies::new((1..=100).map(|ns| (ns, 1)));
-        let quantile = |fraction| counted.quantile(fraction).unwrap();
+        let histogram = LatencyHistogram::new((1..=100).map(|ns| (ns, 1)));
+        let quantile = |fraction| histogram.quantile(fraction).unwrap();
         assert_eq!(
             [quantile(0.0), quantile(0.5), quantile(0.99), quantile(0.999), quantile(1.0)],
             [1, 50, 99, 100, 100]
         );
-        assert_eq!(Latencies::default().quantile(0.5), None);
+        assert_eq!(LatencyHistogram::default().quantile(0.5), None);
     }
 
     #[test]
     fn sums_of_parts_are_the_whole_and_no_latency_moves_by_more_than_a_percent() {
-        let [a, b] = [[(1_000_000, 3), (40, 2)], [(1_000_001, 1), (u64::MAX, 1)]].map(Latencies::new);
+        let [a, b] = [[(1_000_000, 3), (40, 2)], [(1_000_001, 1), (u64::MAX, 1)]].map(LatencyHistogram::new);
         let mut sum = a.clone();
-        sum.add(&b);
-        assert_eq!(sum, Latencies::new([(1_000_000, 4), (40, 2), (u64::MAX, 1)]));
-        let added = |ns: u64| end_of_entry(ns).checked_sub(ns).unwrap();
-        assert!((0..64).map(|bit| 1u64 << bit).all(|ns| added(ns) <= ns / 128));
+        sum.merge(&b);
+        assert_eq!(sum, LatencyHistogram::new([(1_000_000, 4), (40, 2), (u64::MAX, 1)]));
+        let rounding = |ns: u64| bucket_end(ns).checked_sub(ns).unwrap();
+        assert!((0..64).map(|bit| 1u64 << bit).all(|ns| rounding(ns) <= ns / 128));
     }
 }

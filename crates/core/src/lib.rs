@@ -9,17 +9,16 @@
 //!
 //! This crate defines the types of all these data.
 
-pub mod app;
 pub mod average;
 pub mod bisect;
 pub mod cell;
 pub mod claim;
 pub mod conclusion;
 pub mod dbench;
+pub mod escape;
 pub mod event;
 pub mod exit;
 pub mod factor;
-pub mod grid;
 pub mod host;
 pub mod latency;
 pub mod matrix;
@@ -32,12 +31,12 @@ pub mod published;
 pub mod record;
 pub mod rerun;
 pub mod row;
-pub mod safe;
 pub mod sample;
 pub mod scale;
 pub mod schedule;
 pub mod series;
 pub mod setting;
+pub mod setting_grid;
 pub mod setting_text;
 pub mod state;
 pub mod study;

@@ -1,9 +1,9 @@
 //! Expands a plan into its variants, and each round into its cells.
 
 use crate::cell::{Cell, Variant, WorkloadPlan};
-use crate::factor::{SETTING_PREFIX, parse_clients, set_clients, sorted_for_names};
+use crate::factor::{SETTING_PREFIX, parse_client_count, set_client_count, sorted_for_names};
 use crate::plan::limits::MAX_VARIANTS;
-use crate::{number::count_combinations, plan::Plan, schedule::mix, setting::Value};
+use crate::{plan::Plan, schedule::mix, setting::SettingValue};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a variant's name for an empty level of a factor.
@@ -13,35 +13,37 @@ pub const EMPTY_LEVEL_NAME: &str = "plain";
 /// stores values for each.
 const MAX_TASKS: u128 = 10_000;
 
-/// The error if a plan has too many variants or tasks; None if it does not.
+/// The error message if a plan has too many variants or tasks; None if it does not.
 pub fn size_error(plan: &Plan) -> Option<String> {
-    too_many_variants(plan).or_else(|| too_many_tasks(plan))
+    variant_count_error(plan).or_else(|| task_count_error(plan))
 }
 
-fn too_many_variants(plan: &Plan) -> Option<String> {
-    let (variants, factors) = match plan.variants.len() {
+/// The error message if a plan has too many variants; None if it does not.
+fn variant_count_error(plan: &Plan) -> Option<String> {
+    let (count, origin) = match plan.variants.len() {
         0 => {
             let (product, factors) = count_combinations(plan.factors.iter().map(|(id, levels)| (id, levels.len())));
             let further_levels = plan.vary.values().map(Vec::len).sum::<usize>() as u128;
-            let with =
+            let further =
                 if further_levels > 0 { format!(", each with {further_levels} further levels") } else { String::new() };
-            (product.saturating_mul(1 + further_levels), factors + &with)
+            (product.saturating_mul(1 + further_levels), factors + &further)
         }
-        count => (count as u128, "each named in the plan".into()),
+        named => (named as u128, "each named in the plan".into()),
     };
-    (variants > MAX_VARIANTS as u128)
-        .then(|| format!("the plan has {variants} variants ({factors}), and the limit is {MAX_VARIANTS}"))
+    (count > MAX_VARIANTS as u128)
+        .then(|| format!("the plan has {count} variants ({origin}), and the limit is {MAX_VARIANTS}"))
 }
 
-/// A workload has one task for each combination of the items of its list settings.
-fn too_many_tasks(plan: &Plan) -> Option<String> {
+/// The error message if a plan has too many workloads or tasks; None if it does not. A workload has one task for each
+/// combination of the items of its list settings.
+fn task_count_error(plan: &Plan) -> Option<String> {
     let workloads = plan.workloads.len() as u128;
     if workloads > MAX_TASKS {
         return Some(format!("the plan has {workloads} workloads, and the limit is {MAX_TASKS}"));
     }
     plan.workloads.iter().find_map(|workload| {
         let lists = workload.settings.0.iter().filter_map(|(id, value)| match value {
-            Value::List(values) if values.len() > 1 => Some((id, values.len())),
+            SettingValue::List(values) if values.len() > 1 => Some((id, values.len())),
             _ => None,
         });
         let (tasks, factors) = count_combinations(lists);
@@ -49,6 +51,16 @@ fn too_many_tasks(plan: &Plan) -> Option<String> {
         (tasks > MAX_TASKS)
             .then(|| format!("workload {name} has {tasks} tasks ({factors}), and the limit is {MAX_TASKS}"))
     })
+}
+
+/// Multiplies numbers of choices, each with its name. Returns the product, and its factors as text: 6 and `3 fs × 2 options`.
+fn count_combinations<'a>(choices: impl Iterator<Item = (&'a String, usize)>) -> (u128, String) {
+    let (mut product, mut factors) = (1_u128, vec![]);
+    for (name, count) in choices {
+        product = product.saturating_mul(count as u128);
+        factors.push(format!("{count} {name}"));
+    }
+    (product, factors.join(" × "))
 }
 
 /// The variants of a plan: those it names, or every combination of the levels of its factors. Behind each combination
@@ -103,16 +115,16 @@ fn with_level(variant: &Variant, factor: &str, level: &str) -> Variant {
 /// random order, each with every workload of the plan.
 ///
 /// All variants of a round share a seed, so they do the same work on the same data.
-pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> Vec<Cell> {
+pub fn cells_of_round(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> Vec<Cell> {
     let order = crate::schedule::order_of_round(plan.seed, round, live.len());
     let mut cells = Vec::with_capacity(live.len() * plan.workloads.len());
-    for variant in order.into_iter().map(|i| live[i]) {
+    for variant in order.into_iter().map(|index| live[index]) {
         for workload in workloads_in_order(plan, variant, round) {
             cells.push(Cell {
                 round,
                 position: cells.len() as u32,
                 variant: variants[variant].clone(),
-                workload: workload_of(&variants[variant], workload),
+                workload: workload_of_variant(&variants[variant], workload),
                 scale: plan.scale,
                 seed: mix(plan.seed ^ 0x5eed, u64::from(round)),
             });
@@ -129,11 +141,11 @@ fn workloads_in_order(plan: &Plan, variant: usize, round: u32) -> Vec<&WorkloadP
     if plan.workloads.iter().any(|workload| !workload.grid_settings.is_empty()) {
         order = crate::schedule::order_of_round(mix(plan.seed, 1 + variant as u64), round, order.len());
     }
-    order.into_iter().map(|at| &plan.workloads[at]).collect()
+    order.into_iter().map(|index| &plan.workloads[index]).collect()
 }
 
 /// The workload with the settings of a variant: its levels override the number of clients and the settings of the plan.
-pub fn workload_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
+pub fn workload_of_variant(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
     let mut workload = workload.clone();
     for (id, level) in &variant.levels {
         let setting = id.strip_prefix(SETTING_PREFIX).and_then(|setting| workload.settings.0.get_mut(setting));
@@ -141,19 +153,19 @@ pub fn workload_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
             *value = value.parse_same_kind(level);
         }
     }
-    if let Ok(Some(clients)) = parse_clients(variant.level(crate::factor::CLIENTS)) {
-        set_clients(&mut workload.settings, clients);
+    if let Ok(Some(clients)) = parse_client_count(variant.level(crate::factor::CLIENTS)) {
+        set_client_count(&mut workload.settings, clients);
     }
     workload
 }
 
 /// Levels of factors by the names of the factors.
-pub(crate) type Levels = BTreeMap<String, Vec<String>>;
+pub(crate) type LevelsByFactor = BTreeMap<String, Vec<String>>;
 
-/// Adds the levels that are compared one at a time: returns each plain variant, followed by one copy for each level of `vary`
-/// that it does not have itself. A copy differs from its plain variant in that level only. Stops one variant beyond the limit of
-/// a plan.
-pub fn add_one_at_a_time(variants: Vec<Variant>, vary: &Levels) -> Vec<Variant> {
+/// Adds the levels that are compared one at a time: returns each plain variant, followed by one copy for each level of
+/// `vary` that it does not have itself. A copy differs from its plain variant in that level only. Stops one variant
+/// beyond the limit of a plan.
+pub fn add_one_at_a_time(variants: Vec<Variant>, vary: &LevelsByFactor) -> Vec<Variant> {
     let mut extended = vec![];
     for plain in variants {
         let mut copies = vec![];
@@ -170,9 +182,9 @@ pub fn add_one_at_a_time(variants: Vec<Variant>, vary: &Levels) -> Vec<Variant> 
 }
 
 /// The plain variant with another level of one factor, which its name contains.
-fn with_one_level(plain: &Variant, factor: &str, level: &str, vary: &Levels) -> Variant {
+fn with_one_level(plain: &Variant, factor: &str, level: &str, vary: &LevelsByFactor) -> Variant {
     let mut variant = with_level(plain, factor, level);
-    let factors_with_level = vary.values().filter(|levels| levels.iter().any(|known| known == level)).count();
+    let factors_with_level = vary.values().filter(|levels| levels.iter().any(|other| other == level)).count();
     let shown = match level {
         "" => format!("{factor}=default"),
         level if factors_with_level > 1 => format!("{factor}={level}"),
@@ -187,9 +199,9 @@ fn with_one_level(plain: &Variant, factor: &str, level: &str, vary: &Levels) -> 
 /// The plain variant of each variant, by its index: the first one that differs from it in one of the factors that are varied
 /// one at a time, and in no other. None for the plain variants themselves.
 pub fn plain_variants(plan: &Plan, variants: &[Variant]) -> Vec<Option<usize>> {
-    let plain_of = |at: usize| {
-        let variant = &variants[at];
-        variants[..at].iter().position(|plain| match &differing_factors(plain, variant)[..] {
+    let plain_of = |index: usize| {
+        let variant = &variants[index];
+        variants[..index].iter().position(|plain| match &differing_factors(plain, variant)[..] {
             [factor] => {
                 plan.vary.get(*factor).is_some_and(|levels| levels.iter().any(|level| level == variant.level(factor)))
             }
@@ -200,14 +212,14 @@ pub fn plain_variants(plan: &Plan, variants: &[Variant]) -> Vec<Option<usize>> {
 }
 
 /// The factors in which two variants differ.
-fn differing_factors<'a>(one: &'a Variant, other: &'a Variant) -> Vec<&'a str> {
-    let ids: BTreeSet<&String> = one.levels.keys().chain(other.levels.keys()).collect();
-    ids.into_iter().map(String::as_str).filter(|id| one.level(id) != other.level(id)).collect()
+fn differing_factors<'a>(a: &'a Variant, b: &'a Variant) -> Vec<&'a str> {
+    let ids: BTreeSet<&String> = a.levels.keys().chain(b.levels.keys()).collect();
+    ids.into_iter().map(String::as_str).filter(|id| a.level(id) != b.level(id)).collect()
 }
 
 /// The error if these levels cannot be compared one at a time: every plain variant has them, or two variants would be the same.
 /// None if they can.
-pub fn one_at_a_time_error(variants: &[Variant], vary: &Levels) -> Option<String> {
+pub fn one_at_a_time_error(variants: &[Variant], vary: &LevelsByFactor) -> Option<String> {
     for (factor, levels) in vary {
         let exists = |level: &&String| variants.iter().any(|variant| variant.levels.get(factor) == Some(level));
         let differs = |level: &String| variants.iter().any(|variant| variant.level(factor) != level);
@@ -219,11 +231,11 @@ pub fn one_at_a_time_error(variants: &[Variant], vary: &Levels) -> Option<String
             ));
         }
     }
-    let mut seen: BTreeMap<Vec<(&str, &str)>, &str> = BTreeMap::new();
+    let mut name_by_levels: BTreeMap<Vec<(&str, &str)>, &str> = BTreeMap::new();
     let ids: BTreeSet<&String> = variants.iter().flat_map(|variant| variant.levels.keys()).collect();
     for variant in variants.iter().filter(|_| !vary.is_empty()) {
         let levels = ids.iter().map(|id| (id.as_str(), variant.level(id))).collect();
-        if let Some(other) = seen.insert(levels, &variant.name) {
+        if let Some(other) = name_by_levels.insert(levels, &variant.name) {
             return Some(format!(
                 "the variants {other} and {} would be the same: a factor that is varied one level at a time has one level \
                  in the plain variants, so name all its levels in one place",
@@ -242,14 +254,14 @@ mod tests {
     #[test]
     fn one_varying_factor_names_the_variants() {
         let variants = expand(&plan_with(&[("fs", &["ext4", "xfs"]), ("options", &["default"])]));
-        assert_eq!(variants.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
+        assert_eq!(variants.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
         assert_eq!(variants[0].level("options"), "default");
     }
 
     #[test]
     fn two_varying_factors_give_every_combination() {
         let variants = expand(&plan_with(&[("fs", &["ext4", "xfs"]), ("mount", &["", "noatime"])]));
-        let names: Vec<_> = variants.iter().map(|a| a.name.as_str()).collect();
+        let names: Vec<_> = variants.iter().map(|variant| variant.name.as_str()).collect();
         assert_eq!(names, ["ext4/plain", "ext4/noatime", "xfs/plain", "xfs/noatime"]);
     }
 
@@ -257,7 +269,8 @@ mod tests {
     fn a_round_runs_only_live_variants_each_once() {
         let plan = plan_with(&[("fs", &["ext2", "ext3", "ext4", "xfs"])]);
         let variants = expand(&plan);
-        let mut names: Vec<_> = cells(&plan, &variants, &[0, 2, 3], 5).into_iter().map(|c| c.variant.name).collect();
+        let mut names: Vec<_> =
+            cells_of_round(&plan, &variants, &[0, 2, 3], 5).into_iter().map(|cell| cell.variant.name).collect();
         names.sort();
         assert_eq!(names, ["ext2", "ext4", "xfs"]);
     }
@@ -266,33 +279,33 @@ mod tests {
     fn cells_differ_by_round_and_variant_but_not_by_position() {
         let plan = plan_with(&[("fs", &["ext2", "ext3"])]);
         let variants = expand(&plan);
-        let first = cells(&plan, &variants, &[0, 1], 0);
-        let mut moved = first[0].clone();
-        moved.position = 9;
-        assert_eq!(moved.id(), first[0].id());
+        let first = cells_of_round(&plan, &variants, &[0, 1], 0);
+        let mut repositioned = first[0].clone();
+        repositioned.position = 9;
+        assert_eq!(repositioned.id(), first[0].id());
         assert_ne!(first[0].id(), first[1].id());
-        assert_ne!(first[0].id(), cells(&plan, &variants, &[0, 1], 1)[0].id());
+        assert_ne!(first[0].id(), cells_of_round(&plan, &variants, &[0, 1], 1)[0].id());
         assert_eq!(first[0].seed, first[1].seed);
     }
 
-    fn plan(factors: &[(&str, &[&str])], vary: &[(&str, &[&str])]) -> Plan {
-        let levels = |levels: &[&str]| levels.iter().map(|level| level.to_string()).collect();
-        let vary = vary.iter().map(|(id, all)| (id.to_string(), levels(all))).collect();
+    fn plan_that_varies(factors: &[(&str, &[&str])], vary: &[(&str, &[&str])]) -> Plan {
+        let levels = |names: &[&str]| names.iter().map(|level| level.to_string()).collect();
+        let vary = vary.iter().map(|(id, names)| (id.to_string(), levels(names))).collect();
         Plan { vary, ..plan_with(factors) }
     }
 
-    fn names(plan: &Plan) -> Vec<String> {
+    fn variant_names(plan: &Plan) -> Vec<String> {
         expand(plan).into_iter().map(|variant| variant.name).collect()
     }
 
     #[test]
     fn each_level_is_alone_beside_the_plain_variant_of_each_filesystem() {
         let vary: &[(&str, &[&str])] = &[("memory", &["1GiB"]), ("scheduler", &["", "none", "bfq"])];
-        let plan = plan(&[("fs", &["ext4", "xfs"]), ("options", &["default"])], vary);
+        let plan = plan_that_varies(&[("fs", &["ext4", "xfs"]), ("options", &["default"])], vary);
         let endings = ["", "/none", "/bfq", "/1GiB"];
         let expected: Vec<String> =
             ["ext4", "xfs"].iter().flat_map(|fs| endings.map(|end| format!("{fs}{end}"))).collect();
-        assert_eq!(names(&plan), expected);
+        assert_eq!(variant_names(&plan), expected);
         let plain = plain_variants(&plan, &expand(&plan));
         assert_eq!(plain, [None, Some(0), Some(0), Some(0), None, Some(4), Some(4), Some(4)]);
     }
@@ -300,15 +313,18 @@ mod tests {
     #[test]
     fn names_are_unique_and_a_filesystem_replaces_the_name() {
         let vary: &[(&str, &[&str])] = &[("fs", &["xfs"]), ("scheduler", &["none"]), ("limit", &["none"])];
-        assert_eq!(names(&plan(&[("fs", &["ext4"])], vary)), ["ext4", "xfs", "ext4/limit=none", "ext4/scheduler=none"]);
-        let plan = plan(&[("fs", &["ext4"]), ("memory", &["1GiB"])], &[("memory", &["", "1GiB"])]);
-        assert_eq!(names(&plan), ["ext4", "ext4/memory=default"]);
+        assert_eq!(
+            variant_names(&plan_that_varies(&[("fs", &["ext4"])], vary)),
+            ["ext4", "xfs", "ext4/limit=none", "ext4/scheduler=none"]
+        );
+        let plan = plan_that_varies(&[("fs", &["ext4"]), ("memory", &["1GiB"])], &[("memory", &["", "1GiB"])]);
+        assert_eq!(variant_names(&plan), ["ext4", "ext4/memory=default"]);
     }
 
     #[test]
     fn levels_that_every_plain_variant_has_or_that_repeat_a_variant_are_errors() {
         let error = |factors: &[(&str, &[&str])], vary: &[(&str, &[&str])]| {
-            let plan = plan(factors, vary);
+            let plan = plan_that_varies(factors, vary);
             one_at_a_time_error(&expand(&plan), &plan.vary)
         };
         assert_eq!(error(&[("fs", &["ext4"])], &[("memory", &["1GiB"])]), None);
@@ -321,7 +337,7 @@ mod tests {
     #[test]
     fn a_variant_without_a_factor_is_compared_at_its_empty_level() {
         let vary: &[(&str, &[&str])] = &[("memory", &["", "2GiB"])];
-        let plan = plan(&[("fs", &["ext4"])], vary);
+        let plan = plan_that_varies(&[("fs", &["ext4"])], vary);
         let [small, default] = [&[("fs", "ext4"), ("memory", "1GiB")][..], &[("fs", "ext4")]].map(|levels| Variant {
             name: String::new(),
             levels: levels.iter().map(|(id, level)| (id.to_string(), level.to_string())).collect(),

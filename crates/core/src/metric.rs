@@ -2,17 +2,16 @@
 //! a new metric also applies to old runs.
 
 mod declared;
-pub mod layout;
 pub mod reading;
 pub(crate) mod spec;
 
 use crate::sample::{Fold, ReadingDef, Unit};
 pub use declared::{Contradiction, Declaration, DeclaredMetrics};
-pub use reading::{INSTRUCTION_READINGS, JOINT_READINGS, LIFECYCLE_READINGS, SERVICE_READINGS, TIMER_READINGS};
+pub use reading::{INSTRUCTION_READINGS, LIFECYCLE_READINGS, MULTI_CLIENT_READINGS, SERVICE_READINGS, TIMER_READINGS};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// Returns the value of a reading by its name; None if the sample lacks it.
+/// A function that returns the value of a reading by its name; None if the sample lacks the reading.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<f64>;
 
 /// The definition of a derived metric.
@@ -24,7 +23,7 @@ pub struct MetricDef {
     pub formula: Formula,
 }
 
-/// Computes a metric; None if a reading that it needs is missing.
+/// A function that computes a metric from readings; None if one that it needs is missing.
 type Formula = fn(Lookup) -> Option<f64>;
 
 const fn metric(spec: ReadingDef, formula: Formula) -> MetricDef {
@@ -36,15 +35,13 @@ fn seconds(get: Lookup, id: &str) -> Option<f64> {
     get(id).map(|ns| ns / 1e9)
 }
 
-/// `above / below`; None if either is missing or the denominator is not above zero.
-fn quotient(above: Option<f64>, below: Option<f64>) -> Option<f64> {
-    match (above?, below?) {
-        (_, below) if below <= 0.0 => None,
-        (above, below) => Some(above / below),
-    }
+/// `numerator / denominator`; None if either is missing or the denominator is not above zero.
+fn quotient(numerator: Option<f64>, denominator: Option<f64>) -> Option<f64> {
+    let (numerator, denominator) = (numerator?, denominator?);
+    if denominator <= 0.0 { None } else { Some(numerator / denominator) }
 }
 
-/// The sum of the values that exist; None if neither does.
+/// The sum of the values that exist; None if both are missing.
 fn sum(values: [Option<f64>; 2]) -> Option<f64> {
     values.into_iter().flatten().reduce(|a, b| a + b)
 }
@@ -54,38 +51,41 @@ fn per_request(get: Lookup, spent_ns: Option<f64>) -> Option<f64> {
     quotient(spent_ns.map(|ns| ns / 1e9), get(reading::REQUESTS))
 }
 
-/// A latency over all operations of a load, in seconds: counted from the intended start if the load is paced.
+/// A latency over all operations of a load, in seconds. It is counted from the intended start if the load is paced, else from
+/// the actual start.
 fn paced_or_all(get: Lookup, [paced, all]: [&str; 2]) -> Option<f64> {
     seconds(get, paced).or_else(|| seconds(get, all))
 }
 
+/// The readings of a latency, for [`paced_or_all`]: from the intended start, and from the actual start.
 const P50: [&str; 2] = ["corrected_latency_p50_ns", "all_latency_p50_ns"];
 const P95: [&str; 2] = ["corrected_latency_p95_ns", "all_latency_p95_ns"];
 const P99: [&str; 2] = ["corrected_latency_p99_ns", "all_latency_p99_ns"];
 const P999: [&str; 2] = ["corrected_latency_p999_ns", "all_latency_p999_ns"];
-const LONGEST: [&str; 2] = ["corrected_latency_max_ns", "all_latency_max_ns"];
+const MAX: [&str; 2] = ["corrected_latency_max_ns", "all_latency_max_ns"];
 
-const fn latency(id: &'static str, help: &'static str, formula: Formula) -> MetricDef {
+/// A latency of the operations of a load.
+const fn latency_metric(id: &'static str, help: &'static str, formula: Formula) -> MetricDef {
     metric(ReadingDef::lower(id, Unit::Seconds).help(help), formula)
 }
 
 /// A time that is summed over tasks, but not over clients: they run at the same time.
-const fn time(id: &'static str, help: &'static str, formula: Formula) -> MetricDef {
+const fn time_metric(id: &'static str, help: &'static str, formula: Formula) -> MetricDef {
     metric(ReadingDef::lower(id, Unit::Seconds).tasks(Fold::Sum).help(help), formula)
 }
 
 /// CPU time, which is summed over tasks and over clients.
-const fn cpu_time(id: &'static str, help: &'static str, formula: Formula) -> MetricDef {
+const fn cpu_time_metric(id: &'static str, help: &'static str, formula: Formula) -> MetricDef {
     metric(ReadingDef::lower(id, Unit::Seconds).tasks(Fold::Sum).clients(Fold::Sum).help(help), formula)
 }
 
 /// The time that one operation costs; the mean over clients.
-const fn cost(id: &'static str, help: &'static str, formula: Formula) -> MetricDef {
+const fn cost_metric(id: &'static str, help: &'static str, formula: Formula) -> MetricDef {
     metric(ReadingDef::lower(id, Unit::Seconds).clients(Fold::Mean).help(help), formula)
 }
 
-/// What one call of a task causes on the device.
-const fn per_call(
+/// A cost of one call of a task: the reading `amount` divided by the number of calls.
+const fn per_call_metric(
     id: &'static str,
     unit: Unit,
     amount: &'static str,
@@ -98,20 +98,20 @@ const fn per_call(
 
 /// All metrics. `elapsed` ends when the command returns; only the synced time includes the final syncfs.
 pub const METRICS: &[MetricDef] = &[
-    time("elapsed", "time until the command returned", |get| seconds(get, reading::ELAPSED)),
-    time("synced", "time until the command's data was on the device: elapsed plus the final syncfs", |get| {
+    time_metric("elapsed", "time until the command returned", |get| seconds(get, reading::ELAPSED)),
+    time_metric("synced", "time until the command's data was on the device: elapsed plus the final syncfs", |get| {
         seconds(get, reading::SYNCED)
     }),
-    cpu_time("user", "user CPU time of the process tree", |get| seconds(get, reading::USER)),
-    cpu_time("system", "system CPU time of the process tree", |get| seconds(get, reading::SYSTEM)),
-    cpu_time("cpu", "CPU time of the process tree: user + system", |get| {
-        Some(seconds(get, reading::USER)? + seconds(get, reading::SYSTEM)?)
+    cpu_time_metric("user", "user CPU time of the process tree", |get| seconds(get, reading::USER_CPU)),
+    cpu_time_metric("system", "system CPU time of the process tree", |get| seconds(get, reading::SYSTEM_CPU)),
+    cpu_time_metric("cpu", "CPU time of the process tree: user + system", |get| {
+        Some(seconds(get, reading::USER_CPU)? + seconds(get, reading::SYSTEM_CPU)?)
     }),
     metric(
         ReadingDef::neutral("cpu_utilization", Unit::Percent)
             .help("(user + system) / elapsed, as time(1) prints it"),
         |get| {
-            let cpu = get(reading::USER)? + get(reading::SYSTEM)?;
+            let cpu = get(reading::USER_CPU)? + get(reading::SYSTEM_CPU)?;
             quotient(Some(100.0 * cpu), get(reading::ELAPSED))
         },
     ),
@@ -171,36 +171,36 @@ pub const METRICS: &[MetricDef] = &[
         ),
         |get| get(reading::SERVED_BANDWIDTH),
     ),
-    latency("latency_p50", "median latency", |get| paced_or_all(get, P50)),
-    latency("latency_p95", "95th percentile of latency", |get| paced_or_all(get, P95)),
-    latency("latency_p99", "99th percentile of latency", |get| paced_or_all(get, P99)),
-    latency("latency_p999", "99.9th percentile of latency", |get| paced_or_all(get, P999)),
+    latency_metric("latency_p50", "median latency", |get| paced_or_all(get, P50)),
+    latency_metric("latency_p95", "95th percentile of latency", |get| paced_or_all(get, P95)),
+    latency_metric("latency_p99", "99th percentile of latency", |get| paced_or_all(get, P99)),
+    latency_metric("latency_p999", "99.9th percentile of latency", |get| paced_or_all(get, P999)),
     metric(
         ReadingDef::neutral("device_share", Unit::Ratio).help(
             "bytes that reached the device, both ways / bytes that the process tree asked to read and write: under 0.1 a cache answered, from 0.9 on the device did",
         ),
         |get| {
-            let device = sum([get(reading::DEVICE_READ), get(reading::DEVICE_WRITTEN)]);
-            quotient(device, sum([get(reading::READ), get(reading::WRITTEN)]))
+            let device = sum([get(reading::DEVICE_READ_BYTES), get(reading::DEVICE_WRITTEN_BYTES)]);
+            quotient(device, sum([get(reading::READ_BYTES), get(reading::WRITTEN_BYTES)]))
         },
     ),
     metric(
         ReadingDef::lower("write_amplification", Unit::Ratio)
-            .quotient_of([reading::DEVICE_WRITTEN, reading::WRITTEN])
+            .quotient_of([reading::DEVICE_WRITTEN_BYTES, reading::WRITTEN_BYTES])
             .help("bytes written to the device / bytes that the process tree asked to write"),
-        |get| quotient(get(reading::DEVICE_WRITTEN), get(reading::WRITTEN)),
+        |get| quotient(get(reading::DEVICE_WRITTEN_BYTES), get(reading::WRITTEN_BYTES)),
     ),
     metric(
         ReadingDef::lower("overhead_ratio", Unit::Ratio)
-            .quotient_of([reading::SPACE_GROWTH, reading::WRITTEN])
+            .quotient_of([reading::SPACE_GROWTH, reading::WRITTEN_BYTES])
             .help("growth of the used space of the filesystem / bytes that the process tree asked to write: under 1 it compressed, above 1 is metadata and rounding"),
-        |get| quotient(get(reading::SPACE_GROWTH), get(reading::WRITTEN)),
+        |get| quotient(get(reading::SPACE_GROWTH), get(reading::WRITTEN_BYTES)),
     ),
     metric(
         ReadingDef::neutral("device_read_share", Unit::Ratio)
-            .quotient_of([reading::DEVICE_READ, reading::READ])
+            .quotient_of([reading::DEVICE_READ_BYTES, reading::READ_BYTES])
             .help("bytes read from the device / bytes that the process tree asked to read: near 0 the cache answered, near 1 the device"),
-        |get| quotient(get(reading::DEVICE_READ), get(reading::READ)),
+        |get| quotient(get(reading::DEVICE_READ_BYTES), get(reading::READ_BYTES)),
     ),
     metric(
         ReadingDef::higher("request_rate", Unit::PerSecond).help("requests answered a second"),
@@ -209,28 +209,28 @@ pub const METRICS: &[MetricDef] = &[
     metric(
         ReadingDef::higher("tps", Unit::PerSecond)
             .help("transactions a second, connecting excluded: what pgbench calls tps"),
-        |get| get(reading::TRANSACTIONS),
+        |get| get(reading::TRANSACTION_RATE),
     ),
     metric(
         ReadingDef::lower("user_per_request", Unit::Seconds)
-            .quotient_of([reading::SERVICE_USER, reading::REQUESTS])
+            .quotient_of([reading::SERVICE_USER_CPU, reading::REQUESTS])
             .help("user CPU time of the service for each request; its sum with system time is exact, the split is sampled at ticks"),
-        |get| per_request(get, get(reading::SERVICE_USER)),
+        |get| per_request(get, get(reading::SERVICE_USER_CPU)),
     ),
-    cost(
+    cost_metric(
         "system_per_request",
         "system CPU time for each request: that of the service and of the kernel's own threads",
         |get| {
-            let threads = get(reading::KERNEL_THREADS).unwrap_or(0.0);
-            per_request(get, Some(get(reading::SERVICE_SYSTEM)? + threads))
+            let threads = get(reading::KERNEL_THREADS_CPU).unwrap_or(0.0);
+            per_request(get, Some(get(reading::SERVICE_SYSTEM_CPU)? + threads))
         },
     ),
-    cost(
+    cost_metric(
         "cpu_per_request",
         "CPU time for each request: service, user and system, and the kernel's own threads; exact",
         |get| {
-            let service = get(reading::SERVICE_USER)? + get(reading::SERVICE_SYSTEM)?;
-            per_request(get, Some(service + get(reading::KERNEL_THREADS).unwrap_or(0.0)))
+            let service = get(reading::SERVICE_USER_CPU)? + get(reading::SERVICE_SYSTEM_CPU)?;
+            per_request(get, Some(service + get(reading::KERNEL_THREADS_CPU).unwrap_or(0.0)))
         },
     ),
     metric(
@@ -241,37 +241,37 @@ pub const METRICS: &[MetricDef] = &[
     ),
     metric(
         ReadingDef::higher("usable_space", Unit::Percent)
-            .quotient_of([reading::USABLE, reading::DEVICE_SIZE])
+            .quotient_of([reading::USABLE_BYTES, reading::DEVICE_SIZE])
             .help("bytes a user without privileges can write after mkfs, as a share of the device"),
-        |get| quotient(get(reading::USABLE).map(|b| 100.0 * b), get(reading::DEVICE_SIZE)),
+        |get| quotient(get(reading::USABLE_BYTES).map(|bytes| 100.0 * bytes), get(reading::DEVICE_SIZE)),
     ),
     metric(
         ReadingDef::higher("commits_per_s", Unit::PerSecond)
             .help("durable commits a second: records of a log, transactions of a database, deliveries of mail"),
         |get| get(reading::COMMIT_RATE),
     ),
-    per_call(
+    per_call_metric(
         "device_bytes_per_call",
         Unit::Bytes,
-        reading::DEVICE_WRITTEN,
+        reading::DEVICE_WRITTEN_BYTES,
         "bytes written to the device for each call of the task, until all of them were synced",
-        |get| quotient(get(reading::DEVICE_WRITTEN), get(reading::CALLS)),
+        |get| quotient(get(reading::DEVICE_WRITTEN_BYTES), get(reading::CALLS)),
     ),
-    per_call(
+    per_call_metric(
         "device_writes_per_call",
         Unit::Count,
         reading::DEVICE_WRITES,
         "write requests that the device completed for each call of the task, until all of them were synced",
         |get| quotient(get(reading::DEVICE_WRITES), get(reading::CALLS)),
     ),
-    per_call(
+    per_call_metric(
         "device_flushes_per_call",
         Unit::Count,
         reading::DEVICE_FLUSHES,
         "cache flushes that the device completed for each call of the task, until all of them were synced",
         |get| quotient(get(reading::DEVICE_FLUSHES), get(reading::CALLS)),
     ),
-    latency("latency_max", "longest latency", |get| paced_or_all(get, LONGEST)),
+    latency_metric("latency_max", "longest latency", |get| paced_or_all(get, MAX)),
 ];
 
 /// Finds a derived metric by its name.
@@ -281,16 +281,16 @@ pub fn find(id: &str) -> Option<&'static MetricDef> {
 
 /// The names of the readings that a metric is computed from, and `id` itself, which may be the name of a reading.
 pub fn readings_of(id: &str) -> BTreeSet<String> {
-    let requested = RefCell::new(BTreeSet::from([id.to_string()]));
-    let Some(metric) = find(id) else { return requested.into_inner() };
+    let names = RefCell::new(BTreeSet::from([id.to_string()]));
+    let Some(metric) = find(id) else { return names.into_inner() };
     // Evaluate the formula twice: some formulas stop at the first missing reading, others at the first one that exists.
     for value in [Some(1.0), None] {
         (metric.formula)(&|name| {
-            requested.borrow_mut().insert(name.to_string());
+            names.borrow_mut().insert(name.to_string());
             value
         });
     }
-    requested.into_inner()
+    names.into_inner()
 }
 
 /// The largest share of an operation's time that the load generator may take, 0–1. Above it fsarena labels the result
@@ -384,7 +384,7 @@ mod tests {
         let share = (find("device_share").unwrap().formula)(&get).unwrap();
         assert_eq!((share, DataPath::of(share)), (0.96, DataPath::Device));
         assert_eq!(
-            [0.0, 0.09, 0.1, 0.89, 0.9, 3.0].map(|s| DataPath::of(s).label()),
+            [0.0, 0.09, 0.1, 0.89, 0.9, 3.0].map(|share| DataPath::of(share).label()),
             ["cache", "cache", "mixed", "mixed", "device", "device"]
         );
     }
@@ -440,7 +440,11 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut ids: Vec<_> = METRICS.iter().map(|m| m.spec.id).chain(TIMER_READINGS.iter().map(|r| r.id)).collect();
+        let mut ids: Vec<_> = METRICS
+            .iter()
+            .map(|metric| metric.spec.id)
+            .chain(TIMER_READINGS.iter().map(|reading| reading.id))
+            .collect();
         ids.sort_unstable();
         let count = ids.len();
         ids.dedup();

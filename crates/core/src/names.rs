@@ -1,7 +1,7 @@
 //! Error messages for unknown names: they suggest a similar name and list the accepted names.
 
-use crate::exit::{ExitCode, Exits};
-use crate::safe;
+use crate::escape;
+use crate::exit::{ExitCode, HasExitCode};
 use std::fmt;
 
 /// The most names that a message lists.
@@ -10,18 +10,19 @@ const MAX_LISTED: usize = 24;
 const MAX_NAME_LENGTH: usize = 200;
 /// The similarity (Jaro-Winkler, 0 to 1) above which a name is suggested.
 const MIN_SIMILARITY: f64 = 0.8;
-/// The similarity that counts for a word that contains the mistyped one, so that `speed` suggests `cpu_speed`.
-const PART_SIMILARITY: f64 = 0.85;
+/// The similarity of a word that contains the mistyped one, so that `speed` suggests `cpu_speed`.
+const SUBSTRING_SIMILARITY: f64 = 0.85;
 
 /// The error for an unknown name: ``Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree``.
 ///
 /// The message is boxed, to keep errors that contain it small.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}.{} {}", .0.unknown, .0.place, .0.suggestion, .0.list_or_hint)]
-pub struct UnknownName(Box<Message>);
+pub struct UnknownName(Box<UnknownNameParts>);
 
+/// The parts of the message of an [`UnknownName`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Message {
+struct UnknownNameParts {
     unknown: String,
     place: String,
     suggestion: String,
@@ -30,46 +31,46 @@ struct Message {
 
 /// Removes repeated items; keeps the first of each.
 pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut seen = Vec::new();
+    let mut unique = Vec::new();
     for item in items {
-        if !seen.contains(&item) {
-            seen.push(item);
+        if !unique.contains(&item) {
+            unique.push(item);
         }
     }
-    seen
+    unique
 }
 
-/// Makes the error for a `name` that is not one of the `available` ones. `what` is the kind of thing that has the name:
-/// `workload`, `metric`.
-pub fn unknown<'a>(what: &str, name: &str, available: impl IntoIterator<Item = &'a str>) -> UnknownName {
+/// Makes the error for a `name` that is not one of the `available` ones. `kind` is what the name stands
+/// for: `workload`, `metric`.
+pub fn unknown_name<'a>(kind: &str, name: &str, available: impl IntoIterator<Item = &'a str>) -> UnknownName {
     let names = distinct(available);
-    let shown = safe::shorten(name, MAX_NAME_LENGTH).replace(char::is_control, "\u{fffd}");
+    let shown = escape::shorten(name, MAX_NAME_LENGTH).replace(char::is_control, "\u{fffd}");
     let suggestion = nearest(name, names.iter().copied());
-    let more = if names.len() > MAX_LISTED { ", …" } else { "" };
-    UnknownName(Box::new(Message {
-        unknown: format!("Unknown {what} `{shown}`"),
+    let ellipsis = if names.len() > MAX_LISTED { ", …" } else { "" };
+    UnknownName(Box::new(UnknownNameParts {
+        unknown: format!("Unknown {kind} `{shown}`"),
         place: String::new(),
         suggestion: suggestion.map_or(String::new(), |name| format!(" Did you mean `{name}`?")),
         list_or_hint: match &names[..names.len().min(MAX_LISTED)] {
             [] => "There are none.".into(),
-            listed => format!("Available: {}{more}", listed.join(", ")),
+            listed => format!("Available: {}{ellipsis}", listed.join(", ")),
         },
     }))
 }
 
-/// Finds the item whose id is `name`. `what` is the kind of thing that the items are, for the error.
+/// Finds the item whose id is `name`. `kind` is what the items are, for the error: `workload`, `metric`.
 ///
 /// # Errors
 /// No item has this name.
-pub fn find<'a, T>(
-    what: &str,
+pub fn find_by_id<'a, T>(
+    kind: &str,
     name: &str,
     items: impl IntoIterator<Item = T, IntoIter: Clone>,
     id: impl Fn(&T) -> &'a str,
 ) -> Result<T, UnknownName> {
     let items = items.into_iter();
     let ids = items.clone().map(|item| id(&item));
-    items.clone().find(|item| id(item) == name).ok_or_else(|| unknown(what, name, ids))
+    items.clone().find(|item| id(item) == name).ok_or_else(|| unknown_name(kind, name, ids))
 }
 
 /// The word that is most similar to a mistyped one; None if no word is similar enough.
@@ -84,14 +85,14 @@ pub fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>) -> Opt
 }
 
 fn similarity(wrong: &str, word: &str) -> f64 {
-    let is_part = wrong.len() >= 3 && word.contains(wrong);
-    strsim::jaro_winkler(wrong, word).max(if is_part { PART_SIMILARITY } else { 0.0 })
+    let is_substring = wrong.len() >= 3 && word.contains(wrong);
+    strsim::jaro_winkler(wrong, word).max(if is_substring { SUBSTRING_SIMILARITY } else { 0.0 })
 }
 
 impl UnknownName {
     /// Adds the place where the name was looked up: `of workload tree`, `in run 2026…`.
     #[must_use]
-    pub fn at(mut self, place: impl fmt::Display) -> UnknownName {
+    pub fn with_place(mut self, place: impl fmt::Display) -> UnknownName {
         self.0.place = format!(" {place}");
         self
     }
@@ -110,7 +111,7 @@ impl UnknownName {
     }
 }
 
-impl Exits for UnknownName {
+impl HasExitCode for UnknownName {
     fn exit_code(&self) -> ExitCode {
         ExitCode::Usage
     }
@@ -136,16 +137,17 @@ mod tests {
 
     #[test]
     fn the_message_suggests_a_name_and_lists_all_or_the_command_that_does() {
-        let typo = unknown("workload", "tre", ["coreutils", "tree", "tree"]);
+        let typo = unknown_name("workload", "tre", ["coreutils", "tree", "tree"]);
         assert_eq!(typo.to_string(), "Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree");
-        let listed = unknown("metric", "x", ["elapsed"]).at("in run 1").with_list_command("fsarena list metrics");
+        let listed =
+            unknown_name("metric", "x", ["elapsed"]).with_place("in run 1").with_list_command("fsarena list metrics");
         assert_eq!(listed.to_string(), "Unknown metric `x` in run 1. List them: fsarena list metrics");
-        assert_eq!(unknown("run", "a\nb", []).to_string(), "Unknown run `a\u{fffd}b`. There are none.");
+        assert_eq!(unknown_name("run", "a\nb", []).to_string(), "Unknown run `a\u{fffd}b`. There are none.");
     }
 
     #[test]
     fn items_are_found_by_their_ids() {
-        assert_eq!(find("number", "two", [(1, "one"), (2, "two")], |(_, id)| id).unwrap().0, 2);
-        assert!(find("number", "tow", [(1, "one"), (2, "two")], |(_, id)| id).is_err());
+        assert_eq!(find_by_id("number", "two", [(1, "one"), (2, "two")], |(_, id)| id).unwrap().0, 2);
+        assert!(find_by_id("number", "tow", [(1, "one"), (2, "two")], |(_, id)| id).is_err());
     }
 }

@@ -9,7 +9,7 @@ const MINUS: &str = "−";
 const NO_CHANGE: &[f64] = &[1.0];
 
 /// Replaces the hyphen of a negative number with a minus sign.
-fn with_minus(number: &str) -> String {
+fn with_minus_sign(number: &str) -> String {
     number.replace('-', MINUS)
 }
 
@@ -24,11 +24,12 @@ pub fn three_digits_beside(value: f64, edges: &[f64]) -> String {
     with_at_least_digits(value, 3, edges)
 }
 
-/// Formats a number with at least `digits` significant digits, and more if rounding would move it across an edge.
-fn with_at_least_digits(value: f64, mut digits: usize, edges: &[f64]) -> String {
+/// Formats a number with at least `min_digits` significant digits, and more if rounding would move it across an edge.
+fn with_at_least_digits(value: f64, min_digits: usize, edges: &[f64]) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { value.to_string() };
     }
+    let mut digits = min_digits;
     // Round before counting decimals, so that 9.996 becomes 10.0 and not 10.00.
     let mut rounded = round_to_digits(value, digits);
     while digits < 17 && edges.iter().any(|edge| rounded.total_cmp(edge) != value.total_cmp(edge)) {
@@ -36,7 +37,7 @@ fn with_at_least_digits(value: f64, mut digits: usize, edges: &[f64]) -> String 
         rounded = round_to_digits(value, digits);
     }
     let exponent = rounded.abs().log10().floor() as i32;
-    with_minus(&format!("{rounded:.*}", (digits as i32 - 1 - exponent).max(0) as usize))
+    with_minus_sign(&format!("{rounded:.*}", (digits as i32 - 1 - exponent).max(0) as usize))
 }
 
 /// Rounds to significant digits.
@@ -60,10 +61,10 @@ pub fn percent_range(low: f64, high: f64) -> String {
 fn percent_beside(fraction: f64, edges: &[f64]) -> String {
     let value = 100.0 * fraction;
     let edges: Vec<f64> = edges.iter().chain(NO_CHANGE).map(|edge| 100.0 * edge).collect();
-    let exact_in_three = (round_to_digits(value, 3) - value).abs() <= 1e-9 * value.abs();
+    let is_exact_in_three = (round_to_digits(value, 3) - value).abs() <= 1e-9 * value.abs();
     let digits_before_point = if value.abs() >= 1.0 { value.abs().log10().floor() as usize + 1 } else { 1 };
-    let least = if exact_in_three || value.abs() >= 100.0 { digits_before_point.max(3) } else { 2 };
-    let text = with_at_least_digits(value, least, &edges);
+    let min_digits = if is_exact_in_three || value.abs() >= 100.0 { digits_before_point.max(3) } else { 2 };
+    let text = with_at_least_digits(value, min_digits, &edges);
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     format!("{text}%")
 }
@@ -95,9 +96,9 @@ pub fn with_unit(value: f64, unit: Unit) -> String {
     let multiple = UnitMultiple::of(value, unit);
     let value = value / multiple.units;
     // A whole count needs no decimals.
-    let whole =
+    let is_whole =
         multiple.units == 1.0 && value.fract() == 0.0 && !matches!(unit, Unit::Seconds | Unit::Percent | Unit::Ratio);
-    multiple.with_symbol(if whole { with_minus(&value.to_string()) } else { three_digits(value) })
+    multiple.with_symbol(if is_whole { with_minus_sign(&value.to_string()) } else { three_digits(value) })
 }
 
 /// Formats the ends of an interval in the same multiple of the unit: `738 MB/s` and `1160 MB/s`. If one is at least a thousand
@@ -189,16 +190,6 @@ pub fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Returns the product of these numbers of choices, and a text of its factors: 6 and `3 fs × 2 options`.
-pub(crate) fn count_combinations<'a>(choices: impl Iterator<Item = (&'a String, usize)>) -> (u128, String) {
-    let (mut product, mut factors) = (1_u128, vec![]);
-    for (name, count) in choices {
-        product = product.saturating_mul(count as u128);
-        factors.push(format!("{count} {name}"));
-    }
-    (product, factors.join(" × "))
-}
-
 /// Parses a percentage such as `1%` as a fraction. None if the text is not a percentage.
 pub fn parse_percentage(text: &str) -> Option<f64> {
     let percent: f64 = text.trim().strip_suffix('%')?.trim_end().parse().ok()?;
@@ -225,8 +216,8 @@ mod tests {
 
     #[test]
     fn numbers_have_three_significant_digits() {
-        let shown = [0.0, 0.012_345, 0.999_6, 9.996, 1.0, 12.34, 999.5, 12_345.0, -3.001].map(three_digits);
-        assert_eq!(shown, ["0", "0.0123", "1.00", "10.0", "1.00", "12.3", "1000", "12300", "−3.00"]);
+        let formatted = [0.0, 0.012_345, 0.999_6, 9.996, 1.0, 12.34, 999.5, 12_345.0, -3.001].map(three_digits);
+        assert_eq!(formatted, ["0", "0.0123", "1.00", "10.0", "1.00", "12.3", "1000", "12300", "−3.00"]);
         assert_eq!(three_digits(f64::NAN), "NaN");
     }
 
@@ -255,14 +246,14 @@ mod tests {
 
     #[test]
     fn ends_of_an_interval_share_a_unit() {
-        let both = |low, high, unit| {
+        let interval = |low, high, unit| {
             let (low, high) = interval_ends(low, high, unit);
             format!("{low}–{high}")
         };
-        assert_eq!(both(738e6, 1.16e9, Unit::BytesPerSecond), "738 MB/s–1160 MB/s");
-        assert_eq!(both(0.09, 0.11, Unit::Seconds), "90.0 ms–110 ms");
-        assert_eq!(both(0.0, 0.002, Unit::Seconds), "0 ms–2.00 ms");
-        assert_eq!(both(1e-6, 2.0, Unit::Seconds), "1.00 µs–2.00 s");
+        assert_eq!(interval(738e6, 1.16e9, Unit::BytesPerSecond), "738 MB/s–1160 MB/s");
+        assert_eq!(interval(0.09, 0.11, Unit::Seconds), "90.0 ms–110 ms");
+        assert_eq!(interval(0.0, 0.002, Unit::Seconds), "0 ms–2.00 ms");
+        assert_eq!(interval(1e-6, 2.0, Unit::Seconds), "1.00 µs–2.00 s");
     }
 
     #[test]

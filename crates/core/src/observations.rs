@@ -11,7 +11,7 @@ mod values;
 
 pub use claims::{ClaimSeries, ComparedSeries, Rival, claim_series, claim_series_among};
 pub use grid::{Grid, MetricSeries, combine_tasks};
-pub use images::AgedImages;
+pub use images::RoundsByImage;
 pub use validity::{InvalidReason, invalid_figures, invalid_reason, never_steady};
 pub use values::{
     ReadingSeries, ReadingTotal, VariantValues, bare_devices, dropped_rounds, has_data, reading_series, reading_totals,

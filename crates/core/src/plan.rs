@@ -15,7 +15,7 @@ pub mod shard;
 pub use claims::{ALL_TASKS, GEOMEAN, TOTAL, compared_variants};
 pub use parsed::ParsedPlan;
 pub use resolved::{
-    Accelerator, AgePlan, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MOST_GATE_CLAIMS, OPEN_ENDED_ROUNDS,
+    Accelerator, AgePlan, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MAX_GATE_CLAIMS, OPEN_ENDED_ROUNDS,
     OtherDevice, Plan, RecalledBaseline, Stage, StopPlan, StoredFigures,
 };
 
@@ -61,7 +61,7 @@ pub(crate) mod tests {
     #[test]
     fn a_plan_written_as_toml_reads_back_equal() {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
-        plan.workloads[0].settings.0.insert("driver".into(), crate::setting::Value::Text("native".into()));
+        plan.workloads[0].settings.0.insert("driver".into(), crate::setting::SettingValue::Text("native".into()));
         plan.claims = vec!["untar.elapsed: \"a \\\" b\" < ext4 by 5%".parse().unwrap()];
         plan.stop = StopPlan {
             rounds: 400,
@@ -69,7 +69,7 @@ pub(crate) mod tests {
             budget_s: Some(60.0),
             has_default_budget: true,
             has_gate: true,
-            when_decided: true,
+            ends_when_decided: true,
             margin: Some(0.01),
             best_within: Some(0.02),
             best_metric: Some("bandwidth".into()),

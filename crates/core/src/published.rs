@@ -1,7 +1,7 @@
 //! The figures that a study published, as its author printed them.
 
 use crate::cell::TaskId;
-use crate::exit::{ExitCode, Exits};
+use crate::exit::{ExitCode, HasExitCode};
 use crate::metric::find;
 use crate::names::{self, distinct};
 use crate::sample::{Direction, MetricSpec, Unit};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// An error in a file of published figures.
 #[derive(Debug, thiserror::Error)]
 #[error("published figures of {study}, line {line}: {why}")]
-pub struct Error {
+pub struct PublishedError {
     /// The study.
     pub study: String,
     /// The line of the file, from 1.
@@ -21,8 +21,8 @@ pub struct Error {
     pub why: String,
 }
 
-impl Exits for Error {
-    /// The figures ship with fsarena, so a fault in them is ours.
+impl HasExitCode for PublishedError {
+    /// The figures ship with fsarena, so an error in them is a bug of fsarena.
     fn exit_code(&self) -> ExitCode {
         ExitCode::Internal
     }
@@ -32,37 +32,42 @@ impl Exits for Error {
 /// selects one of three forms:
 ///
 /// - tasks: `set,task,title,filesystem,metric,value,unit`, one figure per line. Any further column is a parameter of the
-///   task. `tasks` maps the author's task numbers to fsarena's tasks. An optional column `kind` (also in samples) names the
-///   [`FigureKind`] of each figure; the default is measured.
+///   task. `task_names` maps the author's task numbers to the names of fsarena's tasks.
 /// - a matrix: `filesystem,mode,block_size_bytes,threads,iops`. Each mode is a task.
 /// - samples of a running system: `sample,filesystem`, then one column per metric, named with its unit
 ///   (`iowait_percent`). A column that the author computed from two others has the formula as its name:
 ///   `iowait_per_request = iowait_percent / requests_per_s`.
 ///
+/// In tasks and samples, an optional column `kind` names the [`FigureKind`] of each figure; the default is measured.
+///
 /// # Errors
 /// A line does not fit the form, has an unknown unit or task, a negative or infinite value, or repeats a figure.
-pub fn parse(study: &str, csv: &str, tasks: &BTreeMap<String, String>) -> Result<Vec<PublishedSet>, Error> {
+pub fn parse_published(
+    study: &str,
+    csv: &str,
+    task_names: &BTreeMap<String, String>,
+) -> Result<Vec<PublishedSet>, PublishedError> {
     let mut sets: Vec<PublishedSet> = Vec::new();
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
-    let fault = |line: u64, why: String| Error { study: study.to_string(), line, why };
-    let headers = reader.headers().map_err(|e| fault(1, e.to_string()))?.clone();
-    let (form, derived) = FileForm::from_header(&headers).map_err(|why| fault(1, why))?;
-    let mut seen = BTreeSet::new();
+    let error = |line: u64, why: String| PublishedError { study: study.to_string(), line, why };
+    let headers = reader.headers().map_err(|e| error(1, e.to_string()))?.clone();
+    let (form, quotients) = FileForm::from_header(&headers).map_err(|why| error(1, why))?;
+    let mut identities = BTreeSet::new();
     for record in reader.records() {
-        let record = record.map_err(|e| fault(e.position().map_or(0, csv::Position::line), e.to_string()))?;
+        let record = record.map_err(|e| error(e.position().map_or(0, csv::Position::line), e.to_string()))?;
         let line = record.position().map_or(0, csv::Position::line);
-        let (set, figures) = form.read(&record, &headers, tasks).map_err(|why| fault(line, why))?;
+        let (set, figures) = form.read_line(&record, &headers, task_names).map_err(|why| error(line, why))?;
         for figure in &figures {
-            check_value(figure).map_err(|why| fault(line, why))?;
-            let identity = (set.clone(), figure.sample.clone(), figure.task_id());
-            if !seen.insert((identity, figure.variant.clone(), figure.metric.clone())) {
+            check_value(figure).map_err(|why| error(line, why))?;
+            let sample_and_task = (set.clone(), figure.sample.clone(), figure.task_id());
+            if !identities.insert((sample_and_task, figure.variant.clone(), figure.metric.clone())) {
                 let (metric, variant, task) = (&figure.metric, &figure.variant, figure.task_id());
-                return Err(fault(line, format!("{metric} of {variant} in {task} is given twice")));
+                return Err(error(line, format!("{metric} of {variant} in {task} is given twice")));
             }
         }
         match sets.iter_mut().find(|published| published.set == set) {
-            Some(published) => published.rows.extend(figures),
-            None => sets.push(PublishedSet { study: study.to_string(), set, rows: figures, derived: derived.clone() }),
+            Some(published) => published.figures.extend(figures),
+            None => sets.push(PublishedSet { study: study.to_string(), set, figures, quotients: quotients.clone() }),
         }
     }
     Ok(sets)
@@ -88,21 +93,24 @@ pub struct PublishedSet {
     /// The name of the set: `II`. Empty if the author published only one.
     pub set: String,
     /// The figures, in the author's order.
-    pub rows: Vec<Figure>,
+    #[serde(rename = "rows")]
+    pub figures: Vec<Figure>,
     /// The metrics that the author computed from two others of the same sample.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub derived: Vec<PublishedQuotient>,
+    #[serde(skip_serializing_if = "Vec::is_empty", rename = "derived")]
+    pub quotients: Vec<PublishedQuotient>,
 }
 
-/// A metric that is the quotient of two others: `above / below`.
+/// A metric that the author computed as the quotient of two others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PublishedQuotient {
     /// The metric.
     pub metric: String,
-    /// The dividend.
-    pub above: String,
-    /// The divisor.
-    pub below: String,
+    /// The metric above the line.
+    #[serde(rename = "above")]
+    pub numerator: String,
+    /// The metric below the line.
+    #[serde(rename = "below")]
+    pub denominator: String,
 }
 
 /// One published figure.
@@ -190,41 +198,43 @@ impl PublishedSet {
 
     /// The names of its variants, in the author's order.
     pub fn variants(&self) -> Vec<&str> {
-        distinct(self.rows.iter().map(|row| row.variant.as_str()))
+        distinct(self.figures.iter().map(|figure| figure.variant.as_str()))
     }
 
     /// The names of its metrics, in the author's order.
     pub fn metrics(&self) -> Vec<&str> {
-        distinct(self.rows.iter().map(|row| row.metric.as_str()))
+        distinct(self.figures.iter().map(|figure| figure.metric.as_str()))
     }
 
     /// The first figure of each task; it has the task's number, title and parameters.
     pub fn tasks(&self) -> Vec<&Figure> {
-        let mut seen = BTreeSet::new();
-        self.rows.iter().filter(|row| seen.insert((&row.task, &row.params))).collect()
+        let mut task_ids = BTreeSet::new();
+        self.figures.iter().filter(|figure| task_ids.insert((&figure.task, &figure.params))).collect()
     }
 
     /// The first figure of each task in the totals: all tasks but those of [`LIFECYCLE_TASKS`].
     pub fn tasks_in_totals(&self) -> Vec<&Figure> {
         let tasks = self.tasks().into_iter();
-        tasks.filter(|row| !LIFECYCLE_TASKS.contains(&row.task.as_str())).collect()
+        tasks.filter(|figure| !LIFECYCLE_TASKS.contains(&figure.task.as_str())).collect()
     }
 
     /// The names of the samples, in the author's order. Empty for most studies.
     pub fn samples(&self) -> Vec<&str> {
-        distinct(self.rows.iter().map(|row| row.sample.as_str()).filter(|sample| !sample.is_empty()))
+        distinct(self.figures.iter().map(|figure| figure.sample.as_str()).filter(|sample| !sample.is_empty()))
     }
 
     /// A figure of a sample, by variant and metric.
     pub fn figure_of_sample(&self, sample: &str, variant: &str, metric: &str) -> Option<&Figure> {
-        self.rows.iter().find(|row| row.sample == sample && row.variant == variant && row.metric == metric)
+        self.figures
+            .iter()
+            .find(|figure| figure.sample == sample && figure.variant == variant && figure.metric == metric)
     }
 
     /// A figure, by task, variant and metric.
     pub fn figure(&self, task: &TaskId, variant: &str, metric: &str) -> Option<&Figure> {
         // Parameters last: they take longest to compare, and a matrix has hundreds of figures.
-        let is_task = |row: &Figure| row.task == task.name && row.params == task.params;
-        self.rows.iter().find(|row| row.variant == variant && row.metric == metric && is_task(row))
+        let is_of_task = |figure: &Figure| figure.task == task.name && figure.params == task.params;
+        self.figures.iter().find(|figure| figure.variant == variant && figure.metric == metric && is_of_task(figure))
     }
 
     /// The total of a metric for one variant over the tasks of [`PublishedSet::tasks_in_totals`]. None if the variant lacks a
@@ -236,15 +246,16 @@ impl PublishedSet {
     /// The definition of a metric: fsarena's own if the author uses the same unit, else the defaults of the author's unit.
     /// None if the set does not have the metric.
     pub fn spec(&self, metric: &str) -> Option<MetricSpec> {
-        let unit = self.rows.iter().find(|row| row.metric == metric)?.unit;
-        let known = find(metric).map(|def| MetricSpec::from(&def.spec)).filter(|spec| spec.unit == unit);
+        let unit = self.figures.iter().find(|figure| figure.metric == metric)?.unit;
+        let own_spec = find(metric).map(|def| MetricSpec::from(&def.spec)).filter(|spec| spec.unit == unit);
         let of_unit = || MetricSpec::new(metric.into(), unit, Direction::Neutral, String::new());
-        Some(known.unwrap_or_else(of_unit))
+        Some(own_spec.unwrap_or_else(of_unit))
     }
 
-    /// The values of a metric for one variant, one for each task of [`PublishedSet::tasks_in_totals`]. None if a value is missing.
+    /// The values of a metric for one variant, one for each task of [`PublishedSet::tasks_in_totals`]. None if a value is
+    /// missing.
     pub fn values_in_totals(&self, variant: &str, metric: &str) -> Option<Vec<f64>> {
-        let value = |task: &Figure| self.figure(&task.task_id(), variant, metric).map(|row| row.value);
+        let value = |task: &Figure| self.figure(&task.task_id(), variant, metric).map(|figure| figure.value);
         self.tasks_in_totals().into_iter().map(value).collect()
     }
 }
@@ -254,18 +265,18 @@ const TASK_COLUMNS: [&str; 8] = ["set", "task", "title", "filesystem", "metric",
 /// The task name of all figures in a file of samples, which has no task column.
 const TASK_OF_SAMPLES: &str = "window";
 
-/// The form of a file; see [`parse`].
+/// The form of a file; see [`parse_published`].
 enum FileForm {
     /// Each line has one figure.
     Tasks,
     /// Each line has the operations per second for one block size and number of threads.
     Matrix,
     /// Each line has all figures of one variant in one sample.
-    Samples(Vec<Column>),
+    Samples(Vec<SampleColumn>),
 }
 
 /// A metric's column in a file of samples.
-struct Column {
+struct SampleColumn {
     name: String,
     metric: String,
     unit: Unit,
@@ -282,15 +293,15 @@ impl FileForm {
     }
 
     /// Reads one line: returns the name of its set, and its figures.
-    fn read(
+    fn read_line(
         &self,
         record: &StringRecord,
         headers: &StringRecord,
-        tasks: &BTreeMap<String, String>,
+        task_names: &BTreeMap<String, String>,
     ) -> Result<(String, Vec<Figure>), String> {
         let line = TableLine { record, headers };
         match self {
-            FileForm::Tasks => Ok((line.text("set")?.to_string(), vec![line.task_figure(tasks)?])),
+            FileForm::Tasks => Ok((line.text("set")?.to_string(), vec![line.task_figure(task_names)?])),
             FileForm::Matrix => Ok((String::new(), vec![line.matrix_figure()?])),
             FileForm::Samples(columns) => {
                 Ok((String::new(), columns.iter().map(|column| line.sample_figure(column)).collect::<Result<_, _>>()?))
@@ -302,35 +313,35 @@ impl FileForm {
 /// Parses the header of a file of samples. `iowait_percent` is a metric with its unit;
 /// `iowait_per_request = iowait_percent / requests_per_s` is a derived metric.
 fn sample_columns(headers: &StringRecord) -> Result<(FileForm, Vec<PublishedQuotient>), String> {
-    let (mut columns, mut derived) = (Vec::new(), Vec::new());
+    let (mut columns, mut quotients) = (Vec::new(), Vec::new());
     for name in headers.iter().filter(|name| !["sample", "filesystem", "kind"].contains(name)) {
         let (metric, unit) = match name.split_once('=') {
             None => split_unit(name)?,
             Some((result, formula)) => {
                 let syntax_error = || format!("column `{name}`: expected `RESULT = COLUMN / COLUMN`");
-                let (above, below) = formula.split_once('/').ok_or_else(syntax_error)?;
+                let (numerator, denominator) = formula.split_once('/').ok_or_else(syntax_error)?;
                 let result = result.trim().to_string();
-                for source in [above, below] {
+                for source in [numerator, denominator] {
                     if !headers.iter().any(|other| other == source.trim()) {
                         return Err(format!("column `{name}`: missing column `{}`", source.trim()));
                     }
                 }
-                let (above, below) = (split_unit(above.trim())?.0, split_unit(below.trim())?.0);
-                derived.push(PublishedQuotient { metric: result.clone(), above, below });
+                let (numerator, denominator) = (split_unit(numerator.trim())?.0, split_unit(denominator.trim())?.0);
+                quotients.push(PublishedQuotient { metric: result.clone(), numerator, denominator });
                 (result, Unit::Ratio)
             }
         };
-        columns.push(Column { name: name.to_string(), metric, unit });
+        columns.push(SampleColumn { name: name.to_string(), metric, unit });
     }
-    Ok((FileForm::Samples(columns), derived))
+    Ok((FileForm::Samples(columns), quotients))
 }
 
 /// Splits a column's name into its metric and its unit. The longest suffix that is a unit counts: `moved_bytes_per_s` is
 /// `moved` in bytes per second.
 fn split_unit(column: &str) -> Result<(String, Unit), String> {
-    for (at, _) in column.match_indices('_') {
-        if let Some(unit) = Unit::from_suffix(&column[at + 1..]) {
-            return Ok((column[..at].to_string(), unit));
+    for (index, _) in column.match_indices('_') {
+        if let Some(unit) = Unit::from_suffix(&column[index + 1..]) {
+            return Ok((column[..index].to_string(), unit));
         }
     }
     Err(format!("column `{column}` ends in no unit"))
@@ -344,8 +355,8 @@ struct TableLine<'a> {
 
 impl<'a> TableLine<'a> {
     fn text(&self, column: &str) -> Result<&'a str, String> {
-        let at = self.headers.iter().position(|name| name == column);
-        at.and_then(|at| self.record.get(at)).ok_or_else(|| format!("missing column `{column}`"))
+        let index = self.headers.iter().position(|name| name == column);
+        index.and_then(|index| self.record.get(index)).ok_or_else(|| format!("missing column `{column}`"))
     }
 
     fn number<T: std::str::FromStr>(&self, column: &str) -> Result<T, String> {
@@ -356,7 +367,7 @@ impl<'a> TableLine<'a> {
     /// The kind in the column `kind`; measured if the file has no such column.
     fn kind(&self) -> Result<FigureKind, String> {
         match self.text("kind") {
-            Ok(name) => Ok(names::find("kind of figure", name, FigureKind::ALL, |kind| kind.name())?),
+            Ok(name) => Ok(names::find_by_id("kind of figure", name, FigureKind::ALL, |kind| kind.name())?),
             Err(_) => Ok(FigureKind::Measured),
         }
     }
@@ -378,11 +389,11 @@ impl<'a> TableLine<'a> {
         })
     }
 
-    fn task_figure(&self, tasks: &BTreeMap<String, String>) -> Result<Figure, String> {
+    fn task_figure(&self, task_names: &BTreeMap<String, String>) -> Result<Figure, String> {
         let unit = self.text("unit")?;
         let unit = Unit::from_suffix(unit).ok_or_else(|| format!("unknown unit `{unit}`"))?;
         let number = self.text("task")?.to_string();
-        let task = tasks.get(&number).ok_or_else(|| format!("no task does task `{number}`"))?;
+        let task = task_names.get(&number).ok_or_else(|| format!("no task does task `{number}`"))?;
         let params = self.headers.iter().zip(self.record);
         let params = params.filter(|(name, value)| !TASK_COLUMNS.contains(name) && !value.is_empty());
         let params = params.map(|(name, value)| (name.to_string(), value.to_string())).collect();
@@ -398,7 +409,7 @@ impl<'a> TableLine<'a> {
         Ok(Figure { params, title: mode.into(), ..self.figure(mode, "iops", "iops", Unit::PerSecond)? })
     }
 
-    fn sample_figure(&self, column: &Column) -> Result<Figure, String> {
+    fn sample_figure(&self, column: &SampleColumn) -> Result<Figure, String> {
         let sample = self.text("sample")?.to_string();
         Ok(Figure { sample, ..self.figure(TASK_OF_SAMPLES, &column.name, &column.metric, column.unit)? })
     }
@@ -418,78 +429,82 @@ mod tests {
     const HEAD: &str = "set,task,title,filesystem,metric,value,unit\n";
 
     fn task_numbers() -> BTreeMap<String, String> {
-        let numbered = (1..=21).map(|n| (format!("{n:03}"), format!("task-{n}")));
+        let numbered = (1..=21).map(|number| (format!("{number:03}"), format!("task-{number}")));
         numbered.chain([("mkfs".into(), "mkfs".into())]).collect()
     }
 
-    fn error(lines: &str) -> String {
-        parse("old", &format!("{HEAD}{lines}"), &task_numbers()).unwrap_err().to_string()
+    fn parse_error(lines: &str) -> String {
+        parse_published("old", &format!("{HEAD}{lines}"), &task_numbers()).unwrap_err().to_string()
     }
 
     #[test]
     fn sets_keep_the_order_of_the_file() {
         let csv =
             format!("{HEAD}II,001,\"Touch, twice\",xfs,elapsed,2.5,s\nI,001,Touch,xfs,cpu_utilization,1,percent\n");
-        let sets = parse("old", &csv, &task_numbers()).unwrap();
+        let sets = parse_published("old", &csv, &task_numbers()).unwrap();
         assert_eq!(sets.iter().map(PublishedSet::name).collect::<Vec<_>>(), ["old-II", "old-I"]);
-        assert_eq!(sets[0].rows[0].title, "Touch, twice");
+        assert_eq!(sets[0].figures[0].title, "Touch, twice");
         assert_eq!(sets[0].figure(&TaskId::new("task-1"), "xfs", "elapsed").unwrap().value, 2.5);
-        assert_eq!(sets[1].rows[0].unit, Unit::Percent);
+        assert_eq!(sets[1].figures[0].unit, Unit::Percent);
     }
 
     #[test]
     fn the_total_of_a_variant_that_lacks_a_task_is_none() {
         let csv = format!("{HEAD}I,001,A,xfs,elapsed,2.5,s\nI,002,B,xfs,elapsed,4,s\nI,001,A,jfs,elapsed,1,s\n");
-        let set = &parse("old", &csv, &task_numbers()).unwrap()[0];
+        let set = &parse_published("old", &csv, &task_numbers()).unwrap()[0];
         assert_eq!(set.total("xfs", "elapsed"), Some(6.5));
         assert_eq!(set.total("jfs", "elapsed"), None);
     }
 
     #[test]
     fn errors_name_the_line_of_the_file() {
-        assert_eq!(error("I,001,A,xfs,elapsed,1,parsec\n"), "published figures of old, line 2: unknown unit `parsec`");
-        assert!(
-            error("I,001,A,xfs,elapsed,1,s\nI,099,A,xfs,elapsed,1,s\n").contains("line 3: no task does task `099`")
+        assert_eq!(
+            parse_error("I,001,A,xfs,elapsed,1,parsec\n"),
+            "published figures of old, line 2: unknown unit `parsec`"
         );
-        assert!(error("I,001,A,xfs,elapsed,-1,s\n").contains("invalid value -1"));
-        assert!(error("I,001,A,xfs,elapsed,1,s\nI,001,A,xfs,elapsed,2,s\n").contains("line 3"));
-        assert!(error("I,001,A,xfs,elapsed,many,s\n").contains("line 2"));
-        assert!(error("I,001,A\n").contains("line 2"));
+        assert!(
+            parse_error("I,001,A,xfs,elapsed,1,s\nI,099,A,xfs,elapsed,1,s\n")
+                .contains("line 3: no task does task `099`")
+        );
+        assert!(parse_error("I,001,A,xfs,elapsed,-1,s\n").contains("invalid value -1"));
+        assert!(parse_error("I,001,A,xfs,elapsed,1,s\nI,001,A,xfs,elapsed,2,s\n").contains("line 3"));
+        assert!(parse_error("I,001,A,xfs,elapsed,many,s\n").contains("line 2"));
+        assert!(parse_error("I,001,A\n").contains("line 2"));
     }
 
     #[test]
     fn block_size_and_threads_of_a_matrix_become_task_parameters() {
         let head = "filesystem,mode,block_size_bytes,threads,iops\n";
         let csv = format!("{head}ext4,seqrd,512,1,100\next4,seqrd,512,2,150\nxfs,seqrd,512,1,90\n");
-        let set = &parse("old", &csv, &BTreeMap::new()).unwrap()[0];
+        let set = &parse_published("old", &csv, &BTreeMap::new()).unwrap()[0];
         assert_eq!((set.name().as_str(), set.tasks().len()), ("old", 2));
-        assert_eq!(set.rows[1].task_id().to_string(), "seqrd[bs=512,threads=2]");
-        assert_eq!(set.figure(&set.rows[1].task_id(), "ext4", "iops").unwrap().value, 150.0);
-        assert!(set.figure(&set.rows[1].task_id(), "xfs", "iops").is_none());
+        assert_eq!(set.figures[1].task_id().to_string(), "seqrd[bs=512,threads=2]");
+        assert_eq!(set.figure(&set.figures[1].task_id(), "ext4", "iops").unwrap().value, 150.0);
+        assert!(set.figure(&set.figures[1].task_id(), "xfs", "iops").is_none());
         let twice = format!("{head}ext4,seqrd,512,1,100\next4,seqrd,512,1,100\n");
-        let error = parse("old", &twice, &BTreeMap::new()).unwrap_err().to_string();
+        let error = parse_published("old", &twice, &BTreeMap::new()).unwrap_err().to_string();
         assert!(error.contains("line 3: iops of ext4 in seqrd[bs=512,threads=1] is given twice"), "{error}");
     }
 
     #[test]
     fn the_shipped_figures_are_complete() {
         let csv = include_str!("../../../studies/engel/published.csv");
-        let set = &parse("engel", csv, &BTreeMap::new()).unwrap()[0];
+        let set = &parse_published("engel", csv, &BTreeMap::new()).unwrap()[0];
         // 4 modes of 6 block sizes by 8 numbers of threads, on 3 filesystems.
-        assert_eq!((set.variants().len(), set.tasks().len(), set.rows.len()), (3, 4 * 48, 3 * 4 * 48));
+        assert_eq!((set.variants().len(), set.tasks().len(), set.figures.len()), (3, 4 * 48, 3 * 4 * 48));
 
         let csv = include_str!("../../../studies/piszcz/published.csv");
-        let sets = parse("piszcz", csv, &task_numbers()).unwrap();
+        let sets = parse_published("piszcz", csv, &task_numbers()).unwrap();
         for (name, variants) in [("piszcz-I", 5), ("piszcz-II", 6)] {
             let set = sets.iter().find(|set| set.name() == name).unwrap();
             assert_eq!((set.variants().len(), set.tasks_in_totals().len()), (variants, 21));
-            let measured = set.rows.iter().filter(|row| row.kind == FigureKind::Measured);
+            let measured = set.figures.iter().filter(|figure| figure.kind == FigureKind::Measured);
             assert_eq!(measured.count(), variants * 21 * 2);
         }
-        let vondra = crate::study::find("vondra").unwrap().published().unwrap();
-        assert_eq!((vondra.len(), vondra.iter().map(|set| set.rows.len()).sum::<usize>()), (12, 306));
+        let vondra = crate::study::find("vondra").unwrap().published_sets().unwrap();
+        assert_eq!((vondra.len(), vondra.iter().map(|set| set.figures.len()).sum::<usize>()), (12, 306));
         // Σ of the 21 elapsed times of ext2 in set II, summed by awk over the file.
-        let total = sets.iter().find(|s| s.set == "II").unwrap().total("ext2", "elapsed").unwrap();
+        let total = sets.iter().find(|set| set.set == "II").unwrap().total("ext2", "elapsed").unwrap();
         assert!((total - 359.81).abs() < 1e-9, "{total}");
     }
 

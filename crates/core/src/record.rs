@@ -1,10 +1,10 @@
 //! A stored run, read back for analysis and reports.
 
 use crate::cell::{TaskId, TaskInfo, Variant};
-use crate::event::{Cause, CommandRecord, Note, NoteKind, Outcome, SpentOn};
-use crate::names::{UnknownName, distinct, unknown};
+use crate::event::{Activity, Cause, CommandRecord, Note, NoteKind, Outcome};
+use crate::names::{UnknownName, distinct, unknown_name};
 pub use crate::sample::MetricSpec;
-use crate::{host::Host, latency::Latencies, metric::MetricDef, plan::Plan, series::SeriesTable};
+use crate::{host::Host, latency::LatencyHistogram, metric::MetricDef, plan::Plan, series::SeriesTable};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap};
 
@@ -28,13 +28,13 @@ pub struct CellRecord {
     /// When it began: seconds since 1970, UTC.
     pub started_at: f64,
     /// How long it took in total and for each activity, in nanoseconds.
-    pub spent: Vec<(SpentOn, u64)>,
+    pub spent: Vec<(Activity, u64)>,
 }
 
 impl CellRecord {
     /// The time that the cell spent on an activity, in nanoseconds; 0 if it did not have this activity.
-    pub fn spent_on(&self, activity: SpentOn) -> u64 {
-        self.spent.iter().filter(|(of_time, _)| *of_time == activity).map(|(_, ns)| ns).sum()
+    pub fn spent_on(&self, activity: Activity) -> u64 {
+        self.spent.iter().filter(|(spent_on, _)| *spent_on == activity).map(|(_, ns)| ns).sum()
     }
 }
 
@@ -64,10 +64,10 @@ impl SampleTable {
 }
 
 /// The most readings of a run. Real runs have a few hundred; the limit protects against damaged files.
-pub const MOST_READINGS: usize = 1_000;
+pub const MAX_READINGS: usize = 1_000;
 
 /// Latencies by task and variant.
-pub type PooledLatencies = BTreeMap<(usize, usize), Latencies>;
+pub type PooledLatencies = BTreeMap<(usize, usize), LatencyHistogram>;
 
 /// A run as the store returns it.
 #[derive(Debug, Clone, Default)]
@@ -104,7 +104,7 @@ pub struct RunRecord {
     /// The notes for the reader of the results, each with its round; None for a note from before the first round.
     pub notes: Vec<(Option<u32>, Note)>,
     /// The number of commands that were run; `command.log` lists them.
-    pub commands: u64,
+    pub command_count: u64,
 }
 
 /// Whether and why a run has stopped.
@@ -118,23 +118,23 @@ pub struct RunStatus {
 
 impl RunRecord {
     /// The name of a variant, by its index.
-    pub fn name(&self, variant: usize) -> &str {
+    pub fn variant_name(&self, variant: usize) -> &str {
         &self.variants[variant].name
     }
 
     /// The names of all variants.
-    pub fn names(&self) -> Vec<&str> {
+    pub fn variant_names(&self) -> Vec<&str> {
         self.variants.iter().map(|variant| variant.name.as_str()).collect()
     }
 
-    /// The index of a variant.
-    pub fn variant(&self, name: &str) -> Option<usize> {
+    /// The index of a variant in [`RunRecord::variants`]; None if the run lacks it.
+    pub fn variant_index(&self, name: &str) -> Option<usize> {
         self.variants.iter().position(|variant| variant.name == name)
     }
 
     /// Whether the variants differ in the level of a factor.
     pub fn varies(&self, factor: &str) -> bool {
-        self.variants.windows(2).any(|two| two[0].level(factor) != two[1].level(factor))
+        self.variants.windows(2).any(|pair| pair[0].level(factor) != pair[1].level(factor))
     }
 
     /// The notes of one kind, each with its round.
@@ -145,8 +145,8 @@ impl RunRecord {
     /// The variants that were not compared because the budget did not suffice for them; variants of earlier stages come first.
     pub fn not_compared(&self) -> Vec<&str> {
         let earlier = self.plan.stage.iter().flat_map(|stage| &stage.not_compared).map(String::as_str);
-        let here = self.notes_of(NoteKind::NotCompared).filter_map(|(_, note)| note.variant.as_deref());
-        distinct(earlier.chain(here))
+        let in_this_stage = self.notes_of(NoteKind::NotCompared).filter_map(|(_, note)| note.variant.as_deref());
+        distinct(earlier.chain(in_this_stage))
     }
 
     /// The cells whose filesystem lost synced files, each with its error message.
@@ -159,7 +159,7 @@ impl RunRecord {
 
     /// The safety guarantees that a variant gives up and that other variants of the run have.
     pub fn weakened_guarantees(&self, variant: usize) -> Vec<&str> {
-        let name = Some(self.name(variant));
+        let name = Some(self.variant_name(variant));
         let weaker = self.notes_of(NoteKind::Weaker).filter(|(_, note)| note.variant.as_deref() == name);
         distinct(weaker.map(|(_, note)| note.text.as_str()))
     }
@@ -171,21 +171,21 @@ impl RunRecord {
         if unweakened.is_empty() { variants.to_vec() } else { unweakened }
     }
 
-    /// The column of a raw reading.
-    pub fn reading(&self, id: &str) -> Option<usize> {
+    /// The column of a raw reading in [`SampleTable::values`]; None if the run lacks it.
+    pub fn reading_column(&self, id: &str) -> Option<usize> {
         self.readings.iter().position(|reading| reading.id == id)
     }
 
-    /// The index of a task.
-    pub fn task(&self, id: &TaskId) -> Option<usize> {
+    /// The index of a task in [`RunRecord::tasks`]; None if the run lacks it.
+    pub fn task_index(&self, id: &TaskId) -> Option<usize> {
         self.tasks.iter().position(|task| task.id == *id)
     }
 
     /// The error that the run has no task of this name; it lists the tasks of the run.
     pub fn unknown_task(&self, name: &str) -> UnknownName {
         let tasks = self.tasks.iter().filter(|task| task.in_totals);
-        let known: Vec<String> = tasks.map(|task| task.id.to_string()).collect();
-        unknown("task", name, known.iter().map(String::as_str)).at(format!("in run {}", self.id))
+        let task_ids: Vec<String> = tasks.map(|task| task.id.to_string()).collect();
+        unknown_name("task", name, task_ids.iter().map(String::as_str)).with_place(format!("in run {}", self.id))
     }
 
     /// The names of all readings of the run, and of all derived metrics.
@@ -200,23 +200,23 @@ impl RunRecord {
     /// The name of a reading may omit its unit (`tps` for `tps_per_s`) if only one reading has that name. A derived metric of
     /// the same name takes precedence, unless only the reading has values.
     pub fn metric(&self, id: &str) -> Option<(MetricSpec, Cow<'_, [f64]>)> {
-        let of_reading = |column: usize| {
+        let reading_in = |column: usize| {
             Some((self.readings[column].clone(), Cow::Borrowed(self.samples.values[column].as_slice())))
         };
-        if let Some(column) = self.reading(id) {
-            return of_reading(column);
+        if let Some(column) = self.reading_column(id) {
+            return reading_in(column);
         }
         let derived = self.derived_metric(id);
         if let Some(column) = self.column_without_unit(id) {
             let has_values = |metric: &DerivedMetric| (0..self.samples.len()).any(|row| !metric.value(row).is_nan());
             let reading_has_values = self.samples.values[column].iter().any(|value| !value.is_nan());
             if derived.as_ref().is_none_or(|metric| reading_has_values && !has_values(metric)) {
-                return of_reading(column);
+                return reading_in(column);
             }
         }
         let metric = derived?;
         let values = (0..self.samples.len()).map(|row| metric.value(row)).collect();
-        Some((metric.info, Cow::Owned(values)))
+        Some((metric.spec, Cow::Owned(values)))
     }
 
     /// The column of the reading that has this name without its unit; None if there is not exactly one.
@@ -229,11 +229,11 @@ impl RunRecord {
     /// A derived metric, whose values are computed row by row. None if the name is unknown.
     pub fn derived_metric(&self, id: &str) -> Option<DerivedMetric<'_>> {
         let def = crate::metric::find(id)?;
-        let info = MetricSpec::from(&def.spec);
-        let used = UsedColumns { record: self, columns: RefCell::default() };
-        let mut derived = DerivedMetric { info, def, used, constant: None };
+        let spec = MetricSpec::from(&def.spec);
+        let used_columns = UsedColumns { record: self, columns: RefCell::default() };
+        let mut derived = DerivedMetric { spec, def, used_columns, constant: None };
         let first_value = if self.samples.is_empty() { f64::NAN } else { derived.value(0) };
-        let has_readings = derived.used.columns.borrow().iter().any(|(_, column)| column.is_some());
+        let has_readings = derived.used_columns.columns.borrow().iter().any(|(_, column)| column.is_some());
         derived.constant = (!has_readings).then_some(first_value);
         Some(derived)
     }
@@ -242,9 +242,9 @@ impl RunRecord {
 /// A metric that a formula computes from readings.
 pub struct DerivedMetric<'a> {
     /// Its definition.
-    pub info: MetricSpec,
+    pub spec: MetricSpec,
     def: &'static MetricDef,
-    used: UsedColumns<'a>,
+    used_columns: UsedColumns<'a>,
     /// The value in every row, if the run has none of the readings that the formula uses.
     constant: Option<f64>,
 }
@@ -255,11 +255,11 @@ impl DerivedMetric<'_> {
         if let Some(value) = self.constant {
             return value;
         }
-        (self.def.formula)(&|name| self.used.value(name, row)).unwrap_or(f64::NAN)
+        (self.def.formula)(&|name| self.used_columns.value(name, row)).unwrap_or(f64::NAN)
     }
 }
 
-/// The columns that a formula has used. It uses the same few in each of a million rows, so scanning this list is faster
+/// A cache of the columns that a formula uses. It uses the same few in each of a million rows, so scanning this list is faster
 /// than a lookup in a map of all columns.
 struct UsedColumns<'a> {
     record: &'a RunRecord,
@@ -270,10 +270,11 @@ struct UsedColumns<'a> {
 type UsedColumn<'a> = (String, Option<&'a [f64]>);
 
 impl UsedColumns<'_> {
+    /// The value of a reading in a row; None if the run or the row lacks it.
     fn value(&self, name: &str, row: usize) -> Option<f64> {
         let mut columns = self.columns.borrow_mut();
-        let index = columns.iter().position(|(used, _)| used == name).unwrap_or_else(|| {
-            let column = self.record.reading(name).map(|at| self.record.samples.values[at].as_slice());
+        let index = columns.iter().position(|(reading, _)| reading == name).unwrap_or_else(|| {
+            let column = self.record.reading_column(name).map(|column| self.record.samples.values[column].as_slice());
             columns.push((name.to_string(), column));
             columns.len() - 1
         });
@@ -284,8 +285,9 @@ impl UsedColumns<'_> {
 /// One line of a run's command log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandLogLine {
-    /// When: RFC 3339.
-    pub at: String,
+    /// When the command ended: RFC 3339.
+    #[serde(rename = "at")]
+    pub ended_at: String,
     /// The id of the cell; None if the command ran outside any cell.
     pub cell: Option<String>,
     /// The command.

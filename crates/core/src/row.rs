@@ -5,8 +5,8 @@ use serde::Serialize;
 /// A row of a listing. JSON output has all its serialized fields; the table has one column for each field of
 /// [`Row::COLUMNS`].
 pub trait Row: Serialize {
-    /// The fields of the table, in order. An entry `fix: REMEDY` shows the field `fix` under the heading REMEDY; an entry without
-    /// a colon has the name of its field as heading.
+    /// The fields of the table, in order. An entry `fix: REMEDY` shows the field `fix` under the heading REMEDY; an entry
+    /// without a colon has the name of its field as heading.
     const COLUMNS: &'static [&'static str];
 
     /// The text of a field in the table; None if it is the same as in JSON.

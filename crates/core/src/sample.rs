@@ -1,7 +1,7 @@
 //! Samples and their readings: the raw numbers that fsarena measures for a task.
 
-use crate::latency::Latencies;
-pub use crate::metric::spec::{Direction, Fold, MetricSpec, Over, ReadingDef, Scope, Unit};
+use crate::latency::LatencyHistogram;
+pub use crate::metric::spec::{Direction, Fold, FoldRules, MetricSpec, ReadingDef, Scope, Unit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl Readings {
     }
 }
 
-/// The part of a sample that the workload itself reports.
+/// The output of a task: the part of its sample that the workload itself reports.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TaskOutput {
     /// The readings of the workload.
@@ -35,13 +35,13 @@ pub struct TaskOutput {
     /// The definitions of readings that its commands printed and that fsarena does not define.
     pub printed_metrics: Vec<MetricSpec>,
     /// The time series of its load; empty if the load does not record one.
-    pub series: Vec<crate::series::Point>,
+    pub series: Vec<crate::series::SeriesPoint>,
     /// The latencies of its load, counted from the intended start if the load is paced. Empty if it does not record them.
-    pub latencies: Latencies,
+    pub latencies: LatencyHistogram,
     /// Peak memory of its largest command, in bytes; 0 if it started none.
-    pub peak_bytes: u64,
-    /// The output of its parts that ran at the same time, such as two jobs of fio. Each becomes a sample after that of the task,
-    /// without time, CPU time and device readings, which only the task as a whole has.
+    pub peak_memory_bytes: u64,
+    /// The output of its parts that ran at the same time, such as two jobs of fio. Each becomes a sample after that of
+    /// the task, without time, CPU time and device readings, which only the task as a whole has.
     pub parts: Vec<TaskPart>,
 }
 
@@ -53,7 +53,7 @@ pub struct TaskPart {
     /// Its readings.
     pub readings: Readings,
     /// The latencies of its load.
-    pub latencies: Latencies,
+    pub latencies: LatencyHistogram,
 }
 
 impl TaskPart {
@@ -81,11 +81,11 @@ impl TaskOutput {
     pub fn extend(&mut self, later: TaskOutput) {
         self.readings.extend(later.readings);
         self.printed_metrics.extend(later.printed_metrics);
-        self.peak_bytes = self.peak_bytes.max(later.peak_bytes);
+        self.peak_memory_bytes = self.peak_memory_bytes.max(later.peak_memory_bytes);
         if !later.series.is_empty() {
             self.series = later.series;
         }
-        self.latencies.add(&later.latencies);
+        self.latencies.merge(&later.latencies);
         self.parts.extend(later.parts);
     }
 }
@@ -99,16 +99,16 @@ pub struct Sample {
     pub started_at: f64,
     /// Its readings.
     pub readings: Readings,
-    /// The time series of its load; empty if it does not record one. At most [`crate::series::MOST_POINTS`] + 1 points.
+    /// The time series of its load; empty if it does not record one. At most [`crate::series::MAX_SERIES_POINTS`] + 1 points.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub series: Vec<crate::series::Point>,
+    pub series: Vec<crate::series::SeriesPoint>,
     /// The latencies of its load.
-    #[serde(default, skip_serializing_if = "Latencies::is_empty")]
-    pub latencies: Latencies,
+    #[serde(default, skip_serializing_if = "LatencyHistogram::is_empty")]
+    pub latencies: LatencyHistogram,
 }
 
 impl Sample {
-    /// Whether it is of a part of a task ([`TaskPart`]), which has no time of its own.
+    /// Whether this is the sample of a part of a task ([`TaskPart`]), which has no time of its own.
     pub fn is_of_part(&self) -> bool {
         self.readings.get(crate::metric::reading::ELAPSED).is_none()
     }

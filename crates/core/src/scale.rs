@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The three sizes at which every shipped study runs.
 ///
 /// One rule shrinks all counts alike, so that a smaller scale keeps the proportions of the original:
-/// see [`Scale::count`].
+/// see [`Scale::scaled_count`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
@@ -32,17 +32,17 @@ impl Scale {
         }
     }
 
-    /// The published count at this scale: divided by [`Scale::divisor`], rounded up, never under `floor`.
+    /// The published count at this scale: divided by [`Scale::divisor`], rounded up, never under `min`.
     ///
     /// ```
     /// use fsarena_core::scale::Scale;
-    /// assert_eq!(Scale::Paper.count(10_000, 20), 10_000);
-    /// assert_eq!(Scale::Quick.count(10_000, 20), 313);
-    /// assert_eq!(Scale::Tiny.count(1_000, 20), 20);
+    /// assert_eq!(Scale::Paper.scaled_count(10_000, 20), 10_000);
+    /// assert_eq!(Scale::Quick.scaled_count(10_000, 20), 313);
+    /// assert_eq!(Scale::Tiny.scaled_count(1_000, 20), 20);
     /// ```
-    pub const fn count(self, published: u64, floor: u64) -> u64 {
+    pub const fn scaled_count(self, published: u64, min: u64) -> u64 {
         let scaled = published.div_ceil(self.divisor());
-        if scaled < floor { floor } else { scaled }
+        if scaled < min { min } else { scaled }
     }
 
     /// The name used in plans and on the command line.

@@ -1,7 +1,7 @@
 //! Settings of a workload: their definitions, values and checks.
 
-use crate::names::{nearest, unknown};
-use crate::safe;
+use crate::escape;
+use crate::names::{nearest, unknown_name};
 use bytesize::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 /// A value in a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Value {
+pub enum SettingValue {
     /// `true` or `false`.
     Bool(bool),
     /// A whole number.
@@ -19,54 +19,56 @@ pub enum Value {
     /// Text.
     Text(String),
     /// A list.
-    List(Vec<Value>),
+    List(Vec<SettingValue>),
     /// A table of settings.
-    Table(BTreeMap<String, Value>),
+    Table(BTreeMap<String, SettingValue>),
 }
 
-impl Value {
+impl SettingValue {
     fn as_text(&self) -> Option<&str> {
-        if let Value::Text(value) = self { Some(value) } else { None }
+        if let SettingValue::Text(value) = self { Some(value) } else { None }
     }
 
-    /// Parses `text` as a value of the same kind as `self`; returns [`Value::Text`] if that fails. For a list, the parsed
-    /// value becomes its only item.
-    pub fn parse_same_kind(&self, text: &str) -> Value {
+    /// Parses `text` as a value of the same kind as `self`; returns [`SettingValue::Text`] if that fails. For a list, the
+    /// parsed value becomes its only item.
+    pub fn parse_same_kind(&self, text: &str) -> SettingValue {
         let parsed = match self {
-            Value::Bool(_) => text.parse().ok().map(Value::Bool),
-            Value::Int(_) => {
+            SettingValue::Bool(_) => text.parse().ok().map(SettingValue::Bool),
+            SettingValue::Int(_) => {
                 let number = text.parse().ok().or_else(|| Some(parse_size(text).ok()? as i64));
-                number.map(Value::Int)
+                number.map(SettingValue::Int)
             }
-            Value::Float(_) => text.parse().ok().map(Value::Float),
-            Value::List(items) => {
+            SettingValue::Float(_) => text.parse().ok().map(SettingValue::Float),
+            SettingValue::List(items) => {
                 let has_modes = items.iter().any(|item| MODES.iter().any(|(name, _)| item.as_text() == Some(name)));
                 let text = if has_modes { sysbench_mode(text) } else { text };
                 let item = match items.first() {
                     Some(first) => first.parse_same_kind(text),
-                    None => Value::Text(text.into()),
+                    None => SettingValue::Text(text.into()),
                 };
-                Some(Value::List(vec![item]))
+                Some(SettingValue::List(vec![item]))
             }
-            Value::Text(_) | Value::Table(_) => None,
+            SettingValue::Text(_) | SettingValue::Table(_) => None,
         };
-        parsed.unwrap_or_else(|| Value::Text(text.into()))
+        parsed.unwrap_or_else(|| SettingValue::Text(text.into()))
     }
 
     fn as_int(&self) -> Option<i64> {
-        if let Value::Int(value) = self { Some(*value) } else { None }
+        if let SettingValue::Int(value) = self { Some(*value) } else { None }
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for SettingValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Bool(value) => write!(f, "{value}"),
-            Value::Int(value) => write!(f, "{value}"),
-            Value::Float(value) => write!(f, "{value}"),
-            Value::Text(value) => f.write_str(value),
-            Value::List(values) => f.write_str(&values.iter().map(Value::to_string).collect::<Vec<_>>().join(",")),
-            Value::Table(values) => f.debug_map().entries(values).finish(),
+            SettingValue::Bool(value) => write!(f, "{value}"),
+            SettingValue::Int(value) => write!(f, "{value}"),
+            SettingValue::Float(value) => write!(f, "{value}"),
+            SettingValue::Text(value) => f.write_str(value),
+            SettingValue::List(values) => {
+                f.write_str(&values.iter().map(SettingValue::to_string).collect::<Vec<_>>().join(","))
+            }
+            SettingValue::Table(values) => f.debug_map().entries(values).finish(),
         }
     }
 }
@@ -74,7 +76,7 @@ impl fmt::Display for Value {
 /// The words that a setting accepts.
 pub type Words = &'static [&'static str];
 
-/// What a setting accepts.
+/// The values that a setting accepts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SettingKind {
     /// `true` or `false`.
@@ -142,9 +144,9 @@ fn sysbench_mode(word: &str) -> &str {
 /// # Errors
 /// The text is not a size above 0; the message shows how to write one.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let has_bare_suffix = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
-    let written_out = if has_bare_suffix { format!("{text}iB") } else { text.to_string() };
-    match written_out.parse::<ByteSize>() {
+    let has_suffix_of_one_letter = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
+    let with_unit = if has_suffix_of_one_letter { format!("{text}iB") } else { text.to_string() };
+    match with_unit.parse::<ByteSize>() {
         Ok(size) if size.as_u64() > 0 => Ok(size.as_u64()),
         _ => Err(format!("cannot read the size `{text}`; write it like 4k, 64KiB or 1g")),
     }
@@ -186,49 +188,61 @@ impl fmt::Display for SettingKind {
 impl SettingKind {
     /// Converts a value to the form that settings store: sizes in bytes, modes by the names of sysbench. None if this kind
     /// does not accept the value.
-    pub fn convert(&self, value: Value) -> Option<Value> {
+    pub fn convert(&self, value: SettingValue) -> Option<SettingValue> {
         Some(self.canonicalize(value)).filter(|value| self.accepts(value))
     }
 
-    fn canonicalize(&self, value: Value) -> Value {
+    /// Writes sizes as bytes and modes by the names of sysbench, and adds the defaults of a table; other values stay the same.
+    fn canonicalize(&self, value: SettingValue) -> SettingValue {
         match (self, value) {
-            (_, Value::List(values)) => Value::List(values.into_iter().map(|value| self.canonicalize(value)).collect()),
-            (SettingKind::Size { .. } | SettingKind::Sizes { .. }, Value::Text(text)) => {
-                let bytes = text.parse().or_else(|_| parse_size(&text).map(|bytes| bytes as i64));
-                bytes.map_or(Value::Text(text), Value::Int)
+            (_, SettingValue::List(values)) => {
+                SettingValue::List(values.into_iter().map(|value| self.canonicalize(value)).collect())
             }
-            (SettingKind::Modes(_), Value::Text(text)) => Value::Text(sysbench_mode(&text).to_string()),
-            (SettingKind::Tables(defs), Value::Table(written)) => {
-                let mut all = Settings::defaults(defs).0;
-                all.extend(written.into_iter().map(|(id, value)| {
+            (SettingKind::Size { .. } | SettingKind::Sizes { .. }, SettingValue::Text(text)) => {
+                let bytes = text.parse().or_else(|_| parse_size(&text).map(|bytes| bytes as i64));
+                bytes.map_or(SettingValue::Text(text), SettingValue::Int)
+            }
+            (SettingKind::Modes(_), SettingValue::Text(text)) => SettingValue::Text(sysbench_mode(&text).to_string()),
+            (SettingKind::Tables(defs), SettingValue::Table(values)) => {
+                let mut completed = Settings::defaults(defs).0;
+                completed.extend(values.into_iter().map(|(id, value)| {
                     let def = defs.iter().find(|def| def.id == id);
                     let value = def.map_or(value.clone(), |def| def.kind.canonicalize(value));
                     (id, value)
                 }));
-                Value::Table(all)
+                SettingValue::Table(completed)
             }
             (_, value) => value,
         }
     }
 
-    fn accepts(&self, value: &Value) -> bool {
+    /// Whether this kind accepts a value in the form of [`SettingKind::convert`].
+    fn accepts(&self, value: &SettingValue) -> bool {
         match (self, value) {
-            (SettingKind::Bool, Value::Bool(_)) => true,
-            (SettingKind::Int { min, max } | SettingKind::Size { min, max }, Value::Int(v)) => (min..=max).contains(&v),
-            (SettingKind::Float { min, max }, Value::Float(v)) => (min..=max).contains(&v),
-            (SettingKind::Float { min, max }, Value::Int(v)) => (*min..=*max).contains(&(*v as f64)),
-            (SettingKind::Choice(words), Value::Text(v)) => words.contains(&v.as_str()),
-            (SettingKind::Path | SettingKind::Text | SettingKind::Texts, Value::Text(_)) => true,
-            (SettingKind::Ints { .. } | SettingKind::Sizes { .. } | SettingKind::Modes(_), Value::List(values)) => {
-                !values.is_empty() && values.iter().all(|value| !matches!(value, Value::List(_)) && self.accepts(value))
+            (SettingKind::Bool, SettingValue::Bool(_)) => true,
+            (SettingKind::Int { min, max } | SettingKind::Size { min, max }, SettingValue::Int(v)) => {
+                (min..=max).contains(&v)
             }
-            (SettingKind::Ints { min, max } | SettingKind::Sizes { min, max }, Value::Int(v)) => {
+            (SettingKind::Float { min, max }, SettingValue::Float(v)) => (min..=max).contains(&v),
+            (SettingKind::Float { min, max }, SettingValue::Int(v)) => (*min..=*max).contains(&(*v as f64)),
+            (SettingKind::Choice(words), SettingValue::Text(v)) => words.contains(&v.as_str()),
+            (SettingKind::Path | SettingKind::Text | SettingKind::Texts, SettingValue::Text(_)) => true,
+            (
+                SettingKind::Ints { .. } | SettingKind::Sizes { .. } | SettingKind::Modes(_),
+                SettingValue::List(values),
+            ) => {
+                !values.is_empty()
+                    && values.iter().all(|value| !matches!(value, SettingValue::List(_)) && self.accepts(value))
+            }
+            (SettingKind::Ints { min, max } | SettingKind::Sizes { min, max }, SettingValue::Int(v)) => {
                 (min..=max).contains(&v)
             }
             (SettingKind::Modes(words), value) => SettingKind::Choice(words).accepts(value),
-            (SettingKind::Texts, Value::List(values)) => values.iter().all(|value| SettingKind::Text.accepts(value)),
-            (SettingKind::Tables(_), Value::List(values)) => values.iter().all(|value| self.accepts(value)),
-            (SettingKind::Tables(defs), Value::Table(values)) => {
+            (SettingKind::Texts, SettingValue::List(values)) => {
+                values.iter().all(|value| SettingKind::Text.accepts(value))
+            }
+            (SettingKind::Tables(_), SettingValue::List(values)) => values.iter().all(|value| self.accepts(value)),
+            (SettingKind::Tables(defs), SettingValue::Table(values)) => {
                 let accepts_setting =
                     |def: &SettingDef| values.get(def.id).is_some_and(|value| def.kind.accepts(value));
                 values.keys().all(|id| defs.iter().any(|def| def.id == id)) && defs.iter().all(accepts_setting)
@@ -238,22 +252,22 @@ impl SettingKind {
     }
 
     /// Parses a value from the command line (`--set driver=native`). None if this kind does not accept it.
-    pub fn parse(&self, text: &str) -> Option<Value> {
+    pub fn parse(&self, text: &str) -> Option<SettingValue> {
         let value = match self {
-            SettingKind::Bool => Value::Bool(text.parse().ok()?),
-            SettingKind::Int { .. } => Value::Int(text.parse().ok()?),
-            SettingKind::Float { .. } => Value::Float(text.parse().ok()?),
+            SettingKind::Bool => SettingValue::Bool(text.parse().ok()?),
+            SettingKind::Int { .. } => SettingValue::Int(text.parse().ok()?),
+            SettingKind::Float { .. } => SettingValue::Float(text.parse().ok()?),
             SettingKind::Choice(_) | SettingKind::Path | SettingKind::Text | SettingKind::Size { .. } => {
-                Value::Text(text.to_string())
+                SettingValue::Text(text.to_string())
             }
-            SettingKind::Ints { .. } => {
-                Value::List(text.split(',').map(|t| t.trim().parse().ok().map(Value::Int)).collect::<Option<_>>()?)
-            }
+            SettingKind::Ints { .. } => SettingValue::List(
+                text.split(',').map(|item| item.trim().parse().ok().map(SettingValue::Int)).collect::<Option<_>>()?,
+            ),
             SettingKind::Sizes { .. } | SettingKind::Modes(_) => {
-                Value::List(text.split(',').map(|t| Value::Text(t.trim().into())).collect())
+                SettingValue::List(text.split(',').map(|item| SettingValue::Text(item.trim().into())).collect())
             }
             // Texts may contain commas.
-            SettingKind::Texts => Value::List(vec![Value::Text(text.to_string())]),
+            SettingKind::Texts => SettingValue::List(vec![SettingValue::Text(text.to_string())]),
             SettingKind::Tables(_) => return None,
         };
         self.convert(value)
@@ -277,16 +291,16 @@ pub enum SettingDefault {
     Words(Words),
 }
 
-impl From<SettingDefault> for Value {
-    fn from(default: SettingDefault) -> Value {
+impl From<SettingDefault> for SettingValue {
+    fn from(default: SettingDefault) -> SettingValue {
         match default {
-            SettingDefault::Bool(value) => Value::Bool(value),
-            SettingDefault::Int(value) => Value::Int(value),
-            SettingDefault::Float(value) => Value::Float(value),
-            SettingDefault::Text(value) => Value::Text(value.to_string()),
-            SettingDefault::Ints(values) => Value::List(values.iter().copied().map(Value::Int).collect()),
+            SettingDefault::Bool(value) => SettingValue::Bool(value),
+            SettingDefault::Int(value) => SettingValue::Int(value),
+            SettingDefault::Float(value) => SettingValue::Float(value),
+            SettingDefault::Text(value) => SettingValue::Text(value.to_string()),
+            SettingDefault::Ints(values) => SettingValue::List(values.iter().copied().map(SettingValue::Int).collect()),
             SettingDefault::Words(words) => {
-                Value::List(words.iter().map(|word| Value::Text(word.to_string())).collect())
+                SettingValue::List(words.iter().map(|word| SettingValue::Text(word.to_string())).collect())
             }
         }
     }
@@ -307,13 +321,13 @@ pub struct SettingDef {
 
 impl SettingDef {
     /// The error message for a value that the setting does not accept.
-    pub(crate) fn rejection(&self, value: &str) -> String {
+    pub(crate) fn rejection_message(&self, value: &str) -> String {
         let suggestion = match self.kind {
             SettingKind::Choice(words) | SettingKind::Modes(words) => nearest(value, words.iter().copied()),
             _ => None,
         };
         let suggestion = suggestion.map_or(String::new(), |word| format!(" Did you mean `{word}`?"));
-        let value = safe::shorten(value, MAX_VALUE_LENGTH);
+        let value = escape::shorten(value, MAX_VALUE_LENGTH);
         format!("`{}` accepts {}, not `{value}`.{suggestion}", self.id, self.kind)
     }
 }
@@ -399,7 +413,7 @@ pub const DRIVER_SETTINGS: [&str; 2] = ["driver", "engine"];
 /// The complete, checked settings of a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 #[serde(transparent)]
-pub struct Settings(pub BTreeMap<String, Value>);
+pub struct Settings(pub BTreeMap<String, SettingValue>);
 
 impl Settings {
     /// Settings that all have their default values.
@@ -410,21 +424,26 @@ impl Settings {
     /// Sets these settings, each one of [`DRIVER_SETTINGS`], to `native`, so that no external program is needed.
     pub fn set_native(&mut self, settings: &[&str]) {
         for (_, value) in self.0.iter_mut().filter(|(id, _)| settings.contains(&id.as_str())) {
-            *value = Value::Text("native".into());
+            *value = SettingValue::Text("native".into());
         }
     }
 
     /// Converts one setting. Panics if it is missing or `convert` returns None.
-    fn convert<'s, T>(&'s self, id: &str, what: &str, convert: impl Fn(&'s Value) -> Option<T>) -> T {
+    fn convert<'s, T>(&'s self, id: &str, expected: &str, convert: impl Fn(&'s SettingValue) -> Option<T>) -> T {
         let value = self.0.get(id);
-        value.and_then(convert).unwrap_or_else(|| panic!("setting {id} is not {what}: {value:?}"))
+        value.and_then(convert).unwrap_or_else(|| panic!("setting {id} is not {expected}: {value:?}"))
     }
 
     /// Converts every item of a setting that is a list, or the setting itself if it is a single value.
-    fn convert_all<'s, T>(&'s self, id: &str, what: &str, convert: impl Fn(&'s Value) -> Option<T>) -> Vec<T> {
-        self.convert(id, what, |value| match value {
-            Value::List(values) => values.iter().map(&convert).collect(),
-            value => convert(value).map(|one| vec![one]),
+    fn convert_all<'s, T>(
+        &'s self,
+        id: &str,
+        expected: &str,
+        convert: impl Fn(&'s SettingValue) -> Option<T>,
+    ) -> Vec<T> {
+        self.convert(id, expected, |value| match value {
+            SettingValue::List(values) => values.iter().map(&convert).collect(),
+            value => convert(value).map(|item| vec![item]),
         })
     }
 
@@ -433,7 +452,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as text. A resolved plan has all settings of its workloads, and all are checked.
     pub fn text(&self, id: &str) -> &str {
-        self.convert(id, "text", Value::as_text)
+        self.convert(id, "text", SettingValue::as_text)
     }
 
     /// The whole number of a setting.
@@ -441,7 +460,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as a whole number.
     pub fn int(&self, id: &str) -> i64 {
-        self.convert(id, "a whole number", Value::as_int)
+        self.convert(id, "a whole number", SettingValue::as_int)
     }
 
     /// The number of a setting.
@@ -450,8 +469,8 @@ impl Settings {
     /// If the setting is not defined as a number.
     pub fn float(&self, id: &str) -> f64 {
         self.convert(id, "a number", |value| match value {
-            Value::Float(value) => Some(*value),
-            Value::Int(value) => Some(*value as f64),
+            SettingValue::Float(value) => Some(*value),
+            SettingValue::Int(value) => Some(*value as f64),
             _ => None,
         })
     }
@@ -461,8 +480,8 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as `true` or `false`.
     pub fn flag(&self, id: &str) -> bool {
-        let flag = |value: &Value| if let Value::Bool(value) = value { Some(*value) } else { None };
-        self.convert(id, "true or false", flag)
+        let as_bool = |value: &SettingValue| if let SettingValue::Bool(value) = value { Some(*value) } else { None };
+        self.convert(id, "true or false", as_bool)
     }
 
     /// The whole numbers of a setting: one or several.
@@ -470,7 +489,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as whole numbers.
     pub fn ints(&self, id: &str) -> Vec<i64> {
-        self.convert_all(id, "whole numbers", Value::as_int)
+        self.convert_all(id, "whole numbers", SettingValue::as_int)
     }
 
     /// The words of a setting: one or several.
@@ -478,7 +497,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as words.
     pub fn words(&self, id: &str) -> Vec<&str> {
-        self.convert_all(id, "words", Value::as_text)
+        self.convert_all(id, "words", SettingValue::as_text)
     }
 }
 
@@ -502,17 +521,17 @@ impl WorkloadDef {
     /// A setting is missing, is unknown, or has a value that its definition does not accept. Only the first such setting is
     /// reported.
     pub fn check(&self, settings: &Settings) -> Result<(), String> {
-        let fail = |what: String| Err(format!("workload {}: {what}", self.id));
+        let fail = |why: String| Err(format!("workload {}: {why}", self.id));
         for def in self.settings {
             match settings.0.get(def.id) {
                 None => return fail(format!("the setting `{}` is missing", def.id)),
-                Some(value) if !def.kind.accepts(value) => return fail(def.rejection(&value.to_string())),
+                Some(value) if !def.kind.accepts(value) => return fail(def.rejection_message(&value.to_string())),
                 Some(_) => {}
             }
         }
-        let known = || self.settings.iter().map(|def| def.id);
-        match settings.0.keys().find(|id| !known().any(|known| known == *id)) {
-            Some(id) => fail(unknown("setting", id, known()).to_string()),
+        let known_ids = || self.settings.iter().map(|def| def.id);
+        match settings.0.keys().find(|id| !known_ids().any(|known| known == *id)) {
+            Some(id) => fail(unknown_name("setting", id, known_ids()).to_string()),
             None => Ok(()),
         }
     }
@@ -524,17 +543,18 @@ mod tests {
 
     #[test]
     fn a_text_is_parsed_as_the_kind_of_the_value_it_replaces() {
-        let list = |items: &[&str]| Value::List(items.iter().map(|item| Value::Text((*item).into())).collect());
-        assert_eq!(Value::Bool(true).parse_same_kind("false"), Value::Bool(false));
-        assert_eq!(Value::Int(0).parse_same_kind("4k"), Value::Int(4096));
-        assert_eq!(Value::Float(0.5).parse_same_kind("2"), Value::Float(2.0));
+        let list =
+            |items: &[&str]| SettingValue::List(items.iter().map(|item| SettingValue::Text((*item).into())).collect());
+        assert_eq!(SettingValue::Bool(true).parse_same_kind("false"), SettingValue::Bool(false));
+        assert_eq!(SettingValue::Int(0).parse_same_kind("4k"), SettingValue::Int(4096));
+        assert_eq!(SettingValue::Float(0.5).parse_same_kind("2"), SettingValue::Float(2.0));
         assert_eq!(
-            Value::List(vec![Value::Int(1), Value::Int(4)]).parse_same_kind("8"),
-            Value::List(vec![Value::Int(8)])
+            SettingValue::List(vec![SettingValue::Int(1), SettingValue::Int(4)]).parse_same_kind("8"),
+            SettingValue::List(vec![SettingValue::Int(8)])
         );
         assert_eq!(list(&["seqrd", "seqwr"]).parse_same_kind("randread"), list(&["rndrd"]));
         assert_eq!(list(&["wal", "delete"]).parse_same_kind("delete"), list(&["delete"]));
-        assert_eq!(Value::Int(0).parse_same_kind("many"), Value::Text("many".into()));
+        assert_eq!(SettingValue::Int(0).parse_same_kind("many"), SettingValue::Text("many".into()));
     }
 
     #[test]
@@ -554,21 +574,21 @@ mod tests {
             metrics: &[],
             settings: &[SettingDef::float("timeout", 0.0..=9.0, 1.0), SettingDef::int("room", 1..=9, 2)],
         };
-        let with = |id: &str, value: Value| {
+        let check_with = |id: &str, value: SettingValue| {
             let mut settings = Settings::defaults(DEF.settings);
             settings.0.insert(id.into(), value);
             DEF.check(&settings)
         };
-        assert_eq!(with("room", Value::Int(9)), Ok(()));
+        assert_eq!(check_with("room", SettingValue::Int(9)), Ok(()));
         for (id, value) in [
-            ("timeout", Value::Float(-1.0)),
-            ("timeout", Value::Float(f64::NAN)),
-            ("timeout", Value::Float(1e30)),
-            ("room", Value::Float(18446744073709551615.0)),
-            ("room", Value::Text("2".into())),
-            ("more", Value::Int(1)),
+            ("timeout", SettingValue::Float(-1.0)),
+            ("timeout", SettingValue::Float(f64::NAN)),
+            ("timeout", SettingValue::Float(1e30)),
+            ("room", SettingValue::Float(18446744073709551615.0)),
+            ("room", SettingValue::Text("2".into())),
+            ("more", SettingValue::Int(1)),
         ] {
-            assert!(with(id, value.clone()).is_err_and(|why| why.contains(&format!("`{id}`"))), "{id} {value}");
+            assert!(check_with(id, value.clone()).is_err_and(|why| why.contains(&format!("`{id}`"))), "{id} {value}");
         }
         assert!(DEF.check(&Settings::default()).unwrap_err().contains("`timeout` is missing"));
     }
@@ -576,12 +596,12 @@ mod tests {
     #[test]
     fn settings_accept_sizes_with_suffixes_and_the_modes_of_fio_and_sysbench() {
         let sizes = SettingKind::Sizes { min: 512, max: 16 << 20 };
-        let ints = |values: &[i64]| Some(Value::List(values.iter().copied().map(Value::Int).collect()));
+        let ints = |values: &[i64]| Some(SettingValue::List(values.iter().copied().map(SettingValue::Int).collect()));
         assert_eq!(sizes.parse("512,4k,1MiB"), ints(&[512, 4096, 1 << 20]));
         assert_eq!(sizes.parse("4x"), None);
-        assert_eq!(SettingKind::Size { min: 0, max: 9000 }.parse("0"), Some(Value::Int(0)));
-        assert_eq!(sizes.convert(Value::Text("4k".into())), Some(Value::Int(4096)));
-        assert_eq!(sizes.convert(Value::Int(256)), None);
+        assert_eq!(SettingKind::Size { min: 0, max: 9000 }.parse("0"), Some(SettingValue::Int(0)));
+        assert_eq!(sizes.convert(SettingValue::Text("4k".into())), Some(SettingValue::Int(4096)));
+        assert_eq!(sizes.convert(SettingValue::Int(256)), None);
         let modes = SettingKind::Modes(&["seqrd", "rndrd"]);
         assert_eq!(modes.parse("randread,seqrd"), modes.parse("rndrd,read"));
         assert_eq!(modes.parse("randwrite"), None);

@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-/// Formats a setting and its value, which is empty if the message names the setting alone.
+/// A function that formats a setting and its value, which is empty if the message names the setting alone.
 pub type SettingFormat = fn(name: &str, value: &str) -> String;
 
 static FORMAT: OnceLock<SettingFormat> = OnceLock::new();

@@ -1,14 +1,14 @@
 //! The state of a run, computed from its events. The runner, the terminal, the live page and the self-test use it.
 
 use crate::cell::{Cell, CellId, Variant};
-use crate::event::{Cause, CellEvent, ClaimStatus, Event, Note, NoteKind, Outcome, SpentOn, VariantDeparture};
+use crate::event::{Activity, Cause, CellEvent, ClaimStatus, Event, Note, NoteKind, Outcome, VariantDeparture};
 use crate::plan::Plan;
-use crate::record::{CellRecord, MOST_READINGS, MetricSpec, RunRecord, RunStatus};
+use crate::record::{CellRecord, MAX_READINGS, MetricSpec, RunRecord, RunStatus};
 use crate::sample::{Direction, Sample, Unit};
 use std::{collections::BTreeMap, time::Duration};
 
-/// The exclusive upper bound of round numbers, as in the store. Beginnings and ends of later rounds come from a damaged log and
-/// are ignored. It is this high because the windows of a watch are rounds, and a watch may run for years.
+/// The exclusive upper bound of round numbers, as in the store. Events of later rounds come from a damaged log and are
+/// ignored. It is this high because the windows of a watch are rounds, and a watch may run for years.
 const ROUND_LIMIT: u32 = 1 << 30;
 
 /// The state of a run after its events so far. Times are in seconds since 1970, UTC.
@@ -22,22 +22,22 @@ pub struct RunState {
     pub tasks_per_cell: u32,
     /// Time budget in seconds, if any.
     pub budget_s: Option<f64>,
-    /// When the current session of the run began (a resumed run has several); None before it began.
-    pub begun_at: Option<f64>,
+    /// When the current session of the run started (a resumed run has several); None before it started.
+    pub started_at: Option<f64>,
     /// When the last event happened.
     pub last_event_at: f64,
     /// The round in progress, or the last one.
     pub round: Option<u32>,
-    /// The variants of that round in their order.
+    /// The variants of that round, in the order in which they run.
     pub order: Vec<String>,
     /// The number of tasks measured in that round.
     pub tasks_done: u32,
     /// The number of finished rounds, earlier sessions included.
     pub rounds_done: u32,
-    /// The number of rounds finished since [`RunState::begun_at`].
+    /// The number of rounds finished since [`RunState::started_at`].
     pub rounds_this_session: u32,
     /// When the last round that finished in this session ended.
-    pub last_round_end: f64,
+    pub last_round_ended_at: f64,
     /// The cell in progress, or the last one.
     pub cell: Option<CellState>,
     /// The status of each claim, in the order of the plan.
@@ -45,7 +45,7 @@ pub struct RunState {
     /// The smallest difference that the budget can detect, as a sentence.
     pub forecast: Option<String>,
     /// How the run ended; None while it is in progress.
-    pub ended: Option<RunStatus>,
+    pub end_status: Option<RunStatus>,
 }
 
 /// The state of one cell after its events so far.
@@ -53,8 +53,8 @@ pub struct RunState {
 pub struct CellState {
     /// The cell.
     pub cell: Cell,
-    /// When it began.
-    pub begun_at: f64,
+    /// When it started.
+    pub started_at: f64,
     /// The name of its current phase.
     pub phase: String,
     /// Its samples so far.
@@ -62,7 +62,7 @@ pub struct CellState {
     /// Its notes so far.
     pub notes: Vec<Note>,
     /// The time spent on each activity so far, in nanoseconds.
-    pub spent: Vec<(SpentOn, u64)>,
+    pub spent: Vec<(Activity, u64)>,
 }
 
 /// The status of a claim, and how its interval has narrowed.
@@ -71,7 +71,7 @@ pub struct ClaimState {
     /// The status after the last round.
     pub status: ClaimStatus,
     /// The width of its confidence interval after each round, as ln(high/low).
-    pub widths: Vec<f64>,
+    pub interval_widths: Vec<f64>,
 }
 
 impl RunState {
@@ -84,18 +84,18 @@ impl RunState {
         state
     }
 
-    /// Updates the state with one event that happened at the time `at`. Like the store, it keeps finished cells and discards
+    /// Updates the state with one event that happened at `time_s`. Like the store, it keeps finished cells and discards
     /// interrupted ones.
-    pub fn apply(&mut self, at: f64, event: &Event) {
-        self.last_event_at = at;
+    pub fn apply(&mut self, time_s: f64, event: &Event) {
+        self.last_event_at = time_s;
         match event {
             Event::RunStarted { rounds, tasks_per_cell, budget_s, .. } => {
                 self.max_rounds = *rounds;
                 self.tasks_per_cell = *tasks_per_cell;
                 self.budget_s = *budget_s;
-                self.begun_at = Some(at);
+                self.started_at = Some(time_s);
                 self.rounds_this_session = 0;
-                self.ended = None;
+                self.end_status = None;
             }
             Event::RoundStarted { round, order } if *round < ROUND_LIMIT => {
                 self.round = Some(*round);
@@ -106,28 +106,28 @@ impl RunState {
                 // If the cell begins again, do not count the tasks of its first attempt.
                 let first_attempt = self.cell.take().filter(|current| current.cell.id() == cell.id());
                 self.tasks_done -= first_attempt.map_or(0, |current| current.samples.len() as u32).min(self.tasks_done);
-                self.cell = Some(CellState::new(at, cell.clone()));
+                self.cell = Some(CellState::new(time_s, cell.clone()));
             }
-            Event::Cell { what: CellEvent::Reading(info), .. } => {
-                let _ = self.record.define_reading(info.clone());
+            Event::Cell { event: CellEvent::Reading(definition), .. } => {
+                let _ = self.record.define_reading(definition.clone());
             }
-            Event::Cell { cell, what } => {
-                self.tasks_done += u32::from(matches!(what, CellEvent::Sample(_)));
+            Event::Cell { cell, event } => {
+                self.tasks_done += u32::from(matches!(event, CellEvent::Sample(_)));
                 if let Some(current) = self.cell.as_mut().filter(|current| current.cell.id() == *cell) {
-                    current.apply(what);
+                    current.apply(event);
                 }
             }
-            Event::CellFinished { cell, outcome } => self.finish_cell(at, cell, outcome),
+            Event::CellFinished { cell, outcome } => self.finish_cell(time_s, cell, outcome),
             Event::RoundFinished { round } if *round < ROUND_LIMIT => {
                 self.rounds_done = self.rounds_done.max(round + 1);
                 self.rounds_this_session += 1;
-                self.last_round_end = at;
+                self.last_round_ended_at = time_s;
             }
             Event::Claims { statuses } => self.update_claims(statuses),
             Event::Forecast { text } => self.forecast = Some(text.clone()),
             Event::Note(note) => self.record.notes.push((self.round, note.clone())),
             Event::RunFinished { why, complete } => {
-                self.ended = Some(RunStatus { why: why.clone(), complete: *complete });
+                self.end_status = Some(RunStatus { why: why.clone(), complete: *complete });
             }
             Event::RoundStarted { .. } | Event::RoundFinished { .. } | Event::Command(_) => {}
         }
@@ -140,34 +140,34 @@ impl RunState {
 
     /// The time since the current session of the run began.
     pub fn elapsed(&self) -> Duration {
-        time_between(self.begun_at.unwrap_or(self.last_event_at), self.last_event_at)
+        time_between(self.started_at.unwrap_or(self.last_event_at), self.last_event_at)
     }
 
     /// The estimated time left: the remaining rounds at the mean pace of this session's rounds, but at most the rest of the
     /// budget. None if there is neither a finished round nor a budget, or if no time is left.
     pub fn time_left(&self) -> Option<Duration> {
-        let begun_at = self.begun_at.filter(|_| self.ended.is_none())?;
+        let started_at = self.started_at.filter(|_| self.end_status.is_none())?;
         let budget = self.budget_s.and_then(|budget| Duration::try_from_secs_f64(budget).ok());
         let budget = budget.map(|budget| budget.saturating_sub(self.elapsed()));
         if self.rounds_this_session == 0 {
-            return budget.filter(|rest| !rest.is_zero());
+            return budget.filter(|time| !time.is_zero());
         }
-        let pace = time_between(begun_at, self.last_round_end) / self.rounds_this_session;
+        let pace = time_between(started_at, self.last_round_ended_at) / self.rounds_this_session;
         let remaining = pace.saturating_mul(self.max_rounds.saturating_sub(self.rounds_done));
-        let rest = remaining.saturating_sub(time_between(self.last_round_end, self.last_event_at));
-        let rest = budget.map_or(rest, |budget| rest.min(budget));
-        Some(rest).filter(|rest| !rest.is_zero())
+        let time_left = remaining.saturating_sub(time_between(self.last_round_ended_at, self.last_event_at));
+        let time_left = budget.map_or(time_left, |budget| time_left.min(budget));
+        Some(time_left).filter(|time| !time.is_zero())
     }
 
     /// Every note so far, including notes of the cell in progress.
     pub fn notes(&self) -> impl Iterator<Item = &Note> {
-        let running = self.cell.iter().flat_map(|cell| &cell.notes);
-        self.record.notes.iter().map(|(_, note)| note).chain(running)
+        let of_running_cell = self.cell.iter().flat_map(|cell| &cell.notes);
+        self.record.notes.iter().map(|(_, note)| note).chain(of_running_cell)
     }
 
     /// Whether all tasks of a cell were measured.
     pub fn has_measured(&self, cell: &CellId) -> bool {
-        self.record.cells.iter().any(|known| known.id == cell.0 && known.outcome == Outcome::Done)
+        self.record.cells.iter().any(|record| record.id == cell.0 && record.outcome == Outcome::Done)
     }
 
     /// The last round with a finished cell; 0 if no cell has finished.
@@ -181,7 +181,7 @@ impl RunState {
         for cell in &self.record.cells {
             if let Outcome::Failed { why, cause } = &cell.outcome {
                 let departure = VariantDeparture { round: cell.round, why: why.clone(), cause: *cause };
-                departures.insert(self.record.name(cell.variant).to_string(), departure);
+                departures.insert(self.record.variant_name(cell.variant).to_string(), departure);
             }
         }
         for (round, note) in &self.record.notes {
@@ -201,29 +201,29 @@ impl RunState {
             return false;
         }
         let all: Vec<usize> = (0..record.variants.len()).collect();
-        let cells = crate::matrix::cells(&record.plan, &record.variants, &all, self.last_round());
+        let cells = crate::matrix::cells_of_round(&record.plan, &record.variants, &all, self.last_round());
         cells.iter().all(|cell| self.has_measured(&cell.id()) || departures.contains_key(&cell.variant.name))
     }
 
     /// Moves a finished cell to the record, unless it was interrupted.
-    fn finish_cell(&mut self, at: f64, id: &CellId, outcome: &Outcome) {
-        let Some(ended) = self.cell.as_mut().filter(|current| current.cell.id() == *id) else { return };
-        let (samples, notes) = (std::mem::take(&mut ended.samples), std::mem::take(&mut ended.notes));
-        let variant = self.record.variant(&ended.cell.variant.name);
+    fn finish_cell(&mut self, ended_at: f64, id: &CellId, outcome: &Outcome) {
+        let Some(finished) = self.cell.as_mut().filter(|current| current.cell.id() == *id) else { return };
+        let (samples, notes) = (std::mem::take(&mut finished.samples), std::mem::take(&mut finished.notes));
+        let variant = self.record.variant_index(&finished.cell.variant.name);
         let (Some(variant), false) = (variant, *outcome == Outcome::Interrupted) else { return };
         let index = self.record.cells.len() as u32;
         self.record.cells.push(CellRecord {
             id: id.0.clone(),
-            round: ended.cell.round,
-            position: ended.cell.position,
+            round: finished.cell.round,
+            position: finished.cell.position,
             variant,
-            workload: ended.cell.workload.name.clone(),
+            workload: finished.cell.workload.name.clone(),
             outcome: outcome.clone(),
             host: self.record.hosts.len().saturating_sub(1),
-            started_at: ended.begun_at,
-            spent: ended.spent_until(at),
+            started_at: finished.started_at,
+            spent: finished.spent_until(ended_at),
         });
-        let round = Some(ended.cell.round);
+        let round = Some(finished.cell.round);
         self.record.notes.extend(notes.into_iter().map(|note| (round, note)));
         samples.iter().for_each(|sample| self.record.add_sample(index, sample));
     }
@@ -232,41 +232,42 @@ impl RunState {
     fn update_claims(&mut self, statuses: &[ClaimStatus]) {
         let mut earlier = std::mem::take(&mut self.claims);
         for status in statuses {
-            let before = earlier.iter_mut().find(|claim| claim.status.claim == status.claim);
-            let mut widths = before.map_or(vec![], |claim| std::mem::take(&mut claim.widths));
-            widths.extend(status.effect.map(|(_, low, high)| ((1.0 + high) / (1.0 + low)).ln()));
-            self.claims.push(ClaimState { status: status.clone(), widths });
+            let previous = earlier.iter_mut().find(|claim| claim.status.claim == status.claim);
+            let mut interval_widths = previous.map_or(vec![], |claim| std::mem::take(&mut claim.interval_widths));
+            interval_widths.extend(status.effect.map(|(_, low, high)| ((1.0 + high) / (1.0 + low)).ln()));
+            self.claims.push(ClaimState { status: status.clone(), interval_widths });
         }
     }
 }
 
-/// The time between two moments. Zero if `to` is before `from`, because the log is damaged or the clock was set back.
-fn time_between(from: f64, to: f64) -> Duration {
-    Duration::try_from_secs_f64(to - from).unwrap_or_default()
+/// The time between two moments. Zero if `end_s` is before `start_s`, because the log is damaged or the clock was set back.
+fn time_between(start_s: f64, end_s: f64) -> Duration {
+    Duration::try_from_secs_f64(end_s - start_s).unwrap_or_default()
 }
 
 impl CellState {
-    /// A cell that begins at this time.
-    pub fn new(at: f64, cell: Cell) -> CellState {
+    /// A cell that starts at this time, in seconds since 1970.
+    pub fn new(started_at: f64, cell: Cell) -> CellState {
         let (samples, notes, spent) = Default::default();
-        CellState { cell, begun_at: at, phase: String::new(), samples, notes, spent }
+        CellState { cell, started_at, phase: String::new(), samples, notes, spent }
     }
 
     /// The time that the cell has spent on each activity until `ended_at`, in nanoseconds. The total comes first.
-    pub fn spent_until(&self, ended_at: f64) -> Vec<(SpentOn, u64)> {
-        let total = time_between(self.begun_at, ended_at).as_nanos() as u64;
-        [(SpentOn::Total, total)].into_iter().chain(self.spent.clone()).collect()
+    pub fn spent_until(&self, ended_at: f64) -> Vec<(Activity, u64)> {
+        let total = time_between(self.started_at, ended_at).as_nanos() as u64;
+        [(Activity::Total, total)].into_iter().chain(self.spent.clone()).collect()
     }
 
     /// Updates the state with one event of the cell.
-    pub fn apply(&mut self, what: &CellEvent) {
-        match what {
+    pub fn apply(&mut self, event: &CellEvent) {
+        match event {
             CellEvent::Phase { name } => self.phase = name.to_string(),
             CellEvent::Sample(sample) => self.samples.push(sample.clone()),
             CellEvent::Note(note) => self.notes.push(note.clone()),
-            CellEvent::Spent { what, ns } => match self.spent.iter_mut().find(|(known, _)| known == what) {
+            CellEvent::Spent { activity, ns } => match self.spent.iter_mut().find(|(recorded, _)| recorded == activity)
+            {
                 Some((_, sum)) => *sum = sum.saturating_add(*ns),
-                None => self.spent.push((*what, *ns)),
+                None => self.spent.push((*activity, *ns)),
             },
             CellEvent::Reading(_) | CellEvent::Command(_) | CellEvent::Profile { .. } | CellEvent::Tree(_) => {}
         }
@@ -281,7 +282,7 @@ impl RunRecord {
 
     /// Adds the sample of a task. `cell` is an index into [`RunRecord::cells`].
     fn add_sample(&mut self, cell: u32, sample: &Sample) {
-        let task = self.task(&sample.task.id).unwrap_or_else(|| {
+        let task = self.task_index(&sample.task.id).unwrap_or_else(|| {
             self.tasks.push(sample.task.clone());
             self.tasks.len() - 1
         });
@@ -302,12 +303,12 @@ impl RunRecord {
 
     /// Returns the column of a reading; adds it, filled with NaN, if missing. None if the run already has the largest number
     /// of readings, which happens only with a damaged log.
-    pub fn define_reading(&mut self, info: MetricSpec) -> Option<usize> {
-        let known = self.reading(&info.id);
-        if known.is_some() || self.readings.len() >= MOST_READINGS {
-            return known;
+    pub fn define_reading(&mut self, definition: MetricSpec) -> Option<usize> {
+        let existing_column = self.reading_column(&definition.id);
+        if existing_column.is_some() || self.readings.len() >= MAX_READINGS {
+            return existing_column;
         }
-        self.readings.push(info);
+        self.readings.push(definition);
         self.samples.values.push(vec![f64::NAN; self.samples.len()]);
         Some(self.readings.len() - 1)
     }

@@ -1,7 +1,9 @@
-//! The studies that ship with fsarena. To add one, create a folder under `studies/` and an entry here.
+//! The plans that ship with fsarena: studies and applications. To add a study, create a folder under `studies/` and an entry in
+//! [`STUDIES`].
 
 use crate::plan::{ParsedPlan, error::PlanError, file::PlanFile};
 use crate::published::{self, PublishedSet};
+use std::collections::BTreeSet;
 
 /// A plan that ships with fsarena, with the figures published for it.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +22,7 @@ pub struct Study {
     pub device_bytes_per_s: Option<f64>,
 }
 
-/// An empty study, the base of the definitions.
+/// A study without any content, the base of the definitions.
 const EMPTY: Study =
     Study { name: "", plan_toml: "", figures_csv: None, task_numbers: "", source: "", device_bytes_per_s: None };
 
@@ -122,18 +124,71 @@ impl Study {
     ///
     /// # Errors
     /// The file that ships with fsarena is invalid.
-    pub fn published(&self) -> Result<Vec<PublishedSet>, published::Error> {
+    pub fn published_sets(&self) -> Result<Vec<PublishedSet>, published::PublishedError> {
         let tasks = self.numbered_tasks().map(|(number, task)| (number.to_string(), task.to_string())).collect();
-        self.figures_csv.map_or(Ok(vec![]), |csv| published::parse(self.name, csv, &tasks))
+        self.figures_csv.map_or(Ok(vec![]), |csv| published::parse_published(self.name, csv, &tasks))
     }
 }
 
 /// The study that `fsarena run` runs by default.
-pub const DEFAULT: &str = "piszcz";
+pub const DEFAULT_STUDY: &str = "piszcz";
 
 /// Finds a study by its name.
 pub fn find(name: &str) -> Option<&'static Study> {
     STUDIES.iter().find(|study| study.name == name)
+}
+
+/// An application: a plan of the workload `command` that ships with fsarena and serves as an example for own plans. To add one,
+/// create a file under `apps/` and an entry in [`APPS`].
+#[derive(Debug, Clone, Copy)]
+pub struct App {
+    /// Its name: `apps/` and the name of the file.
+    pub name: &'static str,
+    /// The plan, TOML.
+    pub plan_toml: &'static str,
+}
+
+/// Every application.
+pub const APPS: &[App] = &[
+    App { name: "apps/build", plan_toml: include_str!("../../../apps/build.toml") },
+    App { name: "apps/git", plan_toml: include_str!("../../../apps/git.toml") },
+    App { name: "apps/node_modules", plan_toml: include_str!("../../../apps/node_modules.toml") },
+    App { name: "apps/rsync", plan_toml: include_str!("../../../apps/rsync.toml") },
+];
+
+/// Finds a study or application that ships with fsarena. Returns its name for errors, and the text of its plan.
+pub fn shipped_plan(name: &str) -> Option<(String, &'static str)> {
+    let app = APPS.iter().find(|app| app.name == name);
+    app.map(|app| (app.name.to_string(), app.plan_toml))
+        .or_else(|| find(name).map(|study| (format!("study {name}"), study.plan_toml)))
+}
+
+/// Whether this is the text of a plan that ships with fsarena.
+pub fn is_text_of_shipped_plan(text: &str) -> bool {
+    APPS.iter().map(|app| app.plan_toml).chain(STUDIES.iter().map(|study| study.plan_toml)).any(|plan| plan == text)
+}
+
+/// The programs that the applications run, as their plans list them under `needs`.
+pub fn programs_of_apps() -> BTreeSet<String> {
+    let mut programs = BTreeSet::new();
+    for app in APPS {
+        for program in needed_programs(app).unwrap_or_default() {
+            programs.extend(program.as_str().map(String::from));
+        }
+    }
+    programs
+}
+
+/// The list `needs` of an application's workload. The plan of an application has one workload.
+fn needed_programs(app: &App) -> Option<Vec<toml::Value>> {
+    let plan: toml::Table = toml::from_str(app.plan_toml).ok()?;
+    let workload = plan.get("workload")?.as_array()?.first()?;
+    workload.get("needs")?.as_array().cloned()
+}
+
+/// The names of all studies and applications that ship with fsarena.
+pub fn shipped_plan_names() -> impl Iterator<Item = &'static str> {
+    STUDIES.iter().map(|study| study.name).chain(APPS.iter().map(|app| app.name))
 }
 
 #[cfg(test)]
@@ -161,5 +216,19 @@ mod tests {
             let plan = study.parse_plan().unwrap().file;
             assert_eq!(plan.name.get_ref(), study.name);
         }
+    }
+
+    #[test]
+    fn every_app_is_registered_and_its_programs_are_listed() {
+        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps");
+        let paths = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+        let mut names: Vec<_> = paths.map(|path| format!("apps/{}", path.file_stem().unwrap().display())).collect();
+        names.sort();
+        assert_eq!(names, APPS.iter().map(|app| app.name).collect::<Vec<_>>());
+        for app in APPS {
+            let plan = PlanFile::parse(app.name, app.plan_toml.as_bytes()).unwrap().file;
+            assert_eq!(format!("apps/{}", plan.name.get_ref()), app.name);
+        }
+        assert_eq!(programs_of_apps().into_iter().collect::<Vec<_>>(), ["gcc", "git", "make", "perl", "rsync", "tar"]);
     }
 }

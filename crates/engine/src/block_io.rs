@@ -101,6 +101,7 @@ pub fn check_whole_block(moved: Result<usize, Errno>, block_bytes: usize) -> io:
     }
 }
 
+/// The error of a system call that failed or moved fewer bytes than a block.
 #[cold]
 fn incomplete_block_error(moved: Result<usize, Errno>, block_bytes: usize) -> io::Error {
     match moved {
@@ -133,7 +134,8 @@ pub struct Mappings<'a> {
     stride: usize,
     files: &'a [BorrowedFd<'a>],
     data_only: bool,
-    _one_at_a_time: MutexGuard<'static, ()>,
+    /// Held while the files are mapped, because only one run can have mapped files.
+    _lock: MutexGuard<'static, ()>,
 }
 
 impl<'a> Mappings<'a> {
@@ -144,24 +146,31 @@ impl<'a> Mappings<'a> {
     pub fn new(
         files: &'a [BorrowedFd<'a>],
         paths: &[PathBuf],
-        bytes: u64,
+        bytes_per_file: u64,
         writes: bool,
         data_only: bool,
     ) -> Result<Mappings<'a>> {
-        let guard = MAPPING_LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let stride = (bytes as usize).next_multiple_of(rustix::param::page_size());
+        let lock = MAPPING_LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let stride = (bytes_per_file as usize).next_multiple_of(rustix::param::page_size());
         let length = stride * files.len();
-        let (none, flags) = (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE);
+        let (no_access, flags) = (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new private mapping at an address of the kernel's choice touches no memory in use.
-        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, none, flags) };
+        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, no_access, flags) };
         let base = base.map_err(EngineError::io("mapping", &paths[0]))? as usize;
-        let mappings = Mappings { base, stride, files, data_only, _one_at_a_time: guard };
+        let mappings = Mappings { base, stride, files, data_only, _lock: lock };
         let protection = if writes { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         for (number, (file, path)) in files.iter().zip(paths).enumerate() {
-            let at = (base + number * stride) as *mut std::ffi::c_void;
+            let address = (base + number * stride) as *mut std::ffi::c_void;
             // SAFETY: the range was reserved above and belongs to this value.
             let mapped = unsafe {
-                rustix::mm::mmap(at, bytes as usize, protection, MapFlags::SHARED | MapFlags::FIXED, file, 0)
+                rustix::mm::mmap(
+                    address,
+                    bytes_per_file as usize,
+                    protection,
+                    MapFlags::SHARED | MapFlags::FIXED,
+                    file,
+                    0,
+                )
             };
             mapped.map_err(EngineError::io("mapping", path))?;
         }
@@ -172,6 +181,7 @@ impl<'a> Mappings<'a> {
         Ok(mappings)
     }
 
+    /// The address of a byte of a file.
     fn address(&self, file: u32, offset: u64) -> *mut u8 {
         (self.base + file as usize * self.stride + offset as usize) as *mut u8
     }
@@ -209,7 +219,10 @@ impl BlockIo for Mappings<'_> {
     fn check_late_error(&self) -> Result<(), (u32, u64)> {
         match FAULT_ADDRESS.load(Ordering::Relaxed) {
             0 => Ok(()),
-            at => Err((((at - self.base) / self.stride) as u32, ((at - self.base) % self.stride) as u64)),
+            address => {
+                let distance = address - self.base;
+                Err(((distance / self.stride) as u32, (distance % self.stride) as u64))
+            }
         }
     }
 }
@@ -228,20 +241,22 @@ fn install_sigbus_handler() {
     });
 }
 
+/// Handles SIGBUS: replaces the page that could not be read with an empty one, and stores the address. A SIGBUS elsewhere ends
+/// the process.
 extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, _: *mut std::ffi::c_void) {
     // SAFETY: the kernel passes a valid siginfo, and SIGBUS sets its address.
-    let at = unsafe { (*info).si_addr() } as usize;
-    let page = rustix::param::page_size();
-    if !(MAPPED_START.load(Ordering::Relaxed)..MAPPED_END.load(Ordering::Relaxed)).contains(&at) {
+    let address = unsafe { (*info).si_addr() } as usize;
+    let page_bytes = rustix::param::page_size();
+    if !(MAPPED_START.load(Ordering::Relaxed)..MAPPED_END.load(Ordering::Relaxed)).contains(&address) {
         // The address is not in a mapping of the engine. With the default action, the signal is raised again and ends the
         // process.
         // SAFETY: setting a default action touches no memory.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;
     }
-    let _ = FAULT_ADDRESS.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed);
+    let _ = FAULT_ADDRESS.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed);
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     // SAFETY: replaces one page inside the engine's own mapping.
-    unsafe { libc::mmap((at / page * page) as *mut _, page, protection, flags, -1, 0) };
+    unsafe { libc::mmap((address / page_bytes * page_bytes) as *mut _, page_bytes, protection, flags, -1, 0) };
 }

@@ -11,23 +11,23 @@ use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
 /// size.
 const DEDUP_UNIT_BYTES: usize = 512;
 /// Bytes that are filled between two checks for a signal.
-const FILL_CHUNK: usize = 1 << 20;
+const FILL_CHUNK_BYTES: usize = 1 << 20;
 
 /// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
-/// Distance from the start of a page to a buffer for buffered I/O.
+/// Bytes from the start of a page to a buffer for buffered I/O.
 ///
 /// The kernel copies blocks of the page cache, which begin at the start of a page, with `rep movsb`. On AMD's Zen 3 and 4 this
 /// instruction is slow if source and destination have about the same offset within their pages (bug 30994 of glibc). An offset
 /// of half a page avoids that for reads and for writes. Buffers of other programs rarely start at a page either.
-const HALF_PAGE: usize = PAGE_BYTES / 2;
+const HALF_PAGE_BYTES: usize = PAGE_BYTES / 2;
 
 /// The I/O buffers of one worker, aligned for direct or buffered I/O. Each is a separate mapping, so that a Rust reference to
 /// one never covers another one that the kernel may be writing to.
 #[derive(Debug)]
 pub struct IoBuffers {
     mappings: Vec<MmapMut>,
-    /// The offset of the buffer in each mapping.
+    /// The offset of the buffer in its mapping, in bytes.
     start: usize,
 }
 
@@ -46,7 +46,7 @@ impl IoBuffers {
         (buffer_start(direct) + block_bytes as usize).next_multiple_of(PAGE_BYTES) as u64
     }
 
-    /// Leaks the buffers, because the kernel may still write to them.
+    /// Leaks the memory of all buffers. This is necessary if the kernel may still write to them.
     pub fn leak(&mut self) {
         self.mappings.drain(..).for_each(std::mem::forget);
     }
@@ -64,15 +64,16 @@ impl IoBuffers {
     }
 }
 
-/// The start of a buffer in its mapping. Direct I/O needs aligned buffers.
+/// The offset of a buffer in its mapping, in bytes. Direct I/O needs aligned buffers.
 fn buffer_start(direct: bool) -> usize {
-    if direct { 0 } else { HALF_PAGE }
+    if direct { 0 } else { HALF_PAGE_BYTES }
 }
 
 /// Fills buffers with random data or zeros.
 #[derive(Debug, Clone)]
 pub struct Filler {
     writes_zeros: bool,
+    /// The last number that was written into a buffer.
     last_number: u64,
 }
 
@@ -89,7 +90,7 @@ impl Filler {
         }
         self.last_number = mix(self.last_number, 1);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.last_number);
-        let pieces = buffer.chunks_mut(FILL_CHUNK).take_while(|_| cancel::requested().is_none());
+        let pieces = buffer.chunks_mut(FILL_CHUNK_BYTES).take_while(|_| cancel::received_signal().is_none());
         pieces.for_each(|piece| rng.fill_bytes(piece));
     }
 
@@ -104,10 +105,10 @@ impl Filler {
         for piece in &mut pieces {
             piece[..8].copy_from_slice(&self.next_number());
         }
-        let rest = pieces.into_remainder();
-        if !rest.is_empty() {
-            let length = rest.len().min(8);
-            rest[..length].copy_from_slice(&self.next_number()[..length]);
+        let remainder = pieces.into_remainder();
+        if !remainder.is_empty() {
+            let length = remainder.len().min(8);
+            remainder[..length].copy_from_slice(&self.next_number()[..length]);
         }
     }
 

@@ -3,11 +3,11 @@
 use crate::clock::{self, Clock};
 use crate::error::{EngineError, Result};
 use crate::job::{Content, Engine, LoadJob};
-use crate::tally::{Budget, OpKind, Recorder, RunTimes};
+use crate::tally::{OpKind, OperationBudget, Recorder, RunTimes};
 use crate::{block_io::NullIo, files::BlockLayout, load::FileLoad, ring::Ring, ring_loop, stream::Op, sync_loop};
 use serde::Serialize;
 
-/// The most operations of one round.
+/// The largest number of operations of one round.
 const MAX_OPERATIONS: u64 = 20_000;
 /// The number of rounds. The fastest counts, because disturbances only make a round slower.
 const ROUNDS: usize = 3;
@@ -48,21 +48,21 @@ impl Calibration {
 /// # Errors
 /// Buffers or a ring are unavailable, or a signal arrived.
 pub fn calibrate(job: &LoadJob, layout: BlockLayout) -> Result<Calibration> {
-    // One thread; no open loop, because it would wait; no verification, because it needs files.
-    let single_thread = LoadJob { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
-    let mut calibration = Calibration::with_generator(fastest_ns_per_operation(&single_thread, layout, false)?);
+    // One thread is enough. An open loop would wait, and verification needs files.
+    let calibration_job = LoadJob { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
+    let mut calibration = Calibration::with_generator(fastest_ns_per_operation(&calibration_job, layout, false)?);
     if job.engine == Engine::IoUring {
-        calibration.ring_nop_ns = Some(fastest_ns_per_operation(&single_thread, layout, true)?);
+        calibration.ring_nop_ns = Some(fastest_ns_per_operation(&calibration_job, layout, true)?);
     }
     Ok(calibration)
 }
 
-/// Nanoseconds of an operation in the fastest round.
-fn fastest_ns_per_operation(job: &LoadJob, layout: BlockLayout, nop: bool) -> Result<f64> {
+/// Nanoseconds of an operation in the fastest round. `with_nops` is as in [`ns_per_operation`].
+fn fastest_ns_per_operation(job: &LoadJob, layout: BlockLayout, with_nops: bool) -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
         check_cancelled()?;
-        best = best.min(ns_per_operation(job, layout, nop)?);
+        best = best.min(ns_per_operation(job, layout, with_nops)?);
     }
     Ok(best)
 }
@@ -70,34 +70,34 @@ fn fastest_ns_per_operation(job: &LoadJob, layout: BlockLayout, nop: bool) -> Re
 /// Returns an error if a signal arrived: before its first operation, a load has no result yet.
 pub fn check_cancelled() -> Result {
     fsarena_sys::cancel::check().map_err(|_| EngineError::Resource {
-        what: "the load was cancelled before its first operation".into(),
+        problem: "the load was cancelled before its first operation".into(),
         source: std::io::ErrorKind::Interrupted.into(),
         advice: "",
     })
 }
 
-/// Nanoseconds of an operation in one round. With `nop`, operations are NOPs through a ring.
-fn ns_per_operation(job: &LoadJob, layout: BlockLayout, nop: bool) -> Result<f64> {
+/// Nanoseconds of an operation in one round. If `with_nops`, operations are NOPs through a ring, else they move no data.
+fn ns_per_operation(job: &LoadJob, layout: BlockLayout, with_nops: bool) -> Result<f64> {
     let clock = Clock::best();
-    let filled_bytes = if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };
+    let filled_bytes = if job.content == Content::Zeros || !job.writes() || with_nops { 1 } else { job.block_bytes };
     let operations = (MAX_BYTES / u64::from(filled_bytes)).clamp(MIN_OPERATIONS, MAX_OPERATIONS);
     let load = FileLoad::new(job, layout, &[], &[], None);
     let mut worker = load.create_worker(0)?;
-    if nop {
+    if with_nops {
         worker.ring = Some(Ring::new(job, &[], &mut worker.buffers)?);
     }
-    let budget = Budget::new(Some(operations));
+    let budget = OperationBudget::new(Some(operations));
     let start = clock.now();
     let times = RunTimes { start, interval_length: u64::MAX, deadline: u64::MAX, scale: clock.scale };
     let kinds = op_kinds(job);
     let mut recorder = Recorder::new(&kinds, times, None, &budget, 1);
-    let begun = clock::monotonic_ns();
-    if nop {
+    let start_ns = clock::monotonic_ns();
+    if with_nops {
         ring_loop::run(&load, &mut worker, &mut recorder, clock, true)?
     } else {
         sync_loop::run(&load, &mut worker, &mut recorder, &NullIo, clock)?
     }
-    Ok((clock::monotonic_ns() - begun) as f64 / operations as f64)
+    Ok((clock::monotonic_ns() - start_ns) as f64 / operations as f64)
 }
 
 /// The kinds of operations, each with whether the job has it.
@@ -117,9 +117,9 @@ mod tests {
     #[test]
     fn the_generator_has_a_cost() {
         let layout = BlockLayout { file_count: 2, blocks_per_file: 1000, block_bytes: 4096 };
-        let found = calibrate(&LoadJob::default(), layout).unwrap();
-        assert!(found.clock_ns > 0.0 && found.generator_ns > 0.0);
-        assert_eq!(found.cost_ns(), found.generator_ns);
-        assert_eq!(found.ring_nop_ns, None);
+        let calibration = calibrate(&LoadJob::default(), layout).unwrap();
+        assert!(calibration.clock_ns > 0.0 && calibration.generator_ns > 0.0);
+        assert_eq!(calibration.cost_ns(), calibration.generator_ns);
+        assert_eq!(calibration.ring_nop_ns, None);
     }
 }

@@ -27,6 +27,7 @@ pub struct TickScale {
 impl TickScale {
     pub(super) const NANOSECONDS: TickScale = TickScale { ns_per_2_pow_32_ticks: 1 << 32 };
 
+    /// The scale of a clock that counts `ticks` in `ns` nanoseconds.
     fn from_ratio(ticks: u64, ns: u64) -> TickScale {
         TickScale { ns_per_2_pow_32_ticks: ((u128::from(ns) << 32) / u128::from(ticks.max(1))) as u64 }
     }
@@ -64,20 +65,21 @@ impl Clock {
         })
     }
 
+    /// Returns the time-stamp counter if it is the kernel's clocksource, usable and faster, else `CLOCK_MONOTONIC`.
     fn choose(clocksource: &str) -> Clock {
-        let kernel = Clock::monotonic();
+        let monotonic = Clock::monotonic();
         if cfg!(target_arch = "x86_64") && clocksource.trim() == "tsc" {
             let cost_ns = measure_cost_ns(read_counter);
-            if cost_ns < kernel.cost_ns
+            if cost_ns < monotonic.cost_ns
                 && let Some(scale) = measure_scale(read_counter)
             {
                 return Clock { is_counter: true, scale, cost_ns };
             }
         }
-        kernel
+        monotonic
     }
 
-    /// The kernel's `CLOCK_MONOTONIC`.
+    /// The clock that reads `CLOCK_MONOTONIC`.
     pub(crate) fn monotonic() -> Clock {
         Clock { is_counter: false, scale: TickScale::NANOSECONDS, cost_ns: measure_cost_ns(monotonic_ns) }
     }
@@ -113,21 +115,22 @@ fn read_both_clocks(counter: impl Fn() -> u64) -> Option<(u64, u64)> {
     let tries = (0..8).filter_map(|_| {
         let before = counter();
         let ns = monotonic_ns();
-        let width = counter().checked_sub(before)?;
-        Some((width, before + width / 2, ns))
+        let duration = counter().checked_sub(before)?;
+        Some((duration, before + duration / 2, ns))
     });
-    tries.min_by_key(|(width, ..)| *width).map(|(_, ticks, ns)| (ticks, ns))
+    tries.min_by_key(|(duration, ..)| *duration).map(|(_, ticks, ns)| (ticks, ns))
 }
 
-/// Measures the rate of a counter. Returns None if the counter is unusable, because it stepped back, stood still or jumped.
+/// Measures the rate of a counter against `CLOCK_MONOTONIC`. Returns None if the counter is unusable, because it stepped back,
+/// stood still or jumped.
 fn measure_scale(counter: impl Fn() -> u64) -> Option<TickScale> {
-    let (ticks_from, ns_from) = read_both_clocks(&counter)?;
-    while monotonic_ns() < ns_from + CALIBRATION_NS {
+    let (start_ticks, start_ns) = read_both_clocks(&counter)?;
+    while monotonic_ns() < start_ns + CALIBRATION_NS {
         std::hint::spin_loop();
     }
-    let (ticks_to, ns_to) = read_both_clocks(&counter)?;
-    let ticks = ticks_to.checked_sub(ticks_from).filter(|ticks| *ticks > 0)?;
-    Some(TickScale::from_ratio(ticks, ns_to - ns_from)).filter(|scale| scale.ns_per_2_pow_32_ticks > 0)
+    let (end_ticks, end_ns) = read_both_clocks(&counter)?;
+    let ticks = end_ticks.checked_sub(start_ticks).filter(|ticks| *ticks > 0)?;
+    Some(TickScale::from_ratio(ticks, end_ns - start_ns)).filter(|scale| scale.ns_per_2_pow_32_ticks > 0)
 }
 
 /// Nanoseconds to take one time stamp.
@@ -141,9 +144,9 @@ fn measure_cost_ns(clock: fn() -> u64) -> f64 {
 /// several rounds, because disturbances only make a round slower.
 pub(crate) fn fastest_ns_per_call(rounds: u32, calls: u32, mut call: impl FnMut(u32)) -> f64 {
     let mut round = || {
-        let begun = monotonic_ns();
+        let start = monotonic_ns();
         (0..calls).for_each(&mut call);
-        (monotonic_ns() - begun) as f64 / f64::from(calls)
+        (monotonic_ns() - start) as f64 / f64::from(calls)
     };
     (0..rounds).map(|_| round()).fold(f64::INFINITY, f64::min)
 }
@@ -190,14 +193,14 @@ mod tests {
     fn the_chosen_clock_agrees_with_the_kernel() {
         let chosen = Clock::best();
         if !chosen.is_counter {
-            return fsarena_sys::testkit::skipped("no counter of the processor that the kernel trusts");
+            return fsarena_sys::testkit::record_skip("no counter of the processor that the kernel trusts");
         }
         // If a hypervisor preempts the processor during a reading, one ratio is wrong, but not all.
         let ratio = |_| {
-            let (ticks_from, ns_from) = read_both_clocks(read_counter).unwrap();
+            let (start_ticks, start_ns) = read_both_clocks(read_counter).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(50));
-            let (ticks_to, ns_to) = read_both_clocks(read_counter).unwrap();
-            chosen.scale.ns(ticks_to - ticks_from) as f64 / (ns_to - ns_from) as f64
+            let (end_ticks, end_ns) = read_both_clocks(read_counter).unwrap();
+            chosen.scale.ns(end_ticks - start_ticks) as f64 / (end_ns - start_ns) as f64
         };
         let ratios: Vec<f64> = (0..5).map(ratio).collect();
         assert!(ratios.iter().any(|ratio| (ratio - 1.0).abs() < 1e-3), "{ratios:?}");

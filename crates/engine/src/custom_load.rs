@@ -90,7 +90,7 @@ impl<'a, L: CustomLoad> Work<'a> for CustomWork<'_, L> {
         Ok((self.load.thread_state(thread)?, schedule))
     }
 
-    fn work(&self, worker: &mut Self::Worker, recorder: &mut Recorder, clock: Clock) -> Result {
+    fn perform_operations(&self, worker: &mut Self::Worker, recorder: &mut Recorder, clock: Clock) -> Result {
         let (state, schedule) = worker;
         loop {
             let claimed = recorder.claim();
@@ -98,11 +98,11 @@ impl<'a, L: CustomLoad> Work<'a> for CustomWork<'_, L> {
                 return Ok(());
             }
             for _ in 0..claimed {
-                let begun = schedule::wait_for_next_start(schedule, recorder, clock);
-                let Some((start, intended)) = begun else { return Ok(()) };
+                let start = schedule::wait_for_next_start(schedule, recorder, clock);
+                let Some((start, intended_start)) = start else { return Ok(()) };
                 let request = self.load.draw(state);
                 let kind = self.load.perform(state, request)?;
-                if !recorder.count(kind, start, intended, clock.now()) {
+                if !recorder.count(kind, start, intended_start, clock.now()) {
                     return Ok(());
                 }
             }
@@ -116,10 +116,10 @@ mod tests {
     use crate::Arrivals;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Counts its operations. Every third operation is of the second kind.
-    struct Counter(AtomicU64);
+    /// A load that counts its operations. Every third operation is of the second kind.
+    struct CountingLoad(AtomicU64);
 
-    impl CustomLoad for Counter {
+    impl CustomLoad for CountingLoad {
         type ThreadState = u64;
         type Request = u64;
 
@@ -144,12 +144,12 @@ mod tests {
 
     #[test]
     fn a_load_bounded_by_operations_performs_exactly_that_number() {
-        let counter = Counter(AtomicU64::new(0));
-        let outcome = run(&config(Bound::Operations(300), None), &counter).unwrap();
-        assert_eq!((outcome.operations(), counter.0.into_inner()), (300, 300));
+        let load = CountingLoad(AtomicU64::new(0));
+        let outcome = run(&config(Bound::Operations(300), None), &load).unwrap();
+        assert_eq!((outcome.operations(), load.0.into_inner()), (300, 300));
         let kind = |name| outcome.kind(name).unwrap().count;
         assert!(kind("one") + kind("two") == 300 && kind("two") >= 98, "{}", kind("two"));
-        assert!(outcome.calibration.generator_ns > 0.0 && outcome.corrected.is_none());
+        assert!(outcome.calibration.generator_ns > 0.0 && outcome.corrected_latency.is_none());
     }
 
     #[test]
@@ -158,11 +158,11 @@ mod tests {
         // Fixed gaps of 1 ms over 200 ms. A slow machine catches up on operations that are due, unless the run ends first;
         // then the test tries again.
         let outcome = (0..20)
-            .map(|_| run(&config(Bound::Seconds(0.2), Some(rate)), &Counter(AtomicU64::new(0))).unwrap())
+            .map(|_| run(&config(Bound::Seconds(0.2), Some(rate)), &CountingLoad(AtomicU64::new(0))).unwrap())
             .inspect(|outcome| assert!(outcome.operations() <= 202, "{}", outcome.operations()))
             .find(|outcome| outcome.operations() >= 150)
-            .expect("none started three quarters of what was due");
-        assert_eq!(outcome.corrected.as_ref().unwrap().len(), outcome.operations());
+            .expect("one of the runs starts three quarters of its operations");
+        assert_eq!(outcome.corrected_latency.as_ref().unwrap().len(), outcome.operations());
         assert_eq!(outcome.intended_per_s, Some(1000.0));
     }
 }

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::error::{EngineError, Result};
 use crate::job::{Bound, Rate, Warmup};
 use crate::tally::{
-    Budget, Collector, CollectorLink, FinishedInterval, IntervalTally, OnInterval, OpKind, Recorder, RunTimes,
+    Collector, CollectorLink, FinishedInterval, IntervalTally, OnInterval, OpKind, OperationBudget, Recorder, RunTimes,
     lane_kinds,
 };
 use crate::{histogram::LatencyTally, schedule::minimize_timer_slack, steady::Assessment};
@@ -51,7 +51,7 @@ impl<'a> DriveSettings<'a> {
         u64::from(self.interval_ms) * 1_000_000
     }
 
-    /// The longest that the load may take, in nanoseconds.
+    /// The nanoseconds after which the load ends; None if time does not bound it.
     fn max_ns(&self) -> Option<u64> {
         match self.bound {
             Bound::Seconds(seconds) | Bound::Steady { at_most_s: seconds } => Some((seconds * 1e9) as u64),
@@ -59,7 +59,8 @@ impl<'a> DriveSettings<'a> {
         }
     }
 
-    /// The number of operations that bounds the load. An operation that moves no bytes counts as one byte.
+    /// The number of operations after which the load ends; None if neither operations nor bytes bound it. An operation that
+    /// moves no bytes counts as one byte.
     fn max_operations(&self) -> Option<u64> {
         match self.bound {
             Bound::Operations(operations) => Some(operations),
@@ -69,7 +70,7 @@ impl<'a> DriveSettings<'a> {
     }
 }
 
-/// The work of a load's threads.
+/// The work of the threads of one kind of load.
 pub trait Work<'a>: Sync {
     /// The private state of a worker.
     type Worker;
@@ -84,7 +85,7 @@ pub trait Work<'a>: Sync {
     ///
     /// # Errors
     /// An operation failed.
-    fn work(&'a self, worker: &mut Self::Worker, recorder: &mut Recorder, clock: Clock) -> Result;
+    fn perform_operations(&'a self, worker: &mut Self::Worker, recorder: &mut Recorder, clock: Clock) -> Result;
 
     /// Ends the work of a thread, outside the measured time. Returns the number of final syncs.
     ///
@@ -97,8 +98,8 @@ pub trait Work<'a>: Sync {
 
 /// The counts of all workers.
 pub struct WorkerCounts {
-    /// All intervals.
-    pub finished: Vec<FinishedInterval>,
+    /// All intervals, in order.
+    pub finished_intervals: Vec<FinishedInterval>,
     /// Warm-up and steadiness of the series.
     pub assessment: Assessment,
     /// Operations of each worker.
@@ -109,8 +110,8 @@ pub struct WorkerCounts {
     pub final_sync_ns: u64,
     /// Number of final syncs.
     pub final_syncs: u64,
-    /// CPU time of the whole process from the start to the end. The kernel samples the split into user and system time at
-    /// clock ticks, and a single thread has too few of them.
+    /// CPU time of the whole process from the start to the end. It is used to split the time of the workers into user and
+    /// system time, because the kernel samples this split at clock ticks, and a single thread has too few ticks.
     pub process_cpu: CpuTime,
 }
 
@@ -130,8 +131,9 @@ struct SharedRun<'a, 'd, W> {
     settings: &'d DriveSettings<'d>,
     /// The times of the run, set when all workers are ready. Set to None if a worker could not start.
     times: OnceLock<Option<RunTimes>>,
+    /// Set when the run has to end.
     stop: AtomicBool,
-    budget: Budget,
+    budget: OperationBudget,
 }
 
 /// Runs a load and collects its counts. Calls `on_interval` as soon as an interval is over.
@@ -150,7 +152,7 @@ pub fn run_workers<'a, W: Work<'a>>(
         settings,
         times: OnceLock::new(),
         stop: AtomicBool::new(false),
-        budget: Budget::new(settings.max_operations()),
+        budget: OperationBudget::new(settings.max_operations()),
     };
     std::thread::scope(|scope| {
         let started = start_workers(scope, &shared, clock);
@@ -166,26 +168,26 @@ pub fn run_workers<'a, W: Work<'a>>(
         let interval_s = settings.interval_ns() as f64 / 1e9;
         let mut collector = Collector::new(settings.kinds, interval_s, settings.rate.is_some(), empty_tallies);
         let reported_count = collect_tallies(&full_tallies, &shared, &mut collector, on_interval);
-        let mut ends = vec![];
+        let mut worker_ends = vec![];
         for handle in handles {
-            let ended = handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            ends.extend(ended?);
+            let worker_end = handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            worker_ends.extend(worker_end?);
         }
-        let elapsed = ends.iter().map(|ended| ended.end.saturating_sub(start)).max().unwrap_or(0);
+        let elapsed = worker_ends.iter().map(|worker| worker.end.saturating_sub(start)).max().unwrap_or(0);
         let elapsed_ns = scale.ns(elapsed);
-        if let Some(last) = collector.finished.last_mut() {
+        if let Some(last) = collector.finished_intervals.last_mut() {
             last.interval.set_length((elapsed_ns as f64 / 1e9 - last.interval.start_s).max(0.0));
         }
-        for finished in &collector.finished[reported_count..] {
+        for finished in &collector.finished_intervals[reported_count..] {
             on_interval(&finished.interval);
         }
         Ok(WorkerCounts {
             assessment: collector.assess(),
-            finished: collector.finished,
+            finished_intervals: collector.finished_intervals,
             operations_by_thread: collector.operations_by_thread,
             elapsed_ns,
-            final_sync_ns: scale.ns(ends.iter().map(|ended| ended.final_sync).max().unwrap_or(0)),
-            final_syncs: ends.iter().map(|ended| ended.final_syncs).sum(),
+            final_sync_ns: scale.ns(worker_ends.iter().map(|worker| worker.final_sync).max().unwrap_or(0)),
+            final_syncs: worker_ends.iter().map(|worker| worker.final_syncs).sum(),
             process_cpu: CpuTime::of_this_process().since(process),
         })
     })
@@ -207,7 +209,7 @@ fn start_workers<'scope, 'a, W: Work<'a>>(
     clock: Clock,
 ) -> Result<StartedWorkers<'scope>> {
     let (full_sender, full_tallies) = mpsc::channel();
-    let (ready, readiness) = mpsc::channel();
+    let (ready_sender, ready_results) = mpsc::channel();
     let (mut handles, mut empty_tallies) = (vec![], vec![]);
     for thread in 0..shared.settings.threads {
         let (empty_sender, empty_receiver) = mpsc::channel();
@@ -218,36 +220,37 @@ fn start_workers<'scope, 'a, W: Work<'a>>(
             empty_tallies: empty_receiver,
             stop: &shared.stop,
         };
-        let ready = ready.clone();
+        let ready_sender = ready_sender.clone();
         let builder = std::thread::Builder::new().name(format!("load-{thread}")).stack_size(STACK_BYTES);
-        match builder.spawn_scoped(scope, move || run_worker(shared, link, ready, clock)) {
+        match builder.spawn_scoped(scope, move || run_worker(shared, link, ready_sender, clock)) {
             Ok(handle) => handles.push(handle),
             Err(source) => {
-                let what = format!("no thread number {} of {}", thread + 1, shared.settings.threads);
+                let problem = format!("no thread number {} of {}", thread + 1, shared.settings.threads);
                 let advice = "; use fewer threads, or raise `ulimit -u`";
-                return Err(EngineError::Resource { what, source, advice });
+                return Err(EngineError::Resource { problem, source, advice });
             }
         }
     }
-    drop((full_sender, ready));
-    for result in readiness.iter().take(handles.len()) {
+    drop((full_sender, ready_sender));
+    for result in ready_results.iter().take(handles.len()) {
         result?;
     }
     Ok(StartedWorkers { handles, full_tallies, empty_tallies })
 }
 
-/// Runs one worker from its preparation to its final syncs. Returns None if a worker could not start.
+/// Runs one worker from its preparation to its final syncs. Reports through `ready_sender` whether it could start. Returns None
+/// if any worker could not start.
 fn run_worker<'a, 's, W: Work<'a>>(
     shared: &'s SharedRun<'a, '_, W>,
     link: CollectorLink<'s>,
-    ready: Sender<Result>,
+    ready_sender: Sender<Result>,
     clock: Clock,
 ) -> Result<Option<WorkerEnd>> {
     let settings = shared.settings;
     let mut worker = match shared.work.prepare(link.thread) {
         Ok(worker) => worker,
         Err(error) => {
-            let _ = ready.send(Err(error));
+            let _ = ready_sender.send(Err(error));
             return Ok(None);
         }
     };
@@ -255,18 +258,18 @@ fn run_worker<'a, 's, W: Work<'a>>(
         minimize_timer_slack();
     }
     let lanes = lane_kinds(settings.kinds, settings.rate.is_some());
-    let _ = ready.send(Ok(()));
-    drop(ready);
+    let _ = ready_sender.send(Ok(()));
+    drop(ready_sender);
     let Some(times) = *shared.times.wait() else { return Ok(None) };
     let mut recorder = Recorder::new(&lanes, times, Some(link), &shared.budget, settings.threads);
-    let done = shared.work.work(&mut worker, &mut recorder, clock);
+    let result = shared.work.perform_operations(&mut worker, &mut recorder, clock);
     let end = clock.now();
-    if done.is_err() {
+    if result.is_err() {
         shared.stop.store(true, Ordering::Relaxed);
     }
     recorder.close();
     drop(recorder);
-    done?;
+    result?;
     let final_syncs = shared.work.finish(worker)?;
     Ok(Some(WorkerEnd { end, final_sync: clock.now().saturating_sub(end), final_syncs }))
 }
@@ -274,25 +277,25 @@ fn run_worker<'a, 's, W: Work<'a>>(
 /// Collects tallies until all workers have ended. Returns the number of intervals that it passed to `on_interval`; the last
 /// ones follow later, when the end of the run is known.
 fn collect_tallies<W>(
-    from: &Receiver<IntervalTally>,
+    full_tallies: &Receiver<IntervalTally>,
     shared: &SharedRun<W>,
     collector: &mut Collector,
     on_interval: OnInterval,
 ) -> usize {
     let mut reported_count = 0;
-    for message in from {
+    for message in full_tallies {
         // A signal ends the load early; the operations so far still count.
-        if cancel::requested().is_some() {
+        if cancel::received_signal().is_some() {
             shared.stop.store(true, Ordering::Relaxed);
         }
         if collector.add_tally(message) == 0 || collector.all_workers_ended() {
             continue;
         }
-        for finished in &collector.finished[reported_count..] {
+        for finished in &collector.finished_intervals[reported_count..] {
             on_interval(&finished.interval);
         }
-        reported_count = collector.finished.len();
-        if matches!(shared.settings.bound, Bound::Steady { .. }) && collector.assess().steady == Some(true) {
+        reported_count = collector.finished_intervals.len();
+        if matches!(shared.settings.bound, Bound::Steady { .. }) && collector.assess().is_steady == Some(true) {
             shared.stop.store(true, Ordering::Relaxed);
         }
     }

@@ -1,6 +1,6 @@
 //! The errors of the load engine.
 
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use fsarena_sys::limits::remedy_suffix;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -76,10 +76,10 @@ pub enum EngineError {
     #[error("too little memory: {0}; use fewer threads, less depth or smaller blocks")]
     Memory(String),
     /// Threads, rings or memory are unavailable.
-    #[error("{what}: {source}{advice}")]
+    #[error("{problem}: {source}{advice}")]
     Resource {
-        /// What is unavailable.
-        what: String,
+        /// What is unavailable, as a phrase such as `no io_uring`.
+        problem: String,
         /// The error of the system call.
         source: io::Error,
         /// What to do about it, beginning with `; `; may be empty.
@@ -95,7 +95,7 @@ impl EngineError {
     }
 }
 
-impl Exits for EngineError {
+impl HasExitCode for EngineError {
     fn exit_code(&self) -> ExitCode {
         match self {
             EngineError::Job(_) | EngineError::Files { .. } | EngineError::UnsuitableExtents { .. } => ExitCode::Usage,

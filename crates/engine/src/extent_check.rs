@@ -6,7 +6,9 @@
 
 use crate::error::{EngineError, Result};
 use crate::{files::Files, job::AllowedExtents};
-use fsarena_sys::extents::{ENCODED, ENCRYPTED, Extent, INLINE, SHARED, TAIL, UNWRITTEN, extents_of};
+use fsarena_sys::extents::{
+    EXTENT_ENCODED, EXTENT_ENCRYPTED, EXTENT_INLINE, EXTENT_SHARED, EXTENT_TAIL, EXTENT_UNWRITTEN, Extent, extents_of,
+};
 use rustix::{fs::SeekFrom, io::Errno};
 use serde::Serialize;
 use std::{fs::File, path::Path};
@@ -41,23 +43,23 @@ pub struct ExtentCheck {
 pub fn check_extents(files: &Files, allow: AllowedExtents) -> Result<ExtentCheck> {
     let mut result = ExtentCheck { source: ExtentSource::Fiemap, extents: 0, bytes: 0 };
     if files.is_device {
-        return Ok(ExtentCheck { source: ExtentSource::Device, extents: 1, bytes: files.bytes });
+        return Ok(ExtentCheck { source: ExtentSource::Device, extents: 1, bytes: files.bytes_per_file });
     }
     for path in &files.paths {
         let file = File::open(path).map_err(EngineError::io("opening", path))?;
         let extent_count = match extents_of(&file) {
             Ok(extents) => {
-                check_ranges(path, &extents, files.bytes, allow)?;
+                check_ranges(path, &extents, files.bytes_per_file, allow)?;
                 extents.len() as u64
             }
             Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => {
                 result.source = ExtentSource::SeekHole;
-                check_holes_by_seek(path, &file, files.bytes, allow)?
+                check_holes_by_seek(path, &file, files.bytes_per_file, allow)?
             }
             Err(error) => return Err(EngineError::io("reading the extents of", path)(error)),
         };
         result.extents += extent_count;
-        result.bytes += files.bytes;
+        result.bytes += files.bytes_per_file;
     }
     Ok(result)
 }
@@ -65,10 +67,15 @@ pub fn check_extents(files: &Files, allow: AllowedExtents) -> Result<ExtentCheck
 /// Fails at the first extent of a kind that is not allowed, and at the first hole unless holes are allowed.
 fn check_ranges(path: &Path, extents: &[Extent], size: u64, allow: AllowedExtents) -> Result {
     let rules = [
-        (UNWRITTEN, allow.unwritten, "unwritten", "reads of it would give zeros without the device"),
-        (SHARED, allow.shared, "shared", "a write to it would first copy it"),
-        (INLINE | TAIL, allow.inline, "inline", "its data is stored with the metadata, not in data blocks"),
-        (ENCODED | ENCRYPTED, allow.encoded, "encoded", "the device holds it compressed or encrypted"),
+        (EXTENT_UNWRITTEN, allow.unwritten, "unwritten", "reads of it would give zeros without the device"),
+        (EXTENT_SHARED, allow.shared, "shared", "a write to it would first copy it"),
+        (
+            EXTENT_INLINE | EXTENT_TAIL,
+            allow.inline,
+            "inline",
+            "its data is stored with the metadata, not in data blocks",
+        ),
+        (EXTENT_ENCODED | EXTENT_ENCRYPTED, allow.encoded, "encoded", "the device holds it compressed or encrypted"),
     ];
     let mut end = 0;
     for extent in extents {
@@ -93,40 +100,42 @@ fn refuse_hole(path: &Path, start: u64, end: u64, allow: AllowedExtents) -> Resu
     Err(EngineError::UnsuitableExtents { path: path.into(), kind: "sparse", start, end, consequence })
 }
 
-/// Checks for holes by SEEK_DATA and SEEK_HOLE. Returns the number of ranges with data. Fails at the first hole unless holes are
-/// allowed.
+/// Checks for holes by SEEK_DATA and SEEK_HOLE. Returns the number of ranges with data. Fails at the first hole unless holes
+/// are allowed.
 fn check_holes_by_seek(path: &Path, file: &File, size: u64, allow: AllowedExtents) -> Result<u64> {
-    let data_from = |at| match rustix::fs::seek(file, SeekFrom::Data(at)) {
+    let next_data = |offset| match rustix::fs::seek(file, SeekFrom::Data(offset)) {
         Err(Errno::NXIO) => Ok(size),
-        found => found,
+        result => result,
     };
-    let hole_from = |data| rustix::fs::seek(file, SeekFrom::Hole(data));
-    check_holes(path, size, allow, data_from, hole_from)
+    let next_hole = |offset| rustix::fs::seek(file, SeekFrom::Hole(offset));
+    check_holes(path, size, allow, next_data, next_hole)
 }
 
+/// [`check_holes_by_seek`] with functions that return the offset of the next data and of the next hole from an offset on;
+/// without further data, the first returns `size`.
 fn check_holes(
     path: &Path,
     size: u64,
     allow: AllowedExtents,
-    data_from: impl Fn(u64) -> Result<u64, Errno>,
-    hole_from: impl Fn(u64) -> Result<u64, Errno>,
+    next_data: impl Fn(u64) -> Result<u64, Errno>,
+    next_hole: impl Fn(u64) -> Result<u64, Errno>,
 ) -> Result<u64> {
-    let (mut at, mut ranges) = (0, 0);
+    let (mut offset, mut range_count) = (0, 0);
     loop {
-        let data = data_from(at).map_err(EngineError::io("looking for data in", path))?;
-        refuse_hole(path, at, data, allow)?;
+        let data = next_data(offset).map_err(EngineError::io("looking for data in", path))?;
+        refuse_hole(path, offset, data, allow)?;
         if data >= size {
-            return Ok(ranges);
+            return Ok(range_count);
         }
-        ranges += 1;
-        let end = hole_from(data).map_err(EngineError::io("looking for holes in", path))?;
+        range_count += 1;
+        let end = next_hole(data).map_err(EngineError::io("looking for holes in", path))?;
         if end <= data {
             let source = Errno::INVAL;
             return Err(EngineError::io("looking for holes (the filesystem returns ranges of no length) in", path)(
                 source,
             ));
         }
-        at = end;
+        offset = end;
     }
 }
 
@@ -134,7 +143,7 @@ fn check_holes(
 mod tests {
     use super::*;
     use crate::{files::FileSpec, job::Content};
-    use fsarena_sys::extents::LAST;
+    use fsarena_sys::extents::EXTENT_LAST;
 
     fn extent(logical: u64, length: u64, flags: u32) -> Extent {
         Extent::new(logical, 0, length, flags)
@@ -152,42 +161,42 @@ mod tests {
 
     #[test]
     fn each_kind_of_extent_is_refused_by_name_and_range() {
-        assert!(check_ranges(Path::new("f"), &[extent(0, 128, LAST)], 100, AllowedExtents::default()).is_ok());
-        assert_refused(&[extent(0, 50, 0), extent(50, 50, UNWRITTEN)], "unwritten", (50, 100));
-        assert_refused(&[extent(0, 128, SHARED)], "shared", (0, 100));
-        assert_refused(&[extent(0, 100, INLINE)], "inline", (0, 100));
-        assert_refused(&[extent(0, 100, ENCODED)], "encoded", (0, 100));
+        assert!(check_ranges(Path::new("f"), &[extent(0, 128, EXTENT_LAST)], 100, AllowedExtents::default()).is_ok());
+        assert_refused(&[extent(0, 50, 0), extent(50, 50, EXTENT_UNWRITTEN)], "unwritten", (50, 100));
+        assert_refused(&[extent(0, 128, EXTENT_SHARED)], "shared", (0, 100));
+        assert_refused(&[extent(0, 100, EXTENT_INLINE)], "inline", (0, 100));
+        assert_refused(&[extent(0, 100, EXTENT_ENCODED)], "encoded", (0, 100));
         assert_refused(&[], "sparse", (0, 100));
         assert_refused(&[extent(0, 40, 0), extent(60, 40, 0)], "sparse", (40, 60));
-        assert_refused(&[extent(0, 90, LAST)], "sparse", (90, 100));
-        // Preallocation beyond the end does not matter.
-        let beyond = [extent(0, 100, 0), extent(100, 100, UNWRITTEN | LAST)];
+        assert_refused(&[extent(0, 90, EXTENT_LAST)], "sparse", (90, 100));
+        // Unwritten extents beyond the end of the file do not matter.
+        let beyond = [extent(0, 100, 0), extent(100, 100, EXTENT_UNWRITTEN | EXTENT_LAST)];
         assert!(check_ranges(Path::new("f"), &beyond, 100, AllowedExtents::default()).is_ok());
     }
 
     #[test]
     fn allowed_kinds_of_extents_pass() {
         let allow = AllowedExtents { unwritten: true, sparse: true, ..AllowedExtents::default() };
-        assert!(check_ranges(Path::new("f"), &[extent(10, 20, UNWRITTEN)], 100, allow).is_ok());
+        assert!(check_ranges(Path::new("f"), &[extent(10, 20, EXTENT_UNWRITTEN)], 100, allow).is_ok());
     }
 
     #[test]
     fn data_ranges_of_length_zero_are_an_error() {
-        let found = check_holes(Path::new("f"), 100, AllowedExtents::default(), Ok, Ok);
-        assert!(found.unwrap_err().to_string().contains("no length"));
+        let result = check_holes(Path::new("f"), 100, AllowedExtents::default(), Ok, Ok);
+        assert!(result.unwrap_err().to_string().contains("no length"));
     }
 
     fn spec() -> FileSpec {
-        FileSpec { count: 2, bytes: 1 << 20, content: Content::Random, seed: 1, verified_block_bytes: None }
+        FileSpec { count: 2, bytes_per_file: 1 << 20, content: Content::Random, seed: 1, verified_block_bytes: None }
     }
 
     #[test]
     fn prepared_files_pass_and_a_sparse_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let files = Files::prepare(dir.path(), &spec()).unwrap();
-        let found = check_extents(&files, AllowedExtents::default()).unwrap();
-        assert_eq!(found.bytes, 2 << 20);
-        assert!(found.extents >= 2);
+        let check = check_extents(&files, AllowedExtents::default()).unwrap();
+        assert_eq!(check.bytes, 2 << 20);
+        assert!(check.extents >= 2);
 
         let sparse = File::create(&files.paths[1]).unwrap();
         sparse.set_len(1 << 20).unwrap();
@@ -203,13 +212,13 @@ mod tests {
         let file = File::create(&files.paths[0]).unwrap();
         match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1 << 20) {
             Err(Errno::OPNOTSUPP) => {
-                return fsarena_sys::testkit::skipped("no fallocate for temporary files");
+                return fsarena_sys::testkit::record_skip("no fallocate for temporary files");
             }
             done => done.unwrap(),
         }
         // tmpfs allocates written pages and has no FIEMAP.
         if extents_of(&file).is_err() {
-            return fsarena_sys::testkit::skipped("no FIEMAP for temporary files");
+            return fsarena_sys::testkit::record_skip("no FIEMAP for temporary files");
         }
         let error = check_extents(&files, AllowedExtents::default()).unwrap_err().to_string();
         assert!(error.contains("unwritten"), "{error}");

@@ -17,7 +17,8 @@ const CHUNK: usize = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     pub(super) paths: Vec<PathBuf>,
-    pub(super) bytes: u64,
+    /// Bytes of each file, or of the used part of the device.
+    pub(super) bytes_per_file: u64,
     pub(super) is_device: bool,
 }
 
@@ -26,21 +27,22 @@ pub struct Files {
 pub struct FileSpec {
     /// Number of files.
     pub count: u32,
-    /// Bytes of each.
-    pub bytes: u64,
+    /// Bytes of each file.
+    pub bytes_per_file: u64,
     /// Their content.
     pub content: Content,
     /// Seed of the contents.
     pub seed: u64,
-    /// Fill them with verifiable blocks of this size, for jobs with [`LoadJob::verify`].
+    /// Bytes of the verifiable blocks with which the files are filled, for jobs with [`LoadJob::verify`]; None for plain
+    /// content.
     pub verified_block_bytes: Option<u32>,
 }
 
 impl Files {
-    /// Names files in a directory without creating them, for jobs that recreate them.
-    pub fn planned(dir: &Path, count: u32, bytes: u64) -> Files {
+    /// Files in a directory that do not exist yet, for jobs that create them.
+    pub fn planned(dir: &Path, count: u32, bytes_per_file: u64) -> Files {
         let paths = (0..count).map(|number| dir.join(format!("test_file.{number}"))).collect();
-        Files { paths, bytes, is_device: false }
+        Files { paths, bytes_per_file, is_device: false }
     }
 
     /// Creates files, fills them with data, and syncs them to the device.
@@ -48,13 +50,13 @@ impl Files {
     /// # Errors
     /// A file cannot be written or synced, or its size is not a multiple of the verified block.
     pub fn prepare(dir: &Path, spec: &FileSpec) -> Result<Files> {
-        let files = Files::planned(dir, spec.count, spec.bytes);
+        let files = Files::planned(dir, spec.count, spec.bytes_per_file);
         if let Some(block) = spec.verified_block_bytes
-            && (block < 64 || !spec.bytes.is_multiple_of(u64::from(block)))
+            && (block < 64 || !spec.bytes_per_file.is_multiple_of(u64::from(block)))
         {
             return Err(EngineError::Job(format!(
                 "files of {} bytes are not made of whole verified blocks of {block} bytes; blocks need at least 64",
-                spec.bytes
+                spec.bytes_per_file
             )));
         }
         let mut filler = Filler::new(spec.content, spec.seed);
@@ -71,32 +73,33 @@ impl Files {
     /// # Errors
     /// A path is not a readable regular file, or a file is empty or differs in size from the first.
     pub fn existing(paths: Vec<PathBuf>) -> Result<Files> {
-        let mut bytes = None;
+        let mut bytes_per_file = None;
         for path in &paths {
-            let found = std::fs::metadata(path).map_err(EngineError::io("reading the status of", path))?;
-            let (length, first) = (found.len(), *bytes.get_or_insert(found.len()));
+            let metadata = std::fs::metadata(path).map_err(EngineError::io("reading the status of", path))?;
+            let (length, first) = (metadata.len(), *bytes_per_file.get_or_insert(metadata.len()));
             let why = match length {
-                _ if !found.is_file() => "it must be a regular file".into(),
+                _ if !metadata.is_file() => "it must be a regular file".into(),
                 0 => "it is empty".into(),
                 _ if length == first => continue,
                 _ => format!("it has {length} bytes and the first file {first}; all must be alike"),
             };
             return Err(EngineError::Files { path: path.clone(), why });
         }
-        let bytes = bytes.ok_or_else(|| EngineError::Job("the list of files is empty".into()))?;
-        Ok(Files { paths, bytes, is_device: false })
+        let bytes_per_file = bytes_per_file.ok_or_else(|| EngineError::Job("the list of files is empty".into()))?;
+        Ok(Files { paths, bytes_per_file, is_device: false })
     }
 
-    /// Uses a whole block device. The caller must make sure that the user allows writes, because they destroy its contents.
+    /// Uses a whole block device. The caller must make sure that the user allows writes, which destroy the contents of the
+    /// device.
     ///
     /// # Errors
     /// The device cannot be opened.
     pub fn device(path: &Path) -> Result<Files> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let device = rustix::fs::open(path, flags, Mode::empty()).map_err(EngineError::io("opening", path))?;
-        let bytes =
+        let bytes_per_file =
             rustix::fs::seek(&device, SeekFrom::End(0)).map_err(EngineError::io("finding the size of", path))?;
-        Ok(Files { paths: vec![path.into()], bytes, is_device: true })
+        Ok(Files { paths: vec![path.into()], bytes_per_file, is_device: true })
     }
 
     /// Uses the first `bytes` bytes of a block device; see [`Files::device`].
@@ -105,11 +108,11 @@ impl Files {
     /// The device cannot be opened or is smaller.
     pub fn start_of_device(path: &Path, bytes: u64) -> Result<Files> {
         let device = Files::device(path)?;
-        if device.bytes < bytes {
-            let why = format!("it has {} bytes and {bytes} are needed", device.bytes);
+        if device.bytes_per_file < bytes {
+            let why = format!("it has {} bytes and {bytes} are needed", device.bytes_per_file);
             return Err(EngineError::Files { path: path.into(), why });
         }
-        Ok(Files { bytes, ..device })
+        Ok(Files { bytes_per_file: bytes, ..device })
     }
 
     /// The paths of all files.
@@ -117,9 +120,9 @@ impl Files {
         &self.paths
     }
 
-    /// Bytes of each file.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    /// Bytes of each file, or of the used part of the device.
+    pub fn bytes_per_file(&self) -> u64 {
+        self.bytes_per_file
     }
 
     /// Drops all pages of the files from the page cache.
@@ -150,10 +153,10 @@ impl Files {
     /// If a file is smaller than one block.
     pub(super) fn layout(&self, job: &LoadJob) -> Result<BlockLayout> {
         let block_bytes = u64::from(job.block_bytes);
-        match self.bytes / block_bytes {
+        match self.bytes_per_file / block_bytes {
             0 => Err(EngineError::Files {
                 path: self.paths[0].clone(),
-                why: format!("it has {} bytes and a block {block_bytes}; use smaller blocks", self.bytes),
+                why: format!("it has {} bytes and a block {block_bytes}; use smaller blocks", self.bytes_per_file),
             }),
             blocks_per_file => {
                 let file_count = self.paths.len() as u32;
@@ -163,23 +166,23 @@ impl Files {
     }
 }
 
-/// Creates one file and fills it; stops with an error after a signal.
+/// Creates file `number` of a set and fills it; stops with an error after a signal. `buffer` is a filled buffer to write from.
 fn write_file(path: &Path, number: u32, spec: &FileSpec, filler: &mut Filler, buffer: &mut [u8]) -> Result {
     let mut file = File::create(path).map_err(EngineError::io("making", path))?;
     let block = spec.verified_block_bytes.map(|block| block as usize);
     let chunk_bytes = block.map_or(buffer.len(), |block| buffer.len() / block * block);
     let mut offset = 0;
-    while offset < spec.bytes {
-        if cancel::requested().is_some() {
+    while offset < spec.bytes_per_file {
+        if cancel::received_signal().is_some() {
             let source = std::io::ErrorKind::Interrupted.into();
             return Err(EngineError::Io { doing: "making", path: path.into(), source });
         }
-        let piece = &mut buffer[..chunk_bytes.min((spec.bytes - offset) as usize)];
+        let piece = &mut buffer[..chunk_bytes.min((spec.bytes_per_file - offset) as usize)];
         match block {
             None => filler.refresh(piece),
             Some(block) => {
-                for (at, block) in piece.chunks_exact_mut(block).enumerate() {
-                    let offset = offset + (at * block.len()) as u64;
+                for (index, block) in piece.chunks_exact_mut(block).enumerate() {
+                    let offset = offset + (index * block.len()) as u64;
                     filler.seal(block, BlockIdentity { file: number, offset, generation: 0 });
                 }
             }
@@ -229,14 +232,15 @@ const OTHER_DESCRIPTORS: u64 = 32;
 /// If a file cannot be opened with these settings, direct I/O needs other blocks, or the limit of open files is too low.
 pub fn open_all(job: &LoadJob, files: &Files) -> Result<Vec<OwnedFd>> {
     let needed = files.paths.len() as u64 + OTHER_DESCRIPTORS;
-    if getrlimit(Resource::Nofile).maximum.is_some_and(|most| most < needed) {
-        let what = format!("this load needs {needed} open files in one process");
+    if getrlimit(Resource::Nofile).maximum.is_some_and(|limit| limit < needed) {
+        let problem = format!("this load needs {needed} open files in one process");
         let advice = "; raise the hard limit (`ulimit -Hn`), or use fewer files";
-        return Err(EngineError::Resource { what, source: Errno::MFILE.into(), advice });
+        return Err(EngineError::Resource { problem, source: Errno::MFILE.into(), advice });
     }
     files.paths.iter().map(|path| open_for_job(job, path)).collect()
 }
 
+/// Opens one file with the settings of a job; creates it anew if the job recreates its files.
 fn open_for_job(job: &LoadJob, path: &Path) -> Result<OwnedFd> {
     let mut flags = OFlags::CLOEXEC | if job.writes() { OFlags::RDWR } else { OFlags::RDONLY };
     flags |= match job.open.durability {
@@ -255,15 +259,16 @@ fn open_for_job(job: &LoadJob, path: &Path) -> Result<OwnedFd> {
     open_with(path, flags, job.open.direct, job.block_bytes)
 }
 
-/// Opens one file for reading, or creates and opens it for writing.
+/// Opens one file for reading, or if `for_writing` creates it if it is missing and opens it for writing.
 ///
 /// # Errors
 /// If the file cannot be opened, or direct I/O needs blocks of another alignment.
-pub fn open_file(path: &Path, write: bool, direct: bool, block_bytes: u32) -> Result<OwnedFd> {
-    let access = if write { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDONLY };
+pub fn open_file(path: &Path, for_writing: bool, direct: bool, block_bytes: u32) -> Result<OwnedFd> {
+    let access = if for_writing { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDONLY };
     open_with(path, OFlags::CLOEXEC | access, direct, block_bytes)
 }
 
+/// Opens a file with these flags, and with `O_DIRECT` if `direct`; then also checks the alignment of blocks.
 fn open_with(path: &Path, flags: OFlags, direct: bool, block_bytes: u32) -> Result<OwnedFd> {
     let flags = if direct { flags | OFlags::DIRECT } else { flags };
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
@@ -282,19 +287,20 @@ fn open_with(path: &Path, flags: OFlags, direct: bool, block_bytes: u32) -> Resu
 /// The alignment in bytes that direct I/O on a file requires of offsets and lengths, from statx.
 pub fn dio_align(path: &Path) -> u32 {
     match rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::DIOALIGN) {
-        Ok(found) if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::DIOALIGN) => {
-            found.stx_dio_offset_align.max(1)
+        Ok(status) if StatxFlags::from_bits_retain(status.stx_mask).contains(StatxFlags::DIOALIGN) => {
+            status.stx_dio_offset_align.max(1)
         }
         _ => SECTOR_BYTES,
     }
 }
 
-fn check_alignment(path: &Path, block: u32, needed: u32) -> Result {
-    if block.is_multiple_of(needed) {
+/// Checks that blocks of this size are aligned for direct I/O.
+fn check_alignment(path: &Path, block_bytes: u32, needed: u32) -> Result {
+    if block_bytes.is_multiple_of(needed) {
         return Ok(());
     }
     let why = format!(
-        "direct I/O needs blocks aligned to {needed} bytes, and this load has blocks of {block}; use a multiple of \
+        "direct I/O needs blocks aligned to {needed} bytes, and this load has blocks of {block_bytes}; use a multiple of \
          {needed}, or buffered I/O"
     );
     Err(EngineError::Files { path: path.into(), why })
@@ -305,7 +311,7 @@ mod tests {
     use super::*;
 
     const SPEC: FileSpec =
-        FileSpec { count: 2, bytes: 10_000, content: Content::Random, seed: 1, verified_block_bytes: None };
+        FileSpec { count: 2, bytes_per_file: 10_000, content: Content::Random, seed: 1, verified_block_bytes: None };
 
     #[test]
     fn prepared_files_are_filled_with_random_data() {
@@ -325,11 +331,11 @@ mod tests {
     #[test]
     fn files_prepared_for_verification_pass_the_check() {
         let dir = tempfile::tempdir().unwrap();
-        let spec = FileSpec { bytes: 3 << 20, verified_block_bytes: Some(3072), ..SPEC };
+        let spec = FileSpec { bytes_per_file: 3 << 20, verified_block_bytes: Some(3072), ..SPEC };
         let files = Files::prepare(dir.path(), &spec).unwrap();
         for (number, path) in files.paths().iter().enumerate() {
-            for (at, block) in std::fs::read(path).unwrap().chunks(3072).enumerate() {
-                crate::verify::check_block(block, path, number as u32, at as u64 * 3072, Some(0)).unwrap();
+            for (index, block) in std::fs::read(path).unwrap().chunks(3072).enumerate() {
+                crate::verify::check_block(block, path, number as u32, index as u64 * 3072, Some(0)).unwrap();
             }
         }
     }

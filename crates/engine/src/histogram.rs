@@ -17,8 +17,8 @@ pub fn empty_histogram() -> Histogram<u64> {
 
 /// The quantiles for these shares, which must ascend. Finds all of them in one pass over the 25,000 buckets.
 pub fn quantiles<const N: usize>(histogram: &Histogram<u64>, shares: [f64; N]) -> [u64; N] {
-    let mut found = histogram.value_at_quantiles(shares);
-    shares.map(|_| found.next().expect("the shares ascend"))
+    let mut values = histogram.value_at_quantiles(shares);
+    shares.map(|_| values.next().expect("the shares ascend"))
 }
 
 /// The values of a histogram with their counts. They take a few kilobytes; a histogram takes 200.
@@ -27,39 +27,41 @@ pub fn to_sparse(histogram: &Histogram<u64>) -> SparseHistogram {
 }
 
 /// Converts a histogram to the counts that a run stores.
-pub fn to_latencies(histogram: &Histogram<u64>) -> fsarena_core::latency::Latencies {
-    fsarena_core::latency::Latencies::new(to_sparse(histogram))
+pub fn to_latencies(histogram: &Histogram<u64>) -> fsarena_core::latency::LatencyHistogram {
+    fsarena_core::latency::LatencyHistogram::new(to_sparse(histogram))
 }
 
 /// The number of latencies in a full list.
 const LIST_LENGTH: usize = 512;
 
-/// The latencies of one kind of operation.
+/// The latencies of one kind of operation in one interval of one thread.
 ///
-/// They are first appended to a list, and moved into the histogram only when the list is full. So a slow thread never touches
-/// the histogram's memory. With a hundred threads, clearing and merging hundreds of kilobytes for a few operations would take
-/// longer than the operations.
+/// Latencies are first appended to a list, and moved into the histogram only when the list is full. So a thread with few
+/// operations never touches the histogram's memory. With a hundred threads, clearing and merging hundreds of kilobytes for a
+/// few operations would take longer than the operations.
 #[derive(Debug)]
 pub struct LatencyTally {
-    samples: Vec<u64>,
+    /// The latest latencies in nanoseconds; see above.
+    list: Vec<u64>,
     histogram: Histogram<u32>,
 }
 
 impl LatencyTally {
+    /// An empty tally; a tiny one for a kind of operation that is not `used`.
     pub(crate) fn new(used: bool) -> LatencyTally {
-        // The kernel allocates zeroed pages at their first write, so unused histograms cost nothing.
-        let (longest, digits, list_length) = if used { (LONGEST_NS, DIGITS, LIST_LENGTH) } else { (2, 0, 1) };
-        let histogram = Histogram::new_with_bounds(1, longest, digits).expect("the bounds are sound");
-        LatencyTally { samples: Vec::with_capacity(list_length), histogram }
+        // The kernel allocates zeroed pages at their first write, so the memory of an unused histogram costs nothing.
+        let (longest_ns, digits, list_length) = if used { (LONGEST_NS, DIGITS, LIST_LENGTH) } else { (2, 0, 1) };
+        let histogram = Histogram::new_with_bounds(1, longest_ns, digits).expect("the bounds are sound");
+        LatencyTally { list: Vec::with_capacity(list_length), histogram }
     }
 
     /// Counts one operation.
     #[inline(always)]
     pub fn record(&mut self, ns: u64) {
-        if self.samples.len() == self.samples.capacity() {
+        if self.list.len() == self.list.capacity() {
             self.move_to_histogram();
         }
-        self.samples.push(ns);
+        self.list.push(ns);
     }
 
     /// Counts `count` operations of the same latency.
@@ -71,19 +73,20 @@ impl LatencyTally {
         }
     }
 
+    /// Moves the latencies of the list into the histogram.
     #[inline(never)]
     fn move_to_histogram(&mut self) {
-        self.samples.drain(..).for_each(|ns| self.histogram.saturating_record(ns));
+        self.list.drain(..).for_each(|ns| self.histogram.saturating_record(ns));
     }
 
     /// Number of counted operations.
     pub fn count(&self) -> u64 {
-        self.samples.len() as u64 + self.histogram.len()
+        self.list.len() as u64 + self.histogram.len()
     }
 
     /// Adds all latencies to a histogram with the engine's bounds.
     pub fn add_to(&self, sum: &mut Histogram<u64>) {
-        self.samples.iter().for_each(|&ns| sum.saturating_record(ns));
+        self.list.iter().for_each(|&ns| sum.saturating_record(ns));
         if !self.histogram.is_empty() {
             for value in self.histogram.iter_recorded() {
                 sum.saturating_record_n(value.value_iterated_to(), value.count_at_value().into());
@@ -91,8 +94,9 @@ impl LatencyTally {
         }
     }
 
+    /// Removes all latencies.
     pub(crate) fn clear(&mut self) {
-        self.samples.clear();
+        self.list.clear();
         if !self.histogram.is_empty() {
             self.histogram.reset();
         }

@@ -2,7 +2,7 @@
 
 use crate::error::{EngineError, Result};
 use crate::verify;
-use fsarena_core::names::unknown;
+use fsarena_core::names::unknown_name;
 use serde::Serialize;
 
 /// The longest duration of a job, in seconds.
@@ -93,7 +93,7 @@ impl Pattern {
             }
             _ => {
                 let known = ["random", "zipf:THETA", "pareto:H", "normal:DEVIATION%"];
-                Err(unknown("distribution", text, known).into())
+                Err(unknown_name("distribution", text, known).into())
             }
         }
     }
@@ -248,7 +248,8 @@ pub struct LoadJob {
     pub threads: u32,
     /// Operations in flight in each thread, 1–1024; above 1 for io_uring only.
     pub depth: u32,
-    /// Completions to wait for in one system call, 1–depth. 1 keeps a device's queue full; more make larger batches.
+    /// Completions to wait for in one system call, 1–depth. 1 keeps a device's queue full; a larger number makes larger
+    /// batches.
     pub batch: u32,
     /// The pattern of offsets.
     pub pattern: Pattern,
@@ -330,6 +331,7 @@ pub fn check_range(name: &str, value: u32, low: u32, high: u32) -> Result {
     ensure((low..=high).contains(&value), format!("{name} is {value}; it goes from {low} to {high}"))
 }
 
+/// Fails with `fault` unless a setting is valid.
 fn ensure(is_valid: bool, fault: String) -> Result {
     if is_valid { Ok(()) } else { Err(EngineError::Job(fault)) }
 }
@@ -354,35 +356,35 @@ impl LoadJob {
         let share = self.read_share;
         ensure((0.0..=1.0).contains(&share), format!("read_share is {share}; it goes from 0 to 1"))?;
         self.check_bound()?;
-        if let Warmup::Seconds(s) = self.warmup {
-            let fits = s.is_finite() && s >= 0.0;
-            ensure(fits, format!("a warm-up must be 0 s or longer, not {s} s"))?;
-            if let Bound::Seconds(all) | Bound::Steady { at_most_s: all } = self.bound {
-                ensure(s < all, format!("a warm-up of {s} s leaves nothing of {all} s"))?;
+        if let Warmup::Seconds(warmup_s) = self.warmup {
+            let is_valid = warmup_s.is_finite() && warmup_s >= 0.0;
+            ensure(is_valid, format!("a warm-up must be 0 s or longer, not {warmup_s} s"))?;
+            if let Bound::Seconds(total_s) | Bound::Steady { at_most_s: total_s } = self.bound {
+                ensure(warmup_s < total_s, format!("a warm-up of {warmup_s} s leaves nothing of {total_s} s"))?;
             }
         }
-        if let Some(rate) = self.rate.map(|rate| rate.per_s) {
-            let fits = rate.is_finite() && rate > 0.0;
-            ensure(fits, format!("a rate must be above 0 operations a second, not {rate}"))?;
+        if let Some(per_s) = self.rate.map(|rate| rate.per_s) {
+            let is_valid = per_s.is_finite() && per_s > 0.0;
+            ensure(is_valid, format!("a rate must be above 0 operations a second, not {per_s}"))?;
         }
         let has_requests = self.sync_every.is_none_or(|every| every.requests > 0);
         ensure(has_requests, "sync_every needs at least one request between syncs".into())
     }
 
     fn check_bound(&self) -> Result {
-        let (fits, amount) = match self.bound {
+        let (is_valid, amount) = match self.bound {
             Bound::Seconds(s) | Bound::Steady { at_most_s: s } => {
                 ensure(s <= MAX_SECONDS || s.is_nan(), format!("a bound of {s} s is longer than {MAX_SECONDS} s"))?;
                 (s > 0.0, format!("{s} s"))
             }
-            Bound::Operations(n) => (n > 0, format!("{n} operations")),
-            Bound::Bytes(n) => (n > 0, format!("{n} bytes")),
+            Bound::Operations(operations) => (operations > 0, format!("{operations} operations")),
+            Bound::Bytes(bytes) => (bytes > 0, format!("{bytes} bytes")),
         };
-        ensure(fits, format!("a bound of {amount} measures nothing"))
+        ensure(is_valid, format!("a bound of {amount} measures nothing"))
     }
 
     fn check_pattern(&self) -> Result {
-        let (fits, fault) = match self.pattern {
+        let (is_valid, fault) = match self.pattern {
             Pattern::Zipf { theta } => {
                 (theta.is_finite() && theta > 0.0, format!("zipf needs a theta above 0, not {theta}"))
             }
@@ -393,21 +395,21 @@ impl LoadJob {
             }
             Pattern::Sequential { .. } | Pattern::Uniform => return Ok(()),
         };
-        ensure(fits, fault)
+        ensure(is_valid, fault)
     }
 
     fn check_combinations(&self) -> Result {
-        let shared_cursor = matches!(self.pattern, Pattern::Sequential { shared_cursor: true });
-        let shared_count = self.sync_every.is_some_and(|every| every.over_all_threads);
-        let verified_writes = self.verify && self.writes();
-        let mmap = self.engine == Engine::Mmap;
+        let has_shared_cursor = matches!(self.pattern, Pattern::Sequential { shared_cursor: true });
+        let has_shared_count = self.sync_every.is_some_and(|every| every.over_all_threads);
+        let verifies_writes = self.verify && self.writes();
+        let is_mmap = self.engine == Engine::Mmap;
         let fault = if self.engine != Engine::IoUring && self.depth > 1 {
             "a depth above 1 needs the io_uring engine: the others do one operation at a time"
-        } else if mmap && self.open.direct {
+        } else if is_mmap && self.open.direct {
             "mmap goes through the page cache: it cannot be direct"
-        } else if mmap && self.open.durability != Durability::Plain {
+        } else if is_mmap && self.open.durability != Durability::Plain {
             "mmap writes to the page cache, where O_DSYNC and O_SYNC have no effect: use sync_every instead"
-        } else if mmap && self.open.recreate {
+        } else if is_mmap && self.open.recreate {
             "mmap cannot write files that are made anew: they are empty and a mapping does not grow them"
         } else if self.open.recreate && self.reads() {
             "files that are made anew are empty: recreate is for writes only"
@@ -417,10 +419,11 @@ impl LoadJob {
             "sync_every without writes would sync nothing: add writes or leave it out"
         } else if self.verify && self.block_bytes < verify::HEADER_BYTES as u32 * 2 {
             "verified blocks need at least 64 bytes"
-        } else if verified_writes && shared_cursor {
+        } else if verifies_writes && has_shared_cursor {
             "verified writes need a cursor for each thread: two threads may not write the same block"
-        } else if verified_writes && shared_count {
-            // If the drawn block already has a write in flight, the thread draws again, and each draw increments the shared count.
+        } else if verifies_writes && has_shared_count {
+            // If the drawn block already has a write in flight, the thread draws again, and each draw increments the shared
+            // count.
             "verified writes need a count of requests for each thread: sync_every over all threads would count requests \
              that fsarena skips"
         } else if self.verify && self.content == Content::Zeros {

@@ -70,11 +70,11 @@ pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval))
     let extent_check = if job.open.recreate { None } else { Some(extent_check::check_extents(files, job.allow)?) };
     let calibration = calibrate::calibrate(job, layout)?;
     calibrate::check_cancelled()?;
-    let owned = files::open_all(job, files)?;
-    let open_files: Vec<BorrowedFd> = owned.iter().map(AsFd::as_fd).collect();
+    let descriptors = files::open_all(job, files)?;
+    let open_files: Vec<BorrowedFd> = descriptors.iter().map(AsFd::as_fd).collect();
     let data_only = job.sync_call == SyncCall::Fdatasync;
-    let map = || Mappings::new(&open_files, &files.paths, files.bytes, job.writes(), data_only);
-    let mappings = (job.engine == Engine::Mmap).then(map).transpose()?;
+    let map_files = || Mappings::new(&open_files, &files.paths, files.bytes_per_file, job.writes(), data_only);
+    let mappings = (job.engine == Engine::Mmap).then(map_files).transpose()?;
     let load = FileLoad::new(job, layout, &files.paths, &open_files, mappings.as_ref());
     let settings = DriveSettings {
         threads: job.threads,
@@ -90,9 +90,9 @@ pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval))
     Ok(outcome)
 }
 
-/// Checks that there are enough blocks for verified writes. The blocks are divided among the
-/// threads, and a block has at most one write in flight: a thread draws blocks of its share until one is free. With two blocks
-/// for each operation in flight, at least half are free.
+/// Checks that there are enough blocks for verified writes. The blocks are divided among the threads, and a block has at most
+/// one write in flight: a thread draws blocks of its share until one has none. With two blocks for each operation in flight, at
+/// least half of the blocks have none.
 fn check_block_count(job: &LoadJob, files: &Files, layout: BlockLayout) -> Result {
     let needed = 2 * u64::from(job.threads) * u64::from(job.depth);
     if job.verify && job.writes() && layout.blocks() < needed {
@@ -107,12 +107,13 @@ fn check_block_count(job: &LoadJob, files: &Files, layout: BlockLayout) -> Resul
 
 /// Checks that the buffers fit into available memory. Otherwise the kernel would kill a process, perhaps another one.
 fn check_memory(job: &LoadJob) -> Result {
-    let buffers = u64::from(job.threads) * u64::from(job.depth);
-    let needed = buffers.saturating_mul(IoBuffers::bytes_per_buffer(job.block_bytes, job.open.direct));
-    match fsarena_sys::host::available_memory(&SysRoot::host()) {
-        Some(available) if needed > available => {
-            let [each, all, available] = [u64::from(job.block_bytes), needed, available].map(ByteSize);
-            Err(EngineError::Memory(format!("{buffers} buffers of {each} need {all}, and {available} are available")))
+    let buffer_count = u64::from(job.threads) * u64::from(job.depth);
+    let needed_bytes = buffer_count.saturating_mul(IoBuffers::bytes_per_buffer(job.block_bytes, job.open.direct));
+    match fsarena_sys::host::available_memory_bytes(&SysRoot::host()) {
+        Some(available_bytes) if needed_bytes > available_bytes => {
+            let [block, needed, available] = [u64::from(job.block_bytes), needed_bytes, available_bytes].map(ByteSize);
+            let why = format!("{buffer_count} buffers of {block} need {needed}, and {available} are available");
+            Err(EngineError::Memory(why))
         }
         _ => Ok(()),
     }

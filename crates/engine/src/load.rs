@@ -16,7 +16,7 @@ pub struct FileLoad<'a> {
     pub job: &'a LoadJob,
     /// How blocks lie in the files.
     pub layout: BlockLayout,
-    /// Where the files are.
+    /// The paths of the files.
     pub paths: &'a [PathBuf],
     /// The open files.
     pub files: &'a [BorrowedFd<'a>],
@@ -36,11 +36,11 @@ pub struct Worker<'a> {
     pub stream: OpStream<'a>,
     /// Its buffers.
     pub buffers: IoBuffers,
-    /// What it writes.
+    /// Makes the content of the blocks that it writes.
     pub filler: Filler,
     /// Checks the blocks that it reads.
     pub verifier: Verifier<'a>,
-    /// When operations of an open loop are due.
+    /// When its operations are due in an open loop; None in a closed loop.
     pub schedule: Option<Schedule>,
     /// Its number.
     pub thread: u32,
@@ -67,7 +67,7 @@ impl<'a> FileLoad<'a> {
         let job = self.job;
         let mut buffers =
             IoBuffers::new(job.depth, job.block_bytes, job.open.direct).ok_or_else(|| EngineError::Resource {
-                what: format!("no memory for {} buffers of {} bytes", job.depth, job.block_bytes),
+                problem: format!("no memory for {} buffers of {} bytes", job.depth, job.block_bytes),
                 source: Errno::NOMEM.into(),
                 advice: "; use fewer threads, less depth or smaller blocks",
             })?;
@@ -98,7 +98,7 @@ pub struct Verifier<'a> {
     paths: &'a [PathBuf],
     /// The first block that the worker writes.
     pub first_block: u64,
-    /// Generation of each block from `first_block` on; empty if nothing is written, and then any generation is accepted.
+    /// Generation of each block from `first_block` on. Empty if the job does not write; then any generation is accepted.
     pub generations: Vec<u32>,
     /// Number of blocks that passed the check.
     pub verified_blocks: u64,

@@ -30,13 +30,13 @@ pub fn run(
     on_interval: &mut dyn FnMut(Operation, &Interval),
 ) -> Result<Vec<(Operation, LoadOutcome)>> {
     job.check()?;
-    let tree = NameTree::make(job, dir)?;
+    let tree = NameTree::create(job, dir)?;
     let mut outcomes = vec![];
     for &operation in &job.phases {
         let outcome = run_phase(job, &tree, operation, &mut |interval| on_interval(operation, interval))?;
         outcomes.push((operation, outcome));
         // After a signal the phase is incomplete, so the files for the next one may be missing.
-        if cancel::requested().is_some() {
+        if cancel::received_signal().is_some() {
             break;
         }
     }
@@ -45,19 +45,19 @@ pub fn run(
 }
 
 /// One of several clients that work in one directory at the same time, with its names.
-pub struct Client {
+pub struct MetaClient {
     job: MetaJob,
     tree: NameTree,
 }
 
-impl Client {
+impl MetaClient {
     /// Makes the client of this number. Private directories are separate for each client; shared ones are common to all.
     ///
     /// # Errors
     /// If the job contradicts itself.
-    pub fn new(job: MetaJob, dir: &Path, number: u32) -> Result<Client> {
+    pub fn new(job: MetaJob, dir: &Path, number: u32) -> Result<MetaClient> {
         job.check()?;
-        Ok(Client { tree: NameTree::of_client(&job, dir, number), job })
+        Ok(MetaClient { tree: NameTree::for_client(&job, dir, number), job })
     }
 
     /// Creates the client's directories.
@@ -65,7 +65,7 @@ impl Client {
     /// # Errors
     /// If a directory cannot be created.
     pub fn create_directories(&self) -> Result {
-        self.tree.make_leaves()
+        self.tree.create_leaves()
     }
 
     /// Performs one operation on each of the client's names.
@@ -90,9 +90,7 @@ fn run_phase(job: &MetaJob, tree: &NameTree, operation: Operation, on_interval: 
 
 /// One kind of operation on all names.
 struct Phase<'a> {
-    /// The directories.
     tree: &'a NameTree,
-    /// The operation.
     operation: Operation,
 }
 
@@ -100,10 +98,10 @@ impl<'a> Work<'a> for Phase<'_> {
     type Worker = ArgumentWriter<'a>;
 
     fn prepare(&'a self, thread: u32) -> Result<ArgumentWriter<'a>> {
-        Ok(self.tree.writer(thread, self.operation))
+        Ok(self.tree.argument_writer(thread, self.operation))
     }
 
-    fn work(&self, writer: &mut ArgumentWriter, recorder: &mut Recorder, clock: Clock) -> Result {
+    fn perform_operations(&self, writer: &mut ArgumentWriter, recorder: &mut Recorder, clock: Clock) -> Result {
         let mut start = clock.now();
         for number in 0..self.tree.names_per_thread {
             let arguments = writer.arguments(number);
@@ -123,12 +121,12 @@ impl<'a> Work<'a> for Phase<'_> {
 
 /// Nanoseconds that the load generator takes for one operation: to write its names, take the time and count it.
 fn generator_ns(tree: &NameTree) -> f64 {
-    let mut writer = tree.writer(0, Operation::Stat);
+    let mut writer = tree.argument_writer(0, Operation::Stat);
     let mut latencies = empty_histogram();
-    let begun = Instant::now();
+    let start = Instant::now();
     clock::fastest_ns_per_call(3, 10_000, |number| {
         std::hint::black_box(writer.arguments(number).name);
-        latencies.saturating_record(begun.elapsed().as_nanos() as u64);
+        latencies.saturating_record(start.elapsed().as_nanos() as u64);
     })
 }
 
@@ -249,8 +247,8 @@ pub enum Operation {
 pub struct OperationArguments<'a> {
     /// The name, an absolute path.
     pub name: &'a CStr,
-    /// A second name in the same directory.
-    pub second: &'a CStr,
+    /// A second name in the same directory, such as the new name of a file. Empty if the operation has none.
+    pub second_name: &'a CStr,
     /// The directory of both names.
     pub directory: &'a CStr,
     /// The content of a file.
@@ -297,9 +295,9 @@ impl Operation {
             Operation::Read => read_content(arguments.name, arguments.content.len()),
             Operation::Stat | Operation::StatDir => rustix::fs::stat(arguments.name).map(drop),
             Operation::Readdir => list_directory(arguments.directory),
-            Operation::Rename => rustix::fs::rename(arguments.name, arguments.second),
-            Operation::Link => rustix::fs::link(arguments.name, arguments.second),
-            Operation::Symlink => rustix::fs::symlink(arguments.name, arguments.second),
+            Operation::Rename => rustix::fs::rename(arguments.name, arguments.second_name),
+            Operation::Link => rustix::fs::link(arguments.name, arguments.second_name),
+            Operation::Symlink => rustix::fs::symlink(arguments.name, arguments.second_name),
             Operation::Chmod => rustix::fs::chmod(arguments.name, Mode::from_raw_mode(0o600)),
             Operation::Setxattr => {
                 rustix::fs::setxattr(arguments.name, ATTRIBUTE, ATTRIBUTE_VALUE, XattrFlags::empty())
@@ -312,6 +310,7 @@ impl Operation {
     }
 }
 
+/// Writes the whole content to a file.
 fn write_content(file: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {
     while !content.is_empty() {
         content = &content[rustix::io::write(file, content)?..];
@@ -323,16 +322,17 @@ fn write_content(file: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {
 fn read_content(name: &CStr, bytes: usize) -> Result<(), Errno> {
     let file = rustix::fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];
-    let mut left = bytes;
-    while left > 0 {
+    let mut remaining = bytes;
+    while remaining > 0 {
         match rustix::io::read(&file, &mut buffer)?.0.len() {
             0 => return Err(Errno::NODATA),
-            read => left = left.saturating_sub(read),
+            read => remaining = remaining.saturating_sub(read),
         }
     }
     Ok(())
 }
 
+/// Reads all entries of a directory.
 fn list_directory(directory: &CStr) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut entries = Dir::new(rustix::fs::open(directory, flags, Mode::empty())?)?;
@@ -345,28 +345,28 @@ fn list_directory(directory: &CStr) -> Result<(), Errno> {
 /// # Errors
 /// [`EngineError::Job`] naming the phase that does not fit.
 fn check_phase_order(phases: &[Operation]) -> Result {
-    let (mut files, mut dirs, mut attributes) = (false, false, false);
+    let (mut files_exist, mut directories_exist, mut attributes_exist) = (false, false, false);
     let mut earlier_phases = vec![];
     for &phase in phases {
         let requirement = match phase {
-            Operation::Create if files => Some("names that an `unlink` removed"),
-            Operation::Mkdir if dirs => Some("names that an `rmdir` removed"),
-            Operation::Rmdir | Operation::StatDir if !dirs => Some("a `mkdir` before it"),
-            Operation::Getxattr if files && !attributes => Some("a `setxattr` before it"),
+            Operation::Create if files_exist => Some("names that an `unlink` removed"),
+            Operation::Mkdir if directories_exist => Some("names that an `rmdir` removed"),
+            Operation::Rmdir | Operation::StatDir if !directories_exist => Some("a `mkdir` before it"),
+            Operation::Getxattr if files_exist && !attributes_exist => Some("a `setxattr` before it"),
             Operation::Link | Operation::Symlink if earlier_phases.contains(&phase) => Some("to occur only once"),
             Operation::Create | Operation::Mkdir | Operation::Rmdir | Operation::StatDir => None,
-            _ if !files => Some("a `create` before it"),
+            _ if !files_exist => Some("a `create` before it"),
             _ => None,
         };
         if let Some(requirement) = requirement {
             return Err(EngineError::Job(format!("the phase `{}` needs {requirement}", phase.name())));
         }
         match phase {
-            Operation::Create => files = true,
-            Operation::Unlink => (files, attributes) = (false, false),
-            Operation::Mkdir => dirs = true,
-            Operation::Rmdir => dirs = false,
-            Operation::Setxattr => attributes = true,
+            Operation::Create => files_exist = true,
+            Operation::Unlink => (files_exist, attributes_exist) = (false, false),
+            Operation::Mkdir => directories_exist = true,
+            Operation::Rmdir => directories_exist = false,
+            Operation::Setxattr => attributes_exist = true,
             _ => {}
         }
         earlier_phases.push(phase);
@@ -381,11 +381,12 @@ fn operation_error(operation: Operation, arguments: &OperationArguments, source:
     EngineError::Io { doing: operation.name(), path, source: source.into() }
 }
 
-/// The directory below the given one in which a job creates and removes everything.
+/// The name of the directory in which a job creates and removes everything. It is in the directory of the job.
 const TOP_DIR: &str = "fsarena-meta";
 
 /// The directories of a job and the names in them.
 pub struct NameTree {
+    /// The directory above all others; see [`TOP_DIR`].
     top: PathBuf,
     /// The directories that hold names, thread by thread if they are private; each path ends in a zero byte.
     leaves: Vec<Vec<u8>>,
@@ -395,7 +396,7 @@ pub struct NameTree {
     is_private: bool,
     /// Names for each thread.
     pub names_per_thread: u32,
-    /// The number that the first thread has in its names.
+    /// The number of the first thread in names, so that the names of clients differ.
     first_thread: u32,
     /// The content of each file.
     pub content: Vec<u8>,
@@ -408,19 +409,19 @@ impl NameTree {
     ///
     /// # Errors
     /// If the given directory is not empty, or a directory cannot be created.
-    pub fn make(job: &MetaJob, dir: &Path) -> Result<NameTree> {
-        let mut found = std::fs::read_dir(dir).map_err(EngineError::io("listing", dir))?;
-        if found.next().is_some() {
+    pub fn create(job: &MetaJob, dir: &Path) -> Result<NameTree> {
+        let mut entries = std::fs::read_dir(dir).map_err(EngineError::io("listing", dir))?;
+        if entries.next().is_some() {
             let why = "it is not empty; metadata jobs need a directory of their own".into();
             return Err(EngineError::Files { path: dir.into(), why });
         }
-        let tree = NameTree::of_client(job, dir, 0);
-        tree.make_leaves()?;
+        let tree = NameTree::for_client(job, dir, 0);
+        tree.create_leaves()?;
         Ok(tree)
     }
 
     /// The tree of one of several clients. Does not create its directories.
-    pub fn of_client(job: &MetaJob, dir: &Path, client: u32) -> NameTree {
+    pub fn for_client(job: &MetaJob, dir: &Path, client: u32) -> NameTree {
         let top = dir.join(TOP_DIR);
         let is_private = job.sharing == Sharing::Private;
         let roots = if is_private { job.threads } else { 1 };
@@ -449,7 +450,7 @@ impl NameTree {
     ///
     /// # Errors
     /// If a directory cannot be created.
-    fn make_leaves(&self) -> Result {
+    fn create_leaves(&self) -> Result {
         self.leaves.iter().try_for_each(|leaf| {
             let path = Path::new(std::ffi::OsStr::from_bytes(&leaf[..leaf.len() - 1]));
             std::fs::create_dir_all(path).map_err(EngineError::io("making", path))
@@ -474,7 +475,7 @@ impl NameTree {
     }
 
     /// Makes the writer of a thread's names for an operation.
-    pub fn writer(&self, thread: u32, operation: Operation) -> ArgumentWriter<'_> {
+    pub fn argument_writer(&self, thread: u32, operation: Operation) -> ArgumentWriter<'_> {
         let first_leaf = if self.is_private { thread as usize * self.leaves_per_thread } else { 0 };
         let (current, renamed) =
             if self.files_are_renamed.load(Ordering::Relaxed) { (b'r', b'f') } else { (b'f', b'r') };
@@ -491,6 +492,7 @@ impl NameTree {
     }
 }
 
+/// Adds the paths of all lowest directories of a tree, each with a zero byte at its end.
 fn list_leaves(dir: &Path, depth: u32, fan_out: u32, leaves: &mut Vec<Vec<u8>>) {
     match depth {
         0 => leaves.push([dir.as_os_str().as_bytes(), b"\0"].concat()),
@@ -502,10 +504,12 @@ fn list_leaves(dir: &Path, depth: u32, fan_out: u32, leaves: &mut Vec<Vec<u8>>) 
 pub struct ArgumentWriter<'a> {
     leaves: &'a [Vec<u8>],
     thread: u32,
+    /// The letters with which the name and the second name begin.
     letters: [u8; 2],
     /// Whether the operation needs a second name.
     needs_second: bool,
     content: &'a [u8],
+    /// The name and the second name, each with a zero byte at its end.
     buffers: [Vec<u8>; 2],
 }
 
@@ -515,15 +519,21 @@ impl ArgumentWriter<'_> {
     #[inline(always)]
     pub fn arguments(&mut self, number: u32) -> OperationArguments<'_> {
         let leaf = &self.leaves[number as usize % self.leaves.len()];
-        let [name, second] = &mut self.buffers;
+        let [name, second_name] = &mut self.buffers;
         write_name(name, leaf, self.letters[0], self.thread, number);
         if self.needs_second {
-            write_name(second, leaf, self.letters[1], self.thread, number);
+            write_name(second_name, leaf, self.letters[1], self.thread, number);
         }
-        OperationArguments { name: c_str(name), second: c_str(second), directory: c_str(leaf), content: self.content }
+        OperationArguments {
+            name: c_str(name),
+            second_name: c_str(second_name),
+            directory: c_str(leaf),
+            content: self.content,
+        }
     }
 }
 
+/// Writes the path of a name, `LEAF/LETTER.THREAD.NUMBER`, with a zero byte at its end.
 #[inline(always)]
 fn write_name(buffer: &mut Vec<u8>, leaf: &[u8], letter: u8, thread: u32, number: u32) {
     buffer.clear();
@@ -535,12 +545,13 @@ fn write_name(buffer: &mut Vec<u8>, leaf: &[u8], letter: u8, thread: u32, number
     buffer.push(0);
 }
 
+/// The path in a buffer, which ends in a zero byte.
 fn c_str(buffer: &[u8]) -> &CStr {
     CStr::from_bytes_with_nul(buffer).expect("a path without zero bytes, and one zero byte at its end")
 }
 
 /// Appends a number in decimal. The formatting machinery would take longer than some system calls.
-fn append_decimal(mut number: u32, to: &mut Vec<u8>) {
+fn append_decimal(mut number: u32, buffer: &mut Vec<u8>) {
     let mut reversed = [0u8; 10];
     let mut length = 0;
     loop {
@@ -551,7 +562,7 @@ fn append_decimal(mut number: u32, to: &mut Vec<u8>) {
             break;
         }
     }
-    to.extend(reversed[..length].iter().rev());
+    buffer.extend(reversed[..length].iter().rev());
 }
 
 #[cfg(test)]
@@ -596,7 +607,7 @@ mod tests {
                 let outcomes = match run(&job, dir.path(), &mut |_, _| {}) {
                     // tmpfs of old kernels does not support user xattrs.
                     Err(error) if error.to_string().contains("xattr") => {
-                        return fsarena_sys::testkit::skipped("no user xattrs for temporary files");
+                        return fsarena_sys::testkit::record_skip("no user xattrs for temporary files");
                     }
                     outcomes => outcomes.unwrap(),
                 };
@@ -632,7 +643,7 @@ mod tests {
     fn an_error_names_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let job = MetaJob { phases: vec![Operation::Create], names: 3, ..MetaJob::default() };
-        let tree = NameTree::make(&job, dir.path()).unwrap();
+        let tree = NameTree::create(&job, dir.path()).unwrap();
         run_phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap();
         let error = run_phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("create") && error.contains("f.0.0") && error.contains("exists"), "{error}");
@@ -671,15 +682,15 @@ mod tests {
     fn every_thread_and_number_has_its_own_name() {
         let dir = tempfile::tempdir().unwrap();
         let job = MetaJob { threads: 2, depth: 1, fan_out: 3, ..MetaJob::default() };
-        let tree = NameTree::make(&job, dir.path()).unwrap();
+        let tree = NameTree::create(&job, dir.path()).unwrap();
         let top = dir.path().to_str().unwrap();
-        let mut writer = tree.writer(1, Operation::Link);
+        let mut writer = tree.argument_writer(1, Operation::Link);
         let arguments = writer.arguments(1204);
         assert_eq!(arguments.name.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/f.1.1204"));
-        assert_eq!(arguments.second.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/l.1.1204"));
+        assert_eq!(arguments.second_name.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/l.1.1204"));
         assert_eq!(arguments.directory.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1"));
         tree.record_phase(Operation::Rename);
-        assert!(tree.writer(0, Operation::Stat).arguments(0).name.to_str().unwrap().ends_with("t0/D0/r.0.0"));
+        assert!(tree.argument_writer(0, Operation::Stat).arguments(0).name.to_str().unwrap().ends_with("t0/D0/r.0.0"));
         tree.remove().unwrap();
     }
 

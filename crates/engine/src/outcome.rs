@@ -5,7 +5,7 @@ use crate::histogram::{empty_histogram, to_latencies};
 use crate::job::{Bound, Warmup};
 use crate::tally::{self, FinishedInterval, Interval, OnInterval, lane_kinds};
 use crate::{calibrate::Calibration, error::Result, extent_check::ExtentCheck, series};
-use fsarena_core::{metric::MAX_CLIENT_SHARE, sample::TaskOutput, series::Point};
+use fsarena_core::{metric::MAX_CLIENT_SHARE, sample::TaskOutput, series::SeriesPoint};
 use fsarena_sys::cpu::CpuTime;
 use hdrhistogram::Histogram;
 
@@ -22,18 +22,18 @@ pub struct OpStats {
     pub latency: Histogram<u64>,
     /// Latencies in nanoseconds from the intended start, which corrects for coordinated omission: they include the time that
     /// an operation waits for slow earlier ones. Open loops only.
-    pub corrected: Option<Histogram<u64>>,
+    pub corrected_latency: Option<Histogram<u64>>,
 }
 
 /// How evenly the threads progressed over the whole run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fairness {
     /// Operations of the slowest thread.
-    pub least: u64,
+    pub fewest_operations: u64,
     /// Operations of the fastest thread.
-    pub most: u64,
+    pub most_operations: u64,
     /// [`jain_index`] over the operations of all threads.
-    pub jain: f64,
+    pub jain_index: f64,
 }
 
 /// The results of a load, without its warm-up.
@@ -43,8 +43,8 @@ pub struct LoadOutcome {
     pub kinds: Vec<OpStats>,
     /// Latencies of all kinds together, as sysbench counts them.
     pub latency: Histogram<u64>,
-    /// All corrected latencies; open loops only.
-    pub corrected: Option<Histogram<u64>>,
+    /// The corrected latencies of all kinds together; open loops only.
+    pub corrected_latency: Option<Histogram<u64>>,
     /// Nanoseconds from the end of the warm-up to the end of the last operation.
     pub elapsed_ns: u64,
     /// CPU time of the workers in that time. The sum is exact; the split into user and system time is the ratio of the whole
@@ -53,11 +53,11 @@ pub struct LoadOutcome {
     /// All intervals, including the warm-up.
     pub intervals: Vec<Interval>,
     /// The intervals merged to the points that a run stores.
-    pub series: Vec<Point>,
+    pub series: Vec<SeriesPoint>,
     /// The number of intervals that were left out as warm-up.
     pub warmup_intervals: usize,
-    /// Whether the rest is steady; None if it is too short for a decision. See [`crate::steady`].
-    pub steady: Option<bool>,
+    /// Whether the series after the warm-up is steady; None if it is too short for a decision. See [`crate::steady`].
+    pub is_steady: Option<bool>,
     /// Nanoseconds that the slowest thread's final syncs took, after the elapsed time.
     pub final_sync_ns: u64,
     /// Number of final syncs.
@@ -69,7 +69,7 @@ pub struct LoadOutcome {
     /// The load generator's share of the processor time, 0–1.
     pub client_share: f64,
     /// Whether that share is above [`MAX_CLIENT_SHARE`].
-    pub client_bound: bool,
+    pub is_client_bound: bool,
     /// Number of verified blocks, all intact: a damaged block ends the job.
     pub verified_blocks: u64,
     /// The result of the extent check; None if the load recreated the files or does not use files.
@@ -91,13 +91,13 @@ impl LoadOutcome {
     ) -> Result<LoadOutcome> {
         let counts = drive::run_workers(settings, work, on_interval)?;
         let warmup_intervals = count_warmup_intervals(settings, &counts);
-        let measured = &counts.finished[warmup_intervals..];
+        let measured = &counts.finished_intervals[warmup_intervals..];
         let elapsed_ns = counts.elapsed_ns.saturating_sub(warmup_intervals as u64 * settings.interval_ns());
         let kinds = op_stats(settings, measured);
-        let (mut latency, mut corrected) = (empty_histogram(), settings.rate.map(|_| empty_histogram()));
+        let (mut latency, mut corrected_latency) = (empty_histogram(), settings.rate.map(|_| empty_histogram()));
         for kind in &kinds {
             latency.add(&kind.latency).expect("all histograms of the engine have the same bounds");
-            if let (Some(all), Some(of_kind)) = (&mut corrected, &kind.corrected) {
+            if let (Some(all), Some(of_kind)) = (&mut corrected_latency, &kind.corrected_latency) {
                 all.add(of_kind).expect("all histograms of the engine have the same bounds");
             }
         }
@@ -107,27 +107,27 @@ impl LoadOutcome {
         }
         let kind_count = settings.kinds.len();
         let series_intervals: Vec<_> =
-            counts.finished.iter().map(|finished| finished.series_interval(kind_count)).collect();
+            counts.finished_intervals.iter().map(|finished| finished.series_interval(kind_count)).collect();
         let client_share = client_share_of(&calibration, latency.len(), elapsed_ns, counts.operations_by_thread.len());
         Ok(LoadOutcome {
             kinds,
             latency,
-            corrected,
+            corrected_latency,
             elapsed_ns,
             cpu: cpu.split_like(counts.process_cpu),
             series: series::merge_to_points(&series_intervals, warmup_intervals),
             warmup_intervals,
-            steady: counts.assessment.steady,
+            is_steady: counts.assessment.is_steady,
             final_sync_ns: counts.final_sync_ns,
             final_syncs: counts.final_syncs,
             fairness: fairness(&counts.operations_by_thread),
             calibration,
             client_share,
-            client_bound: client_share > MAX_CLIENT_SHARE,
+            is_client_bound: client_share > MAX_CLIENT_SHARE,
             verified_blocks: 0,
             extent_check: None,
             intended_per_s: settings.rate.map(|rate| rate.per_s),
-            intervals: counts.finished.into_iter().map(|finished| finished.interval).collect(),
+            intervals: counts.finished_intervals.into_iter().map(|finished| finished.interval).collect(),
         })
     }
 
@@ -145,7 +145,7 @@ impl LoadOutcome {
     pub fn task_output(&self) -> TaskOutput {
         TaskOutput {
             series: self.series.clone(),
-            latencies: to_latencies(self.corrected.as_ref().unwrap_or(&self.latency)),
+            latencies: to_latencies(self.corrected_latency.as_ref().unwrap_or(&self.latency)),
             ..TaskOutput::from(self.readings())
         }
     }
@@ -159,13 +159,14 @@ impl LoadOutcome {
 /// Counts and latencies of each kind that occurred in these intervals.
 fn op_stats(settings: &DriveSettings, intervals: &[FinishedInterval]) -> Vec<OpStats> {
     let mut latencies = tally::sum_lanes(lane_kinds(settings.kinds, settings.rate.is_some()).len(), intervals);
-    let mut corrected = latencies.split_off(settings.kinds.len()).into_iter();
+    // An open loop has a second lane of each kind.
+    let mut corrected_latencies = latencies.split_off(settings.kinds.len()).into_iter();
     let mut stats = vec![];
     for (kind, latency) in settings.kinds.iter().zip(latencies) {
-        let corrected = corrected.next();
+        let corrected_latency = corrected_latencies.next();
         let count = latency.len();
         if count > 0 {
-            stats.push(OpStats { name: kind.name, count, bytes: count * kind.bytes, latency, corrected });
+            stats.push(OpStats { name: kind.name, count, bytes: count * kind.bytes, latency, corrected_latency });
         }
     }
     stats
@@ -180,8 +181,8 @@ fn count_warmup_intervals(settings: &DriveSettings, counts: &WorkerCounts) -> us
         Warmup::Detect if matches!(settings.bound, Bound::Operations(_) | Bound::Bytes(_)) => 0,
         Warmup::Detect => counts.assessment.warmup_intervals,
     };
-    // A run shorter than its warm-up reports all its intervals.
-    if count < counts.finished.len() { count } else { 0 }
+    // If the run is not longer than its warm-up, all its intervals count.
+    if count < counts.finished_intervals.len() { count } else { 0 }
 }
 
 /// The load generator's share of the processor time: its cost per operation divided by the processor time that was available
@@ -192,9 +193,13 @@ fn client_share_of(calibration: &Calibration, operations: u64, elapsed_ns: u64, 
     if available_ns > 0.0 { calibration.cost_ns() * operations as f64 / available_ns } else { 0.0 }
 }
 
+/// How evenly threads with these numbers of operations progressed.
 fn fairness(operations_by_thread: &[u64]) -> Fairness {
-    let (least, most) = (operations_by_thread.iter().copied().min(), operations_by_thread.iter().copied().max());
-    Fairness { least: least.unwrap_or(0), most: most.unwrap_or(0), jain: jain_index(operations_by_thread) }
+    Fairness {
+        fewest_operations: operations_by_thread.iter().copied().min().unwrap_or(0),
+        most_operations: operations_by_thread.iter().copied().max().unwrap_or(0),
+        jain_index: jain_index(operations_by_thread),
+    }
 }
 
 /// Jain's index of fairness (Σx)² / (n·Σx²): 1 if all counts are equal, 1/n if all but one are 0.
@@ -210,11 +215,11 @@ mod tests {
 
     #[test]
     fn jains_index_matches_values_computed_by_hand() {
-        assert_eq!(fairness(&[5, 5, 5, 5]).jain, 1.0);
-        assert_eq!(fairness(&[8, 0, 0, 0]), Fairness { least: 0, most: 8, jain: 0.25 });
+        assert_eq!(jain_index(&[5, 5, 5, 5]), 1.0);
+        assert_eq!(fairness(&[8, 0, 0, 0]), Fairness { fewest_operations: 0, most_operations: 8, jain_index: 0.25 });
         // (1+2+3)² / (3 · 14).
-        assert!((fairness(&[1, 2, 3]).jain - 36.0 / 42.0).abs() < 1e-12);
-        assert_eq!(fairness(&[0, 0]).jain, 1.0);
+        assert!((jain_index(&[1, 2, 3]) - 36.0 / 42.0).abs() < 1e-12);
+        assert_eq!(jain_index(&[0, 0]), 1.0);
     }
 
     #[test]

@@ -98,13 +98,13 @@ pub const WHOLE_LOAD: &[ReadingDef] = &[
         .help("intended operations a second of an open loop"),
 ];
 
-/// Every reading that an outcome can have.
-pub fn defs() -> impl Iterator<Item = &'static ReadingDef> {
+/// The definitions of all readings that an outcome can have.
+pub fn reading_defs() -> impl Iterator<Item = &'static ReadingDef> {
     [ALL_OPERATIONS, READ, WRITE, SYNC, COMMIT, CORRECTED, WHOLE_LOAD].into_iter().flatten()
 }
 
 impl LoadOutcome {
-    /// The readings of this outcome; see [`defs`] for all that are possible.
+    /// The readings of this outcome, which are some of [`reading_defs`].
     pub fn readings(&self) -> Readings {
         let mut readings = Readings::default();
         self.set_kind(&mut readings, "all_", self.bytes(), &self.latency);
@@ -114,13 +114,15 @@ impl LoadOutcome {
                 self.set_kind(&mut readings, &prefix, kind.bytes, &kind.latency);
             }
         }
-        if let Some(corrected) = &self.corrected {
+        if let Some(corrected) = &self.corrected_latency {
             set_latency(&mut readings, "corrected_", corrected);
         }
-        self.set_load(&mut readings);
+        self.set_whole_load(&mut readings);
         readings
     }
 
+    /// Sets the rates, the count and the latencies of operations that moved `bytes` bytes. `prefix` begins the names of the
+    /// readings.
     fn set_kind(&self, readings: &mut Readings, prefix: &str, bytes: u64, latency: &Histogram<u64>) {
         let count = latency.len();
         let seconds = self.elapsed_ns as f64 / 1e9;
@@ -134,24 +136,25 @@ impl LoadOutcome {
         set_latency(readings, prefix, latency);
     }
 
-    fn set_load(&self, readings: &mut Readings) {
+    /// Sets the readings of [`WHOLE_LOAD`].
+    fn set_whole_load(&self, readings: &mut Readings) {
         let warmup_s: f64 = self.intervals[..self.warmup_intervals].iter().map(|interval| interval.length_s).sum();
         set_cpu(readings, self.cpu, self.operations());
-        // A paced load is always steady, because of its fixed rate.
-        let steady = self.steady.filter(|_| self.intended_per_s.is_none());
-        let (synced, verified) = (self.final_syncs > 0, self.verified_blocks > 0);
+        // An open loop is always steady, because its rate is fixed.
+        let is_steady = self.is_steady.filter(|_| self.intended_per_s.is_none());
+        let (has_final_syncs, has_verified) = (self.final_syncs > 0, self.verified_blocks > 0);
         let values = [
             ("load_elapsed_ns", Some(self.elapsed_ns as f64)),
             ("warmup_ns", Some((warmup_s * 1e9).round())),
-            ("steady_ratio", steady.map(|steady| f64::from(u8::from(steady)))),
-            ("final_sync_ns", synced.then_some(self.final_sync_ns as f64)),
-            ("final_sync_count", synced.then_some(self.final_syncs as f64)),
-            ("fairness_ratio", Some(self.fairness.jain)),
+            ("steady_ratio", is_steady.map(|is_steady| f64::from(u8::from(is_steady)))),
+            ("final_sync_ns", has_final_syncs.then_some(self.final_sync_ns as f64)),
+            ("final_sync_count", has_final_syncs.then_some(self.final_syncs as f64)),
+            ("fairness_ratio", Some(self.fairness.jain_index)),
             ("generator_ns", Some(self.calibration.generator_ns)),
             ("ring_nop_ns", self.calibration.ring_nop_ns),
             ("clock_ns", Some(self.calibration.clock_ns)),
             ("client_ratio", Some(self.client_share)),
-            ("verified_count", verified.then_some(self.verified_blocks as f64)),
+            ("verified_count", has_verified.then_some(self.verified_blocks as f64)),
             ("asked_iops_per_s", self.intended_per_s),
         ];
         for (name, value) in values {
@@ -180,11 +183,11 @@ pub fn set_latency(readings: &mut Readings, prefix: &str, latency: &Histogram<u6
     }
 }
 
-/// Sets the percentiles of latencies. Limits each to `longest`, because a histogram rounds values up.
-pub fn set_percentiles(readings: &mut Readings, prefix: &str, latency: &Histogram<u64>, longest: u64) {
+/// Sets the percentiles of latencies. Limits each to `longest_ns`, because a histogram rounds values up.
+pub fn set_percentiles(readings: &mut Readings, prefix: &str, latency: &Histogram<u64>, longest_ns: u64) {
     let percentiles = quantiles(latency, [0.5, 0.95, 0.99, 0.999]);
     for (name, ns) in ["p50", "p95", "p99", "p999"].into_iter().zip(percentiles) {
-        readings.set(&format!("{prefix}latency_{name}_ns"), ns.min(longest) as f64);
+        readings.set(&format!("{prefix}latency_{name}_ns"), ns.min(longest_ns) as f64);
     }
 }
 
@@ -194,7 +197,7 @@ mod tests {
 
     #[test]
     fn names_end_in_their_unit_and_are_unique() {
-        let mut ids: Vec<&str> = defs()
+        let mut ids: Vec<&str> = reading_defs()
             .map(|def| {
                 assert!(def.id.ends_with(&format!("_{}", def.unit.suffix())), "{}", def.id);
                 def.id

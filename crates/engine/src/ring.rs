@@ -76,20 +76,20 @@ impl Ring {
     ///
     /// # Errors
     /// `ETIME` on timeout, and the errors of [`Ring::submit_and_wait`].
-    pub fn submit_and_wait_for(&mut self, time: Timespec) -> io::Result<()> {
+    pub fn submit_and_wait_for(&mut self, timeout: Timespec) -> io::Result<()> {
         self.scripted_error()?;
-        self.uring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time)).map(drop)
+        self.uring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout)).map(drop)
     }
 
     /// Waits for one completion without submitting. Deferred completions become visible only by such a call.
     fn wait_for_one(&mut self) -> io::Result<()> {
         self.scripted_error()?;
         // SAFETY: without a signal mask there is no pointer that the kernel follows.
-        let waited = unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, GET_EVENTS, None) };
-        match waited {
-            // These errors mean that completions have to be reaped first, which serves the caller just as well.
+        let result = unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, GET_EVENTS, None) };
+        match result {
+            // These errors mean that the caller has to reap completions first, which it does next in any case.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => Ok(()),
-            waited => waited.map(drop),
+            result => result.map(drop),
         }
     }
 
@@ -128,6 +128,7 @@ impl Ring {
         in_flight > self.uring.submission().len()
     }
 
+    /// Fails with the next scripted error of a test; always succeeds otherwise.
     #[inline(always)]
     fn scripted_error(&mut self) -> io::Result<()> {
         #[cfg(test)]
@@ -140,8 +141,9 @@ impl Ring {
 
 /// The allowed combinations of setup flags for a ring, the best first.
 fn setup_candidates(allowed: UringFeatures) -> Vec<UringFeatures> {
-    let ways = [[true, true, false], [true, false, true], [false, false, true], [false; 3]];
-    let way = |[single_issuer, defer_taskrun, coop_taskrun]: [bool; 3]| UringFeatures {
+    // Single issuer, deferred task work, cooperative task work.
+    let combinations = [[true, true, false], [true, false, true], [false, false, true], [false; 3]];
+    let features = |[single_issuer, defer_taskrun, coop_taskrun]: [bool; 3]| UringFeatures {
         single_issuer,
         defer_taskrun,
         coop_taskrun,
@@ -149,12 +151,13 @@ fn setup_candidates(allowed: UringFeatures) -> Vec<UringFeatures> {
         fixed_buffers: false,
     };
     let allowed = [allowed.single_issuer, allowed.defer_taskrun, allowed.coop_taskrun];
-    let fits = |way: &[bool; 3]| way.iter().zip(allowed).all(|(uses, allowed)| allowed || !uses);
-    ways.into_iter().filter(fits).map(way).collect()
+    let is_allowed = |combination: &[bool; 3]| combination.iter().zip(allowed).all(|(uses, allowed)| allowed || !uses);
+    combinations.into_iter().filter(is_allowed).map(features).collect()
 }
 
+/// Builds a ring with the best combination of allowed setup flags that the kernel supports. Also returns this combination.
 fn build_uring(depth: u32, allowed: UringFeatures) -> Result<(IoUring, UringFeatures)> {
-    let mut refused = None;
+    let mut last_error = None;
     for candidate in setup_candidates(allowed) {
         let mut builder = IoUring::builder();
         if candidate.single_issuer {
@@ -169,13 +172,14 @@ fn build_uring(depth: u32, allowed: UringFeatures) -> Result<(IoUring, UringFeat
         match builder.build(depth) {
             Ok(uring) => return Ok((uring, candidate)),
             // The kernel does not support one of the flags; try the next combination.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refused = Some(error),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => last_error = Some(error),
             Err(error) => return Err(unavailable_error(error)),
         }
     }
-    Err(unavailable_error(refused.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
+    Err(unavailable_error(last_error.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
 }
 
+/// The error of a ring that cannot be set up, with advice.
 fn unavailable_error(source: io::Error) -> EngineError {
     let advice = match source.raw_os_error() {
         Some(libc::ENOSYS) => "; this kernel has no io_uring: use the sync engine",
@@ -186,15 +190,16 @@ fn unavailable_error(source: io::Error) -> EngineError {
         Some(libc::ENOMEM) => "; raise `ulimit -l`, or use fewer threads or less depth",
         _ => "",
     };
-    EngineError::Resource { what: "no io_uring".into(), source, advice }
+    EngineError::Resource { problem: "no io_uring".into(), source, advice }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn allow(bits: [bool; 3]) -> UringFeatures {
-        let [single_issuer, defer_taskrun, coop_taskrun] = bits;
+    /// Features of which only these setup flags may be missing.
+    fn allow(setup_flags: [bool; 3]) -> UringFeatures {
+        let [single_issuer, defer_taskrun, coop_taskrun] = setup_flags;
         UringFeatures { single_issuer, defer_taskrun, coop_taskrun, ..UringFeatures::default() }
     }
 
@@ -218,7 +223,7 @@ mod tests {
     #[test]
     fn a_ring_uses_only_allowed_features() {
         for bits in 0..32u8 {
-            let bit = |at: u8| bits >> at & 1 == 1;
+            let bit = |number: u8| bits >> number & 1 == 1;
             let (fixed_files, fixed_buffers) = (bit(3), bit(4));
             let uring = UringFeatures { fixed_files, fixed_buffers, ..allow([0, 1, 2].map(bit)) };
             let job = LoadJob { depth: 4, engine: crate::job::Engine::IoUring, uring, ..LoadJob::default() };

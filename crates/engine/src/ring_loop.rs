@@ -22,25 +22,25 @@ struct InFlight {
     planned: PlannedOp,
     start: u64,
     /// The intended start; only used in an open loop.
-    intended: u64,
+    intended_start: u64,
 }
 
 /// Stands for the planned operation of a NOP.
 const NO_OPERATION: PlannedOp = PlannedOp { op: Op::Read, file: 0, offset: 0, block: 0 };
 
-/// Runs a worker on its ring. With `nop`, each operation is a NOP, to measure the cost of the ring and the load generator.
+/// Runs a worker on its ring. If `with_nops`, each operation is a NOP, to measure the cost of the ring and the load generator.
 ///
 /// # Errors
 /// An operation or the ring failed; the first error is returned. When this returns, no operation is in flight.
-pub fn run(load: &FileLoad, worker: &mut Worker, recorder: &mut Recorder, clock: Clock, nop: bool) -> Result {
+pub fn run(load: &FileLoad, worker: &mut Worker, recorder: &mut Recorder, clock: Clock, with_nops: bool) -> Result {
     let Some(mut ring) = worker.ring.take() else { return Ok(()) };
-    let done = if nop {
+    let result = if with_nops {
         RingWorker::<true>::new(load, worker, recorder, clock).run(&mut ring)
     } else {
         RingWorker::<false>::new(load, worker, recorder, clock).run(&mut ring)
     };
     worker.ring = Some(ring);
-    done
+    result
 }
 
 /// The state of a worker's loop.
@@ -66,7 +66,7 @@ struct RingWorker<'l, 'h, 'o, 'd, 't, const NOP: bool> {
 impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
     fn new(load: &'l FileLoad<'l>, worker: &'h mut Worker<'o>, recorder: &'d mut Recorder<'t>, clock: Clock) -> Self {
         let depth = load.job.depth as u16;
-        let flights = vec![InFlight { planned: NO_OPERATION, start: 0, intended: 0 }; depth.into()];
+        let flights = vec![InFlight { planned: NO_OPERATION, start: 0, intended_start: 0 }; depth.into()];
         let free_slots = (0..depth).rev().collect();
         RingWorker {
             load,
@@ -100,7 +100,7 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
                 self.was_idle = true;
                 continue;
             }
-            let waited = self.submit_and_wait(ring, in_flight, now);
+            let wait_result = self.submit_and_wait(ring, in_flight, now);
             now = self.clock.now();
             if now >= self.recorder.boundary && !self.recorder.end_interval(now) {
                 self.may_submit = false;
@@ -108,9 +108,9 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
                 self.recorder.boundary = u64::MAX;
             }
             self.reap(ring, now);
-            if let Err(source) = waited {
+            if let Err(source) = wait_result {
                 self.drain(ring);
-                return Err(EngineError::Resource { what: "io_uring_enter failed".into(), source, advice: "" });
+                return Err(EngineError::Resource { problem: "io_uring_enter failed".into(), source, advice: "" });
             }
         }
     }
@@ -147,14 +147,14 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
         let mut queued = 0;
         let mut queue = ring.uring.submission();
         while queued < room {
-            let mut intended = now;
+            let mut intended_start = now;
             if self.worker.schedule.is_some() {
                 let due = self.next_due();
                 if due > now {
                     break;
                 }
-                // If the worker only woke up late, the delay is not the fault of the measured system.
-                intended = if self.was_idle { now } else { due };
+                // If the worker waited for the start and woke up late, the measured system did not cause this delay.
+                intended_start = if self.was_idle { now } else { due };
                 if let Some(schedule) = &mut self.worker.schedule {
                     schedule.advance();
                 }
@@ -178,7 +178,7 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
             let flight = &mut self.flights[usize::from(slot)];
             flight.start = now;
             if !NOP {
-                *flight = InFlight { planned, start: now, intended };
+                *flight = InFlight { planned, start: now, intended_start };
             }
         }
         self.claimed -= queued;
@@ -246,21 +246,22 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
         ring.submit_and_wait(completions).or_else(|error| ring.retry_after(error, in_flight))
     }
 
+    /// Submits all queued operations and waits for a completion, at most until the next operation is due or the interval ends.
     #[cold]
     fn submit_and_wait_until_due(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> io::Result<()> {
         let until = self.next_due().min(self.recorder.boundary);
-        let left = self.recorder.times.scale.ns(until.saturating_sub(now));
+        let timeout_ns = self.recorder.times.scale.ns(until.saturating_sub(now));
         if !ring.can_time_out {
             // The kernel has no timed waits, so poll the ring.
             return ring.submit_and_wait(0).or_else(|error| ring.retry_after(error, in_flight));
         }
-        let time = Timespec::new().sec(left / 1_000_000_000).nsec((left % 1_000_000_000) as u32);
-        match ring.submit_and_wait_for(time) {
+        let timeout = Timespec::new().sec(timeout_ns / 1_000_000_000).nsec((timeout_ns % 1_000_000_000) as u32);
+        match ring.submit_and_wait_for(timeout) {
             Err(error) if error.raw_os_error() == Some(libc::ETIME) => {
                 self.was_idle = true;
                 Ok(())
             }
-            waited => waited.or_else(|error| ring.retry_after(error, in_flight)),
+            result => result.or_else(|error| ring.retry_after(error, in_flight)),
         }
     }
 
@@ -273,7 +274,7 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
         for completion in ring.uring.completion() {
             let slot = completion.user_data() as u16;
             self.free_slots.push(slot);
-            let InFlight { planned, start, intended } = self.flights[usize::from(slot)];
+            let InFlight { planned, start, intended_start } = self.flights[usize::from(slot)];
             if !NOP && let Err(error) = self.check_completion(completion.result(), &planned, slot) {
                 self.failure.get_or_insert(error);
                 self.may_submit = false;
@@ -285,7 +286,7 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
             }
             group.count += 1;
             if self.worker.schedule.is_some() {
-                self.recorder.count_from_intended(planned.op as usize, intended, end);
+                self.recorder.count_from_intended_start(planned.op as usize, intended_start, end);
             }
         }
         group.record(&mut self.recorder.tally, scale.ns(end.saturating_sub(group.start)));
@@ -295,11 +296,11 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
     #[inline(always)]
     fn check_completion(&mut self, result: i32, planned: &PlannedOp, slot: u16) -> Result {
         let moved = if result < 0 { Err(Errno::from_raw_os_error(-result)) } else { Ok(result as usize) };
-        let done = match planned.op {
+        let result = match planned.op {
             Op::Sync => moved.map(drop).map_err(io::Error::from),
             _ => check_whole_block(moved, self.load.job.block_bytes as usize),
         };
-        if let Err(source) = done {
+        if let Err(source) = result {
             return Err(self.load.operation_error(planned.op, planned.file, planned.offset, source));
         }
         if self.load.job.verify && planned.op == Op::Read {
@@ -309,7 +310,7 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
     }
 }
 
-/// Operations of one kind that were submitted and reaped together.
+/// Operations of one kind that were submitted and reaped together, and so have the same latency.
 struct EqualOps {
     op: Op,
     start: u64,
@@ -317,6 +318,7 @@ struct EqualOps {
 }
 
 impl EqualOps {
+    /// Counts the operations with their latency of `ns` nanoseconds.
     #[inline(always)]
     fn record(&self, lanes: &mut [LatencyTally], ns: u64) {
         if self.count > 0 {
@@ -329,7 +331,7 @@ impl EqualOps {
 mod tests {
     use super::*;
     use crate::clock::TickScale;
-    use crate::tally::{Budget, RunTimes};
+    use crate::tally::{OperationBudget, RunTimes};
     use crate::{calibrate::op_kinds, files::BlockLayout, job::Engine, job::LoadJob};
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -342,7 +344,7 @@ mod tests {
         /// The number of counted reads.
         count: Result<u64>,
         /// Whether the worker leaked its buffers.
-        leaked: bool,
+        has_leaked_buffers: bool,
     }
 
     /// Reads the pipe while the calls of the ring have these results: an error, or None for the kernel's own result. Later
@@ -365,17 +367,17 @@ mod tests {
                 worker.ring = Some(Ring { scripted_results: scripted_results.iter().copied().collect(), ..ring })
             }
             Err(error) => {
-                fsarena_sys::testkit::skipped(&error.to_string());
+                fsarena_sys::testkit::record_skip(&error.to_string());
                 return None;
             }
         }
-        let (budget, scale) = (Budget::new(Some(10)), TickScale::NANOSECONDS);
+        let (budget, scale) = (OperationBudget::new(Some(10)), TickScale::NANOSECONDS);
         let times = RunTimes { start: 0, interval_length: u64::MAX, deadline: u64::MAX, scale };
         let kinds = op_kinds(&job);
         let mut recorder = Recorder::new(&kinds, times, None, &budget, 1);
-        let done = run(&load, &mut worker, &mut recorder, Clock::monotonic(), false);
-        let count = done.map(|()| recorder.tally[Op::Read as usize].count());
-        Some(PipeReads { count, leaked: format!("{:?}", worker.buffers).contains("[]") })
+        let result = run(&load, &mut worker, &mut recorder, Clock::monotonic(), false);
+        let count = result.map(|()| recorder.tally[Op::Read as usize].count());
+        Some(PipeReads { count, has_leaked_buffers: format!("{:?}", worker.buffers).contains("[]") })
     }
 
     fn pipe() -> (tempfile::TempDir, File) {
@@ -391,43 +393,44 @@ mod tests {
         let (_dir, pipe) = pipe();
         let (interrupted, again, busy) = (Some(libc::EINTR), Some(libc::EAGAIN), Some(libc::EBUSY));
         for scripted_results in [
-            // Nothing is in flight yet.
+            // The errors come before any operation is in flight.
             vec![again, busy, interrupted, again],
-            // Three are; the call that waits for one of them is refused, too, and then none is.
+            // The first error comes while three operations are in flight, and the call that then waits for one of them fails
+            // too.
             vec![None, again, again, again, None, busy, interrupted],
         ] {
             (&pipe).write_all(&[7; 10 * BLOCK]).unwrap();
-            let Some(done) = read_pipe(&pipe, &scripted_results) else { return };
-            assert_eq!(done.count.unwrap(), 10, "{scripted_results:?}");
+            let Some(reads) = read_pipe(&pipe, &scripted_results) else { return };
+            assert_eq!(reads.count.unwrap(), 10, "{scripted_results:?}");
         }
     }
 
     #[test]
     fn a_failed_load_waits_for_the_operations_in_flight() {
         let (_dir, pipe) = pipe();
-        let begun = AtomicBool::new(false);
-        let done = std::thread::scope(|scope| {
+        let has_written_rest = AtomicBool::new(false);
+        let reads = std::thread::scope(|scope| {
             (&pipe).write_all(&[7; BLOCK]).unwrap();
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(200));
-                begun.store(true, Ordering::SeqCst);
+                has_written_rest.store(true, Ordering::SeqCst);
                 (&pipe).write_all(&[7; 3 * BLOCK]).unwrap();
             });
             // The first call submits four and waits for one; the fifth stays queued.
-            let done = read_pipe(&pipe, &[None, Some(libc::EIO)])?;
-            assert!(begun.load(Ordering::SeqCst), "the kernel still writes into buffers that are free");
-            Some(done)
+            let reads = read_pipe(&pipe, &[None, Some(libc::EIO)])?;
+            assert!(has_written_rest.load(Ordering::SeqCst), "the load ended while reads were in flight");
+            Some(reads)
         });
-        let Some(done) = done else { return };
-        assert!(done.count.unwrap_err().to_string().contains("io_uring_enter failed"));
-        assert!(!done.leaked);
+        let Some(reads) = reads else { return };
+        assert!(reads.count.unwrap_err().to_string().contains("io_uring_enter failed"));
+        assert!(!reads.has_leaked_buffers);
     }
 
     #[test]
     fn buffers_are_leaked_if_the_operations_in_flight_cannot_be_drained() {
         let (_dir, pipe) = pipe();
         (&pipe).write_all(&[7; BLOCK]).unwrap();
-        let Some(done) = read_pipe(&pipe, &[None, Some(libc::EIO), Some(libc::EBADF)]) else { return };
-        assert!(done.count.is_err() && done.leaked);
+        let Some(reads) = read_pipe(&pipe, &[None, Some(libc::EIO), Some(libc::EBADF)]) else { return };
+        assert!(reads.count.is_err() && reads.has_leaked_buffers);
     }
 }

@@ -82,10 +82,10 @@ pub fn wait_until(due: u64, recorder: &mut Recorder, clock: Clock) -> Option<u64
         if now >= due {
             return Some(now);
         }
-        let left_ns = recorder.times.scale.ns(due.min(recorder.boundary) - now);
+        let remaining_ns = recorder.times.scale.ns(due.min(recorder.boundary) - now);
         let spin_ns = if recorder.cpus_are_busy { 0 } else { SPIN_NS };
-        if left_ns > spin_ns {
-            std::thread::sleep(Duration::from_nanos(left_ns - spin_ns));
+        if remaining_ns > spin_ns {
+            std::thread::sleep(Duration::from_nanos(remaining_ns - spin_ns));
         } else {
             std::hint::spin_loop();
         }
@@ -104,7 +104,7 @@ pub fn wait_for_next_start(
     let due = next_due(&recorder.times, schedule);
     schedule.advance();
     let start = wait_until(due, recorder, clock)?;
-    // If the worker only woke up late, the delay is not the fault of the measured system.
+    // If the worker waited for the start and woke up late, the measured system did not cause this delay.
     Some((start, Some(if now < due { start } else { due })))
 }
 
@@ -112,7 +112,8 @@ pub fn wait_for_next_start(
 mod tests {
     use super::*;
 
-    fn due_times(arrivals: Arrivals, threads: u32, until_ns: u64) -> Vec<u64> {
+    /// The sorted start times of all threads before `until_ns`, in nanoseconds, at 10,000 operations per second.
+    fn due_times_ns(arrivals: Arrivals, threads: u32, until_ns: u64) -> Vec<u64> {
         let rate = Rate { per_s: 10_000.0, arrivals };
         let mut all = vec![];
         for thread in 0..threads {
@@ -128,27 +129,27 @@ mod tests {
 
     #[test]
     fn fixed_gaps_stay_fixed_over_threads() {
-        let all = due_times(Arrivals::Fixed, 4, 1_000_000_000);
+        let all = due_times_ns(Arrivals::Fixed, 4, 1_000_000_000);
         assert_eq!(all.len(), 10_000);
         assert!(all.windows(2).all(|pair| (pair[1] - pair[0]).abs_diff(100_000) <= 1));
     }
 
     #[test]
     fn poisson_arrivals_have_the_intended_rate() {
-        // 40 s at 10,000/s: 400,000 expected, standard deviation 632, 1% is 6.3 of them.
+        // In 40 s at 10,000/s, 400,000 are expected, with a standard deviation of 632; 1% is 6.3 standard deviations.
         for threads in [1, 4, 16] {
-            let all = due_times(Arrivals::Poisson, threads, 40_000_000_000);
+            let all = due_times_ns(Arrivals::Poisson, threads, 40_000_000_000);
             assert!((all.len() as f64 / 400_000.0 - 1.0).abs() < 0.01, "{}", all.len());
         }
     }
 
     #[test]
     fn poisson_gaps_are_exponential_over_threads() {
-        let all = due_times(Arrivals::Poisson, 4, 20_000_000_000);
+        let all = due_times_ns(Arrivals::Poisson, 4, 20_000_000_000);
         let gaps: Vec<f64> = all.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-        // Deviation over mean is 1 for exponential gaps, 0 for fixed ones.
+        // The standard deviation divided by the mean is 1 for exponential gaps, and 0 for fixed ones.
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.02);
         let longer = gaps.iter().filter(|gap| **gap > 100_000.0).count() as f64 / gaps.len() as f64;
         assert!((longer - (-1.0f64).exp()).abs() < 0.01, "{longer}");

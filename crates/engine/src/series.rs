@@ -1,7 +1,7 @@
 //! The time series of a load, merged to the number of points that a run stores.
 
 use super::histogram::{SparseHistogram, empty_histogram, quantiles, to_sparse};
-use fsarena_core::series::{LatencyPercentiles, MOST_POINTS, Point};
+use fsarena_core::series::{LatencyPercentiles, MAX_SERIES_POINTS, SeriesPoint};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
@@ -20,28 +20,31 @@ pub struct SeriesInterval<'a> {
     pub latencies: &'a [SparseHistogram],
 }
 
-/// Merges consecutive intervals to at most [`MOST_POINTS`] points (one more with a warm-up), with percentiles of all their
-/// latencies. No point has both warm-up intervals (the first `warm_up_count`) and later ones.
-pub fn merge_to_points(intervals: &[SeriesInterval], warm_up_count: usize) -> Vec<Point> {
-    let chunk_length = intervals.len().div_ceil(MOST_POINTS).max(1);
-    let (before, after) = intervals.split_at(warm_up_count.min(intervals.len()));
+/// Merges consecutive intervals to at most [`MAX_SERIES_POINTS`] points (one more with a warm-up), with percentiles of all their
+/// latencies. The first `warm_up_count` intervals are the warm-up; no point has both warm-up intervals and later ones.
+pub fn merge_to_points(intervals: &[SeriesInterval], warm_up_count: usize) -> Vec<SeriesPoint> {
+    let intervals_per_point = intervals.len().div_ceil(MAX_SERIES_POINTS).max(1);
+    let (warm_up, measured) = intervals.split_at(warm_up_count.min(intervals.len()));
     let mut latencies = empty_histogram();
-    let before = before.chunks(chunk_length).map(|part| merge(part, true, &mut latencies)).collect::<Vec<_>>();
-    let after = after.chunks(chunk_length).map(|part| merge(part, false, &mut latencies));
-    before.into_iter().chain(after).collect()
+    let mut points = vec![];
+    for (part, is_warm_up) in [(warm_up, true), (measured, false)] {
+        points.extend(part.chunks(intervals_per_point).map(|chunk| merge(chunk, is_warm_up, &mut latencies)));
+    }
+    points
 }
 
-fn merge(part: &[SeriesInterval], warm_up: bool, latencies: &mut Histogram<u64>) -> Point {
+/// Merges intervals to one point. `latencies` is a histogram to reuse.
+fn merge(intervals: &[SeriesInterval], warm_up: bool, latencies: &mut Histogram<u64>) -> SeriesPoint {
     latencies.reset();
-    for (value, count) in part.iter().flat_map(|interval| interval.latencies).flatten() {
+    for (value, count) in intervals.iter().flat_map(|interval| interval.latencies).flatten() {
         latencies.saturating_record_n(*value, *count);
     }
-    Point {
-        start_s: part.first().map_or(0.0, |interval| interval.start_s),
-        length_s: part.iter().map(|interval| interval.length_s).sum(),
+    SeriesPoint {
+        start_s: intervals.first().map_or(0.0, |interval| interval.start_s),
+        length_s: intervals.iter().map(|interval| interval.length_s).sum(),
         warm_up,
-        operations: part.iter().map(|interval| interval.operations).sum(),
-        bytes: part.iter().map(|interval| interval.bytes).sum(),
+        operations: intervals.iter().map(|interval| interval.operations).sum(),
+        bytes: intervals.iter().map(|interval| interval.bytes).sum(),
         latency: (!latencies.is_empty()).then(|| {
             let [p50_ns, p99_ns, p999_ns] = quantiles(latencies, [0.5, 0.99, 0.999]);
             LatencyPercentiles { p50_ns, p99_ns, p999_ns }
@@ -51,36 +54,40 @@ fn merge(part: &[SeriesInterval], warm_up: bool, latencies: &mut Histogram<u64>)
 
 /// Collects a time series from single operations, in intervals of equal length.
 pub struct SeriesBuilder {
-    length: Duration,
+    interval_length: Duration,
+    /// The latencies in the current interval.
     latencies: Histogram<u64>,
+    /// The bytes in the current interval.
     bytes: u64,
+    /// The bytes and the latencies of each earlier interval.
     closed: Vec<(u64, SparseHistogram)>,
 }
 
 impl SeriesBuilder {
     /// Makes an empty series with intervals of this length.
-    pub fn new(length: Duration) -> SeriesBuilder {
-        SeriesBuilder { length, latencies: empty_histogram(), bytes: 0, closed: vec![] }
+    pub fn new(interval_length: Duration) -> SeriesBuilder {
+        SeriesBuilder { interval_length, latencies: empty_histogram(), bytes: 0, closed: vec![] }
     }
 
-    /// Counts an operation that ended `ended` after the start of the load and took `ns` nanoseconds.
-    pub fn count(&mut self, ended: Duration, ns: u64, bytes: u64) {
-        self.close_before(ended);
-        self.latencies.saturating_record(ns);
+    /// Counts an operation with a latency of `latency_ns` that ended at `end`, a time after the start of the load. Operations
+    /// must be counted in the order of their ends.
+    pub fn count(&mut self, end: Duration, latency_ns: u64, bytes: u64) {
+        self.close_before(end);
+        self.latencies.saturating_record(latency_ns);
         self.bytes += bytes;
     }
 
-    /// Returns the points of a load that took `took` and had no warm-up.
-    pub fn points(mut self, took: Duration) -> Vec<Point> {
-        self.close_before(took);
-        let (length, whole_intervals) = (self.length.as_secs_f64(), self.closed.len());
-        let last_length = took.saturating_sub(self.length * whole_intervals as u32).as_secs_f64();
+    /// Returns the points of a load of this duration without a warm-up.
+    pub fn into_points(mut self, duration: Duration) -> Vec<SeriesPoint> {
+        self.close_before(duration);
+        let (length_s, whole_intervals) = (self.interval_length.as_secs_f64(), self.closed.len());
+        let last_length_s = duration.saturating_sub(self.interval_length * whole_intervals as u32).as_secs_f64();
         self.close();
         let mut intervals = vec![];
-        for (at, (bytes, latencies)) in self.closed.iter().enumerate() {
+        for (index, (bytes, latencies)) in self.closed.iter().enumerate() {
             intervals.push(SeriesInterval {
-                start_s: at as f64 * length,
-                length_s: if at < whole_intervals { length } else { last_length },
+                start_s: index as f64 * length_s,
+                length_s: if index < whole_intervals { length_s } else { last_length_s },
                 operations: latencies.iter().map(|(_, count)| count).sum(),
                 bytes: *bytes,
                 latencies: std::slice::from_ref(latencies),
@@ -91,11 +98,12 @@ impl SeriesBuilder {
 
     /// Closes every interval that was over at `now`, including intervals without operations.
     fn close_before(&mut self, now: Duration) {
-        while now >= self.length * (self.closed.len() as u32 + 1) {
+        while now >= self.interval_length * (self.closed.len() as u32 + 1) {
             self.close();
         }
     }
 
+    /// Closes the current interval and begins the next one.
     fn close(&mut self) {
         self.closed.push((std::mem::take(&mut self.bytes), to_sparse(&self.latencies)));
         self.latencies.reset();
@@ -106,26 +114,27 @@ impl SeriesBuilder {
 mod tests {
     use super::*;
 
-    fn series_intervals(counted: &[SparseHistogram]) -> Vec<SeriesInterval<'_>> {
-        let mut all = vec![];
-        for (at, latencies) in counted.iter().enumerate() {
-            all.push(SeriesInterval {
-                start_s: at as f64,
+    /// Intervals of one second with these latencies.
+    fn series_intervals(histograms: &[SparseHistogram]) -> Vec<SeriesInterval<'_>> {
+        let mut intervals = vec![];
+        for (second, latencies) in histograms.iter().enumerate() {
+            intervals.push(SeriesInterval {
+                start_s: second as f64,
                 length_s: 1.0,
                 operations: latencies.iter().map(|(_, count)| count).sum(),
                 bytes: 10,
                 latencies: std::slice::from_ref(latencies),
             });
         }
-        all
+        intervals
     }
 
     #[test]
     fn few_intervals_become_one_point_each() {
-        let counted: Vec<SparseHistogram> = vec![vec![(100, 3)], vec![], vec![(200, 1), (900, 1)]];
-        let points = merge_to_points(&series_intervals(&counted), 1);
-        assert_eq!(points.iter().map(|interval| interval.operations).collect::<Vec<_>>(), [3, 0, 2]);
-        assert_eq!(points.iter().map(|interval| interval.warm_up).collect::<Vec<_>>(), [true, false, false]);
+        let histograms: Vec<SparseHistogram> = vec![vec![(100, 3)], vec![], vec![(200, 1), (900, 1)]];
+        let points = merge_to_points(&series_intervals(&histograms), 1);
+        assert_eq!(points.iter().map(|point| point.operations).collect::<Vec<_>>(), [3, 0, 2]);
+        assert_eq!(points.iter().map(|point| point.warm_up).collect::<Vec<_>>(), [true, false, false]);
         assert_eq!(points[0].latency, Some(LatencyPercentiles { p50_ns: 100, p99_ns: 100, p999_ns: 100 }));
         assert_eq!((points[1].latency, points[2].start_s), (None, 2.0));
     }
@@ -133,29 +142,29 @@ mod tests {
     #[test]
     fn many_intervals_are_merged_without_losing_operations() {
         // 1000 intervals of one slow and 99 fast operations: each merged point has both.
-        let counted: Vec<SparseHistogram> = (0..1000).map(|_| vec![(50, 99), (5000, 1)]).collect();
-        let points = merge_to_points(&series_intervals(&counted), 130);
-        assert!(points.len() <= MOST_POINTS + 1, "{}", points.len());
-        assert_eq!(points.iter().map(|interval| interval.operations).sum::<u64>(), 100_000);
-        assert_eq!(points.iter().map(|interval| interval.bytes).sum::<u64>(), 10_000);
-        let warm: f64 = points.iter().filter(|interval| interval.warm_up).map(|interval| interval.length_s).sum();
-        assert_eq!(warm, 130.0);
-        assert!(points.windows(2).all(|two| two[0].end_s() == two[1].start_s));
+        let histograms: Vec<SparseHistogram> = (0..1000).map(|_| vec![(50, 99), (5000, 1)]).collect();
+        let points = merge_to_points(&series_intervals(&histograms), 130);
+        assert!(points.len() <= MAX_SERIES_POINTS + 1, "{}", points.len());
+        assert_eq!(points.iter().map(|point| point.operations).sum::<u64>(), 100_000);
+        assert_eq!(points.iter().map(|point| point.bytes).sum::<u64>(), 10_000);
+        let warm_up_s: f64 = points.iter().filter(|point| point.warm_up).map(|point| point.length_s).sum();
+        assert_eq!(warm_up_s, 130.0);
+        assert!(points.windows(2).all(|pair| pair[0].end_s() == pair[1].start_s));
         let latency = points[20].latency.unwrap();
         assert_eq!((latency.p50_ns, latency.p99_ns), (50, 50));
         assert!(latency.p999_ns >= 5000);
     }
 
     #[test]
-    fn a_track_includes_intervals_without_operations() {
+    fn a_series_of_operations_includes_intervals_without_any() {
         let ms = Duration::from_millis;
         let mut builder = SeriesBuilder::new(ms(100));
         builder.count(ms(20), 1000, 10);
         builder.count(ms(30), 1000, 10);
         builder.count(ms(350), 2000, 5);
-        let points = builder.points(ms(420));
-        assert_eq!(points.iter().map(|interval| interval.operations).collect::<Vec<_>>(), [2, 0, 0, 1, 0]);
-        assert_eq!(points.iter().map(|interval| interval.bytes).collect::<Vec<_>>(), [20, 0, 0, 5, 0]);
+        let points = builder.into_points(ms(420));
+        assert_eq!(points.iter().map(|point| point.operations).collect::<Vec<_>>(), [2, 0, 0, 1, 0]);
+        assert_eq!(points.iter().map(|point| point.bytes).collect::<Vec<_>>(), [20, 0, 0, 5, 0]);
         assert!((points[4].length_s - 0.02).abs() < 1e-9);
         assert!((points[4].start_s - 0.4).abs() < 1e-9);
     }

@@ -68,32 +68,32 @@ struct ReadWriteChoice {
     rng: Xoshiro256PlusPlus,
 }
 
-/// A thread's share of the blocks: verified writes stay in it, and a cursor of its own starts there.
+/// A thread's share of the blocks. Verified writes of the thread stay in this share, and the thread's own cursor starts there.
 pub fn own_blocks(blocks: u64, threads: u32, thread: u32) -> Range<u64> {
-    let at = |thread: u32| (u128::from(blocks) * u128::from(thread) / u128::from(threads)) as u64;
-    at(thread)..at(thread + 1)
+    let start_of = |thread: u32| (u128::from(blocks) * u128::from(thread) / u128::from(threads)) as u64;
+    start_of(thread)..start_of(thread + 1)
 }
 
 impl<'a> OpStream<'a> {
     /// Makes the stream of a thread. `counter` numbers the events if they are counted over all threads.
     pub fn new(job: &LoadJob, layout: BlockLayout, thread: u32, counter: &'a AtomicU64) -> OpStream<'a> {
-        // A sequence follows the numbers of the events, so a count over all threads also makes one cursor of all
-        // threads.
-        let shared = matches!(job.pattern, Pattern::Sequential { shared_cursor: true })
+        // A sequential cursor follows the numbers of the events, so if these are counted over all threads, all threads share a
+        // cursor.
+        let has_shared_numbers = matches!(job.pattern, Pattern::Sequential { shared_cursor: true })
             || job.sync_every.is_some_and(|every| every.over_all_threads);
         let own_range = own_blocks(layout.blocks(), job.threads, thread);
         // Only one thread writes a verified block, because that thread counts how often the block was written.
         // `LoadJob::check` refuses verified writes with a shared count.
         let (range, start) = if job.verify && job.writes() {
             (own_range, 0)
-        } else if shared {
+        } else if has_shared_numbers {
             (0..layout.blocks(), 0)
         } else {
             (0..layout.blocks(), own_range.start)
         };
         let seed = mix(job.seed, u64::from(thread));
         OpStream {
-            event_numbers: if shared { EventNumbers::Shared(counter) } else { EventNumbers::Own(0) },
+            event_numbers: if has_shared_numbers { EventNumbers::Shared(counter) } else { EventNumbers::Own(0) },
             cadence: SyncCadence::new(job.sync_every.map(|every| every.requests), layout.file_count),
             picker: BlockPicker::new(job.pattern, range, start, seed),
             choice: ReadWriteChoice {
@@ -126,18 +126,19 @@ impl<'a> OpStream<'a> {
 }
 
 impl ReadWriteChoice {
+    /// Chooses the kind of the next request.
     #[inline(always)]
     fn next(&mut self) -> Op {
         if let Some(op) = self.only_kind {
             return op;
         }
-        let read = if self.is_even {
+        let is_read = if self.is_even {
             // sysbench: a read while (reads + 1) / (writes + 1) is below the ratio of the shares.
             (self.reads + 1.0) * (1.0 - self.read_share) < self.read_share * (self.writes + 1.0)
         } else {
             self.rng.random::<f64>() < self.read_share
         };
-        if read {
+        if is_read {
             self.reads += 1.0;
             Op::Read
         } else {
@@ -162,11 +163,11 @@ impl EventNumbers<'_> {
     #[inline(always)]
     pub fn next(&mut self) -> u64 {
         match self {
-            EventNumbers::Own(next) => {
-                *next += 1;
-                *next - 1
+            EventNumbers::Own(counter) => {
+                *counter += 1;
+                *counter - 1
             }
-            EventNumbers::Shared(next) => next.fetch_add(1, Ordering::Relaxed),
+            EventNumbers::Shared(counter) => counter.fetch_add(1, Ordering::Relaxed),
         }
     }
 }
@@ -203,9 +204,9 @@ impl SyncCadence {
         if self.events_per_round == 0 {
             return Event::Request(number);
         }
-        let (round, at) = (number / self.events_per_round, number % self.events_per_round);
-        match at.checked_sub(self.requests_per_round) {
-            None => Event::Request(round * self.requests_per_round + at),
+        let (round, event) = (number / self.events_per_round, number % self.events_per_round);
+        match event.checked_sub(self.requests_per_round) {
+            None => Event::Request(round * self.requests_per_round + event),
             Some(file) => Event::Sync(file as u32),
         }
     }
@@ -214,19 +215,23 @@ impl SyncCadence {
 /// Draws block numbers, which count through all files together.
 #[derive(Debug, Clone)]
 pub struct BlockPicker {
+    /// The first block of the range.
     first: u64,
+    /// The number of blocks in the range.
     blocks: u64,
     distribution: BlockDistribution,
     rng: Xoshiro256PlusPlus,
 }
 
+/// The distribution of the drawn blocks within the range.
 #[derive(Debug, Clone)]
 enum BlockDistribution {
-    /// Starts from this block.
+    /// Block after block, from this block of the range on.
     Sequential(u64),
     Uniform,
     Zipf(Zipf<f64>, BlockPermutation),
-    /// With the exponent p: the rank u^p·n, u uniform in 0..1, follows the self-similar (80/20) distribution.
+    /// The self-similar (80/20) distribution with the exponent p: the rank of a block among n is u^p·n, where u is uniform in
+    /// 0..1.
     Pareto(f64, BlockPermutation),
     Normal(Normal<f64>),
 }
@@ -260,22 +265,22 @@ impl BlockPicker {
     #[inline(always)]
     pub fn next(&mut self, request: u64) -> u64 {
         let rng = &mut self.rng;
-        let within = match &self.distribution {
+        let block_in_range = match &self.distribution {
             BlockDistribution::Sequential(start) => (start + request) % self.blocks,
             BlockDistribution::Uniform => rng.random_range(0..self.blocks),
             BlockDistribution::Zipf(zipf, permutation) => permutation.block_of_rank(zipf.sample(rng) as u64 - 1),
-            BlockDistribution::Pareto(power, permutation) => {
-                let rank = (self.blocks as f64 * rng.random::<f64>().powf(*power)) as u64;
+            BlockDistribution::Pareto(exponent, permutation) => {
+                let rank = (self.blocks as f64 * rng.random::<f64>().powf(*exponent)) as u64;
                 permutation.block_of_rank(rank.min(self.blocks - 1))
             }
             BlockDistribution::Normal(normal) => loop {
-                let at = normal.sample(rng);
-                if (0.0..self.blocks as f64).contains(&at) {
-                    break at as u64;
+                let position = normal.sample(rng);
+                if (0.0..self.blocks as f64).contains(&position) {
+                    break position as u64;
                 }
             },
         };
-        self.first + within
+        self.first + block_in_range
     }
 }
 
@@ -297,11 +302,11 @@ impl BlockPermutation {
 
     /// The block with this rank of popularity.
     fn block_of_rank(&self, rank: u64) -> u64 {
-        let mut at = self.permute(rank);
-        while at >= self.blocks {
-            at = self.permute(at);
+        let mut block = self.permute(rank);
+        while block >= self.blocks {
+            block = self.permute(block);
         }
-        at
+        block
     }
 
     /// Permutes the numbers below the power of four.
@@ -327,22 +332,22 @@ mod tests {
     fn a_shared_cursor_covers_every_block_once_in_each_pass() {
         let job = LoadJob { pattern: Pattern::Sequential { shared_cursor: true }, threads: 4, ..LoadJob::default() };
         let counter = AtomicU64::new(0);
-        let mut seen: Vec<(u32, u64)> = std::thread::scope(|scope| {
+        let mut drawn: Vec<(u32, u64)> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
                 .map(|thread| {
                     let (job, counter) = (&job, &counter);
                     scope.spawn(move || {
                         let mut stream = OpStream::new(job, LAYOUT, thread, counter);
-                        (0..50).map(|_| stream.next()).map(|n| (n.file, n.offset)).collect::<Vec<_>>()
+                        (0..50).map(|_| stream.next()).map(|op| (op.file, op.offset)).collect::<Vec<_>>()
                     })
                 })
                 .collect();
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         });
-        seen.sort_unstable();
-        let once = (0..4).flat_map(|file| (0..25).map(move |at| (file, at * 4096)));
-        let twice: Vec<(u32, u64)> = once.flat_map(|place| [place, place]).collect();
-        assert_eq!(seen, twice);
+        drawn.sort_unstable();
+        let all_blocks = (0..4).flat_map(|file| (0..25).map(move |block| (file, block * 4096)));
+        let all_blocks_twice: Vec<(u32, u64)> = all_blocks.flat_map(|place| [place, place]).collect();
+        assert_eq!(drawn, all_blocks_twice);
     }
 
     #[test]
@@ -376,9 +381,10 @@ mod tests {
         let counter = AtomicU64::new(0);
         let mut streams = [0, 1].map(|thread| OpStream::new(&job, LAYOUT, thread, &counter));
         let ops: Vec<PlannedOp> = (0..28).map(|event| streams[event % 2].next()).collect();
-        let synced: Vec<u32> = ops.iter().filter(|n| n.op == Op::Sync).map(|n| n.file).collect();
+        let synced: Vec<u32> =
+            ops.iter().filter(|planned| planned.op == Op::Sync).map(|planned| planned.file).collect();
         assert_eq!(synced, [0, 1, 2, 3, 0, 1, 2, 3]);
-        assert!(ops[10..14].iter().all(|next| next.op == Op::Sync));
+        assert!(ops[10..14].iter().all(|planned| planned.op == Op::Sync));
     }
 
     #[test]
@@ -389,8 +395,8 @@ mod tests {
             let job = LoadJob { read_share: 0.6, mixing, ..LoadJob::default() };
             let mut stream = OpStream::new(&job, LAYOUT, 0, &counter);
             let reads = (0..10_000).filter(|_| stream.next().op == Op::Read).count();
-            let slack = if mixing == Mixing::Even { 1 } else { 200 };
-            assert!(reads.abs_diff(6000) <= slack, "{mixing:?}: {reads}");
+            let tolerance = if mixing == Mixing::Even { 1 } else { 200 };
+            assert!(reads.abs_diff(6000) <= tolerance, "{mixing:?}: {reads}");
         }
     }
 
@@ -447,30 +453,33 @@ mod tests {
 
     const DRAWS: u64 = 200_000;
 
+    /// The number of draws of each block.
     fn draws_per_block(pattern: Pattern, blocks: u64) -> Vec<u64> {
         let mut picker = BlockPicker::new(pattern, 0..blocks, 0, 42);
-        let mut seen = vec![0; blocks as usize];
-        (0..DRAWS).for_each(|request| seen[picker.next(request) as usize] += 1);
-        seen
+        let mut counts = vec![0; blocks as usize];
+        (0..DRAWS).for_each(|request| counts[picker.next(request) as usize] += 1);
+        counts
     }
 
-    fn ranked(pattern: Pattern, blocks: u64) -> Vec<u64> {
-        let mut seen = draws_per_block(pattern, blocks);
-        seen.sort_unstable_by(|a, b| b.cmp(a));
-        seen
+    /// The numbers of draws of all blocks, the largest first.
+    fn sorted_draws(pattern: Pattern, blocks: u64) -> Vec<u64> {
+        let mut counts = draws_per_block(pattern, blocks);
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        counts
     }
 
     #[test]
     fn a_sequence_wraps_and_starts_at_its_share() {
         let mut picker = BlockPicker::new(Pattern::Sequential { shared_cursor: false }, 10..15, 3, 1);
-        assert_eq!((0..7).map(|n| picker.next(n)).collect::<Vec<_>>(), [13, 14, 10, 11, 12, 13, 14]);
+        assert_eq!((0..7).map(|request| picker.next(request)).collect::<Vec<_>>(), [13, 14, 10, 11, 12, 13, 14]);
     }
 
     #[test]
     fn uniform_draws_are_even() {
-        // 2000 expected in each of 100, so χ² has 99 degrees of freedom: mean 99, 99.9% below 149.
-        let seen = draws_per_block(Pattern::Uniform, 100);
-        let chi2: f64 = seen.iter().map(|&n| (n as f64 - 2000.0).powi(2) / 2000.0).sum();
+        // 2000 draws of each of 100 blocks are expected. χ² with 99 degrees of freedom has the mean 99, and 99.9% are below
+        // 149.
+        let draws = draws_per_block(Pattern::Uniform, 100);
+        let chi2: f64 = draws.iter().map(|&n| (n as f64 - 2000.0).powi(2) / 2000.0).sum();
         assert!((60.0..149.0).contains(&chi2), "{chi2}");
     }
 
@@ -484,48 +493,49 @@ mod tests {
         ];
         for pattern in patterns {
             let mut picker = BlockPicker::new(pattern, 1000..1007, 0, 5);
-            assert!((0..10_000).all(|n| (1000..1007).contains(&picker.next(n))), "{pattern:?}");
-            let mut one = BlockPicker::new(pattern, 7..8, 0, 5);
-            assert_eq!(one.next(0), 7);
+            assert!((0..10_000).all(|request| (1000..1007).contains(&picker.next(request))), "{pattern:?}");
+            let mut of_one_block = BlockPicker::new(pattern, 7..8, 0, 5);
+            assert_eq!(of_one_block.next(0), 7);
         }
     }
 
     #[test]
     fn zipf_falls_with_rank() {
-        // theta 1 over 100 blocks: H(100) = 5.18738, so rank 1 has 0.19278 of the draws and rank 10 a tenth.
-        let seen = ranked(Pattern::Zipf { theta: 1.0 }, 100);
-        assert!((seen[0] as f64 / DRAWS as f64 - 0.19278).abs() < 0.004, "{}", seen[0]);
-        assert!((seen[9] as f64 / DRAWS as f64 - 0.019278).abs() < 0.002, "{}", seen[9]);
+        // With theta 1 over 100 blocks, the harmonic number H(100) = 5.18738: rank 1 has the share 1/H = 0.19278 of the draws,
+        // and rank 10 a tenth of this.
+        let draws = sorted_draws(Pattern::Zipf { theta: 1.0 }, 100);
+        assert!((draws[0] as f64 / DRAWS as f64 - 0.19278).abs() < 0.004, "{}", draws[0]);
+        assert!((draws[9] as f64 / DRAWS as f64 - 0.019278).abs() < 0.002, "{}", draws[9]);
     }
 
     #[test]
     fn pareto_gives_twenty_per_cent_of_blocks_eighty_per_cent_of_operations() {
-        let seen = ranked(Pattern::Pareto { h: 0.2 }, 1000);
-        let top: u64 = seen[..200].iter().sum();
-        assert!((top as f64 / DRAWS as f64 - 0.8).abs() < 0.005, "{top}");
-        // And again within them: 4% of the blocks take 64%.
-        let inner: u64 = seen[..40].iter().sum();
-        assert!((inner as f64 / DRAWS as f64 - 0.64).abs() < 0.01, "{inner}");
+        let draws = sorted_draws(Pattern::Pareto { h: 0.2 }, 1000);
+        let of_top_20_percent: u64 = draws[..200].iter().sum();
+        assert!((of_top_20_percent as f64 / DRAWS as f64 - 0.8).abs() < 0.005, "{of_top_20_percent}");
+        // The same rule holds within these blocks: 4% of all blocks take 64% of the draws.
+        let of_top_4_percent: u64 = draws[..40].iter().sum();
+        assert!((of_top_4_percent as f64 / DRAWS as f64 - 0.64).abs() < 0.01, "{of_top_4_percent}");
     }
 
     #[test]
     fn normal_draws_lie_around_the_middle() {
-        let seen = draws_per_block(Pattern::Normal { deviation_percent: 10.0 }, 1000);
-        // Within one deviation of the middle: 68.27%.
-        let inner: u64 = seen[400..600].iter().sum();
-        assert!((inner as f64 / DRAWS as f64 - 0.6827).abs() < 0.005, "{inner}");
+        let draws = draws_per_block(Pattern::Normal { deviation_percent: 10.0 }, 1000);
+        // 68.27% are within one standard deviation of the middle.
+        let near_middle: u64 = draws[400..600].iter().sum();
+        assert!((near_middle as f64 / DRAWS as f64 - 0.6827).abs() < 0.005, "{near_middle}");
     }
 
     #[test]
     fn every_block_has_one_rank_of_popularity() {
         for blocks in [1, 2, 3, 5, 64, 65, 1000] {
             let permutation = BlockPermutation::new(blocks, 9);
-            let mut blocks_seen: Vec<u64> = (0..blocks).map(|rank| permutation.block_of_rank(rank)).collect();
+            let mut blocks_by_rank: Vec<u64> = (0..blocks).map(|rank| permutation.block_of_rank(rank)).collect();
             if blocks == 1000 {
-                assert!(blocks_seen.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 10).count() < 60);
+                assert!(blocks_by_rank.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 10).count() < 60);
             }
-            blocks_seen.sort_unstable();
-            assert_eq!(blocks_seen, (0..blocks).collect::<Vec<_>>());
+            blocks_by_rank.sort_unstable();
+            assert_eq!(blocks_by_rank, (0..blocks).collect::<Vec<_>>());
         }
     }
 
@@ -533,7 +543,7 @@ mod tests {
     fn the_same_seed_draws_the_same() {
         let draws = |seed| {
             let mut picker = BlockPicker::new(Pattern::Uniform, 0..1 << 40, 0, seed);
-            (0..8).map(|n| picker.next(n)).collect::<Vec<_>>()
+            (0..8).map(|request| picker.next(request)).collect::<Vec<_>>()
         };
         assert_eq!(draws(1), draws(1));
         assert_ne!(draws(1), draws(2));

@@ -24,28 +24,28 @@ pub struct StridesJob {
     /// The file. A writer creates it if it is missing.
     pub path: PathBuf,
     /// Whether the job writes; otherwise it reads.
-    pub write: bool,
+    pub is_write: bool,
     /// The client that writes the blocks, or wrote them.
     pub writer: u32,
     /// Number of the first block.
-    pub first: u64,
+    pub first_block: u64,
     /// Distance from one block to the next, in blocks; 1 for a separate file.
     pub stride: u64,
-    /// Number of blocks.
-    pub blocks: u64,
+    /// Number of blocks that the job writes or reads.
+    pub block_count: u64,
     /// Bytes of a block.
     pub block_bytes: u32,
     /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
     /// Sync the file after the last write.
-    pub sync: bool,
+    pub sync_at_end: bool,
     /// The seed of the written data.
     pub seed: u64,
 }
 
 impl StridesJob {
     fn operation_name(&self) -> &'static str {
-        if self.write { "write" } else { "read" }
+        if self.is_write { "write" } else { "read" }
     }
 }
 
@@ -56,9 +56,9 @@ impl StridesJob {
 pub fn run(job: &StridesJob) -> Result<LoadOutcome> {
     let kinds = [
         OpKind { name: job.operation_name(), bytes: u64::from(job.block_bytes), used: true },
-        OpKind { name: "sync", bytes: 0, used: job.write && job.sync },
+        OpKind { name: "sync", bytes: 0, used: job.is_write && job.sync_at_end },
     ];
-    let settings = DriveSettings::bounded_by_operations(1, &kinds, INTERVAL_MS, job.blocks);
+    let settings = DriveSettings::bounded_by_operations(1, &kinds, INTERVAL_MS, job.block_count);
     LoadOutcome::measure(&settings, &StridesWork(job), Calibration::with_generator(generator_ns(job)?), &mut |_| {})
 }
 
@@ -73,7 +73,7 @@ struct BlockBuffer {
 impl BlockBuffer {
     fn for_job(job: &StridesJob) -> Result<BlockBuffer> {
         let mut io_buffers = IoBuffers::new(1, job.block_bytes, job.direct).ok_or_else(|| EngineError::Resource {
-            what: format!("no memory for a block of {} bytes", job.block_bytes),
+            problem: format!("no memory for a block of {} bytes", job.block_bytes),
             source: io::ErrorKind::OutOfMemory.into(),
             advice: "; use smaller blocks",
         })?;
@@ -82,6 +82,7 @@ impl BlockBuffer {
         Ok(BlockBuffer { io_buffers, filler })
     }
 
+    /// Refreshes the data of the block, and writes its stamp to its start.
     fn write_stamp(&mut self, job: &StridesJob, offset: u64) {
         let buffer = self.io_buffers.get(0);
         self.filler.refresh(buffer);
@@ -89,6 +90,7 @@ impl BlockBuffer {
     }
 }
 
+/// The writer and the offset that a block of the job at this offset begins with.
 fn stamp_of(job: &StridesJob, offset: u64) -> [u8; STAMP_BYTES] {
     let mut stamp = [0; STAMP_BYTES];
     stamp[..8].copy_from_slice(&(u64::from(job.writer) + 1).to_le_bytes());
@@ -105,21 +107,21 @@ impl StridesWork<'_> {
     /// Writes or reads one block.
     fn transfer_block(&self, syscall_io: &SyscallIo, block: &mut BlockBuffer, offset: u64) -> Result {
         let job = self.0;
-        if job.write {
+        if job.is_write {
             block.write_stamp(job, offset);
         }
         let buffer = block.io_buffers.get(0);
-        let moved = if job.write { syscall_io.write(0, offset, buffer) } else { syscall_io.read(0, offset, buffer) };
+        let moved = if job.is_write { syscall_io.write(0, offset, buffer) } else { syscall_io.read(0, offset, buffer) };
         check_whole_block(moved, buffer.len())
             .map_err(|source| self.operation_error(job.operation_name(), offset, source))?;
-        if job.write || buffer[..STAMP_BYTES] == stamp_of(job, offset) {
+        if job.is_write || buffer[..STAMP_BYTES] == stamp_of(job, offset) {
             return Ok(());
         }
-        let number_at = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| buffer[at + byte]));
+        let number_at = |start: usize| u64::from_le_bytes(std::array::from_fn(|byte| buffer[start + byte]));
         Err(EngineError::Corrupt {
             path: job.path.clone(),
             offset,
-            expected: format!("what client {} wrote there", job.writer),
+            expected: format!("client {}, offset {offset}", job.writer),
             found: format!("client {}, offset {}", number_at(0).wrapping_sub(1), number_at(8)),
         })
     }
@@ -132,14 +134,14 @@ impl<'a> Work<'a> for StridesWork<'_> {
         BlockBuffer::for_job(self.0)
     }
 
-    fn work(&self, block: &mut BlockBuffer, recorder: &mut Recorder, clock: Clock) -> Result {
+    fn perform_operations(&self, block: &mut BlockBuffer, recorder: &mut Recorder, clock: Clock) -> Result {
         let job = self.0;
         let mut start = clock.now();
-        let file = files::open_file(&job.path, job.write, job.direct, job.block_bytes)?;
+        let file = files::open_file(&job.path, job.is_write, job.direct, job.block_bytes)?;
         let files = [file.as_fd()];
         let syscall_io = SyscallIo { files: &files, data_only: false };
-        for number in 0..job.blocks {
-            let offset = (job.first + number * job.stride) * u64::from(job.block_bytes);
+        for number in 0..job.block_count {
+            let offset = (job.first_block + number * job.stride) * u64::from(job.block_bytes);
             self.transfer_block(&syscall_io, block, offset)?;
             let end = clock.now();
             if !recorder.count(0, start, None, end) {
@@ -147,7 +149,7 @@ impl<'a> Work<'a> for StridesWork<'_> {
             }
             start = end;
         }
-        if job.write && job.sync {
+        if job.is_write && job.sync_at_end {
             sync_file(file.as_fd(), false).map_err(|error| self.operation_error("sync", 0, error.into()))?;
             recorder.count(1, start, None, clock.now());
         }
@@ -159,7 +161,7 @@ impl<'a> Work<'a> for StridesWork<'_> {
 fn generator_ns(job: &StridesJob) -> Result<f64> {
     let mut block = BlockBuffer::for_job(job)?;
     Ok(clock::fastest_ns_per_call(1, 20, |number| {
-        if job.write {
+        if job.is_write {
             block.write_stamp(job, u64::from(number))
         } else {
             std::hint::black_box(stamp_of(job, u64::from(number)));
@@ -171,17 +173,17 @@ fn generator_ns(job: &StridesJob) -> Result<f64> {
 mod tests {
     use super::*;
 
-    fn job(path: PathBuf, writer: u32, write: bool) -> StridesJob {
+    fn job(path: PathBuf, writer: u32, is_write: bool) -> StridesJob {
         StridesJob {
             path,
-            write,
+            is_write,
             writer,
-            first: u64::from(writer),
+            first_block: u64::from(writer),
             stride: 3,
-            blocks: 4,
+            block_count: 4,
             block_bytes: 4096,
             direct: false,
-            sync: true,
+            sync_at_end: true,
             seed: 7,
         }
     }
@@ -196,8 +198,8 @@ mod tests {
         }
         assert_eq!(path.metadata().unwrap().len(), 12 * 4096, "no hole is left and nothing lies beyond");
         assert_eq!(run(&job(path.clone(), 1, false)).unwrap().operations(), 4);
-        let stale = StridesJob { first: 2, ..job(path, 1, false) };
+        let stale = StridesJob { first_block: 2, ..job(path, 1, false) };
         let error = run(&stale).unwrap_err().to_string();
-        assert!(error.contains("what client 1 wrote") && error.contains("client 2, offset 8192"), "{error}");
+        assert!(error.contains("expected client 1, offset 8192, found client 2, offset 8192"), "{error}");
     }
 }

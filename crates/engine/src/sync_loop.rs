@@ -17,7 +17,7 @@ use std::io;
 /// # Errors
 /// An operation failed.
 pub fn run(load: &FileLoad, worker: &mut Worker, recorder: &mut Recorder, io: &impl BlockIo, clock: Clock) -> Result {
-    let (mut start, mut intended) = (clock.now(), None);
+    let (mut start, mut intended_start) = (clock.now(), None);
     loop {
         let claimed = recorder.claim();
         if claimed == 0 {
@@ -26,14 +26,14 @@ pub fn run(load: &FileLoad, worker: &mut Worker, recorder: &mut Recorder, io: &i
         for _ in 0..claimed {
             if worker.schedule.is_some() {
                 match schedule::wait_for_next_start(&mut worker.schedule, recorder, clock) {
-                    Some(begun) => (start, intended) = begun,
+                    Some(times) => (start, intended_start) = times,
                     None => return check_late_error(load, io),
                 }
             }
             let planned = worker.stream.next();
             perform(load, worker, io, &planned)?;
             let end = clock.now();
-            if !recorder.count(planned.op as usize, start, intended, end) {
+            if !recorder.count(planned.op as usize, start, intended_start, end) {
                 return check_late_error(load, io);
             }
             start = end;
@@ -45,7 +45,7 @@ pub fn run(load: &FileLoad, worker: &mut Worker, recorder: &mut Recorder, io: &i
 #[inline(always)]
 fn perform(load: &FileLoad, worker: &mut Worker, io: &impl BlockIo, planned: &PlannedOp) -> Result {
     let buffer = worker.buffers.get(0);
-    let done = match planned.op {
+    let result = match planned.op {
         Op::Read => check_whole_block(io.read(planned.file, planned.offset, buffer), buffer.len()),
         Op::Write => {
             if load.job.verify {
@@ -57,7 +57,7 @@ fn perform(load: &FileLoad, worker: &mut Worker, io: &impl BlockIo, planned: &Pl
         }
         Op::Sync => io.sync(planned.file).map_err(io::Error::from),
     };
-    if let Err(source) = done {
+    if let Err(source) = result {
         return Err(load.operation_error(planned.op, planned.file, planned.offset, source));
     }
     if load.job.verify && planned.op == Op::Read {
@@ -66,6 +66,7 @@ fn perform(load: &FileLoad, worker: &mut Worker, io: &impl BlockIo, planned: &Pl
     Ok(())
 }
 
+/// Checks for an error that the operations did not report.
 #[cold]
 fn check_late_error(load: &FileLoad, io: &impl BlockIo) -> Result {
     io.check_late_error().map_err(|(file, offset)| load.operation_error(Op::Read, file, offset, Errno::IO.into()))

@@ -43,7 +43,7 @@ pub struct IntervalTally {
     /// The interval that the tally belongs to.
     pub interval: u32,
     /// The interval in which the worker continues; `u32::MAX` if it has ended.
-    pub next: u32,
+    pub next_interval: u32,
     /// The latencies of each lane; see [`lane_kinds`].
     pub tally: Vec<LatencyTally>,
     /// CPU time since the last tally.
@@ -83,10 +83,11 @@ pub struct Recorder<'a> {
     pub boundary: u64,
     /// The times of the run.
     pub times: RunTimes,
+    /// The number of the current interval.
     interval: u32,
     kinds: &'a [OpKind],
     link: Option<CollectorLink<'a>>,
-    budget: &'a Budget,
+    budget: &'a OperationBudget,
     threads: u32,
     /// Whether the workers occupy all processors, so that spinning would disturb other workers.
     pub cpus_are_busy: bool,
@@ -100,7 +101,7 @@ impl<'a> Recorder<'a> {
         kinds: &'a [OpKind],
         times: RunTimes,
         link: Option<CollectorLink<'a>>,
-        budget: &'a Budget,
+        budget: &'a OperationBudget,
         threads: u32,
     ) -> Recorder<'a> {
         let boundary = times.start.saturating_add(times.interval_length).min(times.deadline);
@@ -117,20 +118,20 @@ impl<'a> Recorder<'a> {
 
     /// Counts an operation, in an open loop also from its intended start. Returns whether the worker continues.
     #[inline(always)]
-    pub fn count(&mut self, lane: usize, start: u64, intended: Option<u64>, end: u64) -> bool {
-        let goes_on = end < self.boundary || self.end_interval(end);
+    pub fn count(&mut self, lane: usize, start: u64, intended_start: Option<u64>, end: u64) -> bool {
+        let continues = end < self.boundary || self.end_interval(end);
         self.tally[lane].record(self.times.scale.ns(end.saturating_sub(start)));
-        if let Some(intended) = intended {
-            self.count_from_intended(lane, intended, end);
+        if let Some(intended_start) = intended_start {
+            self.count_from_intended_start(lane, intended_start, end);
         }
-        goes_on
+        continues
     }
 
     /// Counts an operation of an open loop from its intended start.
     #[inline(always)]
-    pub fn count_from_intended(&mut self, lane: usize, intended: u64, end: u64) {
+    pub fn count_from_intended_start(&mut self, lane: usize, intended_start: u64, end: u64) {
         let intended_lane = self.tally.len() / 2 + lane;
-        self.tally[intended_lane].record(self.times.scale.ns(end.saturating_sub(intended)));
+        self.tally[intended_lane].record(self.times.scale.ns(end.saturating_sub(intended_start)));
     }
 
     /// Ends an interval: sends its tally to the collector and returns true. If the run has ended, only returns false;
@@ -142,9 +143,9 @@ impl<'a> Recorder<'a> {
         if stopped || now >= self.times.deadline {
             return false;
         }
-        let next = ((now - self.times.start) / self.times.interval_length) as u32;
-        self.send_tally(next);
-        let boundary = self.times.start + (u64::from(next) + 1) * self.times.interval_length;
+        let next_interval = ((now - self.times.start) / self.times.interval_length) as u32;
+        self.send_tally(next_interval);
+        let boundary = self.times.start + (u64::from(next_interval) + 1) * self.times.interval_length;
         self.boundary = boundary.min(self.times.deadline);
         true
     }
@@ -154,7 +155,8 @@ impl<'a> Recorder<'a> {
         self.send_tally(u32::MAX);
     }
 
-    fn send_tally(&mut self, next: u32) {
+    /// Sends the tally of the current interval to the collector and continues with an empty one in `next_interval`.
+    fn send_tally(&mut self, next_interval: u32) {
         let Some(link) = &self.link else { return };
         let cpu = CpuTime::of_this_thread();
         // If the collector has not returned a tally yet, allocate one instead of waiting.
@@ -164,29 +166,31 @@ impl<'a> Recorder<'a> {
         let _ = link.full_tallies.send(IntervalTally {
             thread: link.thread,
             interval,
-            next,
+            next_interval,
             tally,
             cpu: cpu.since(cpu_before),
         });
-        (self.cpu_before, self.interval) = (cpu, next);
+        (self.cpu_before, self.interval) = (cpu, next_interval);
     }
 }
 
 /// The number of operations that all workers together may still perform. Workers claim several at once, so that they rarely
 /// access the shared counter. The total is exact.
 #[derive(Debug)]
-pub struct Budget(Option<AtomicU64>);
+pub struct OperationBudget(Option<AtomicU64>);
 
-impl Budget {
+impl OperationBudget {
     /// Makes a budget of this number of operations; unlimited if None.
-    pub fn new(operations: Option<u64>) -> Budget {
-        Budget(operations.map(AtomicU64::new))
+    pub fn new(operations: Option<u64>) -> OperationBudget {
+        OperationBudget(operations.map(AtomicU64::new))
     }
 
+    /// Takes operations for one of `threads` workers. Returns their number; 0 if none are left.
     fn claim(&self, threads: u32) -> u64 {
-        let Some(left) = &self.0 else { return u64::MAX };
-        let portion = |left: u64| (left / (4 * u64::from(threads))).clamp(1, 1024).min(left);
-        match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| (left > 0).then(|| left - portion(left))) {
+        let Some(remaining) = &self.0 else { return u64::MAX };
+        let portion = |remaining: u64| (remaining / (4 * u64::from(threads))).clamp(1, 1024).min(remaining);
+        let take = |remaining: u64| (remaining > 0).then(|| remaining - portion(remaining));
+        match remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(before) => portion(before),
             Err(_) => 0,
         }
@@ -272,7 +276,7 @@ pub struct Collector {
     next_intervals: Vec<u32>,
     empty_tallies: Vec<Sender<Vec<LatencyTally>>>,
     /// Intervals that are over, in order.
-    pub finished: Vec<FinishedInterval>,
+    pub finished_intervals: Vec<FinishedInterval>,
     /// Operations of each worker.
     pub operations_by_thread: Vec<u64>,
 }
@@ -293,13 +297,13 @@ impl Collector {
             next_intervals: vec![0; empty_tallies.len()],
             operations_by_thread: vec![0; empty_tallies.len()],
             empty_tallies,
-            finished: vec![],
+            finished_intervals: vec![],
         }
     }
 
     /// Adds a worker's tally. Returns the number of intervals that this finished.
-    pub fn add_tally(&mut self, sent: IntervalTally) -> usize {
-        let IntervalTally { thread, interval, next, mut tally, cpu } = sent;
+    pub fn add_tally(&mut self, message: IntervalTally) -> usize {
+        let IntervalTally { thread, interval, next_interval, mut tally, cpu } = message;
         let new = || OpenInterval::new(self.lane_kinds.iter().map(|kind| kind.used));
         let open = self.open_intervals.entry(interval).or_insert_with(new);
         open.cpu += cpu;
@@ -309,24 +313,26 @@ impl Collector {
             lane.add_to(sum);
             lane.clear();
         }
-        // A worker that has ended takes nothing back.
+        // This fails if the worker has ended.
         let _ = self.empty_tallies[thread as usize].send(tally);
-        self.next_intervals[thread as usize] = next;
+        self.next_intervals[thread as usize] = next_interval;
         self.finish_before(self.next_intervals.iter().copied().min().unwrap_or(0))
     }
 
-    /// Finishes every interval before `limit`, including intervals without operations.
+    /// Finishes every interval before `limit`, including intervals without operations. Returns the number of finished
+    /// intervals.
     fn finish_before(&mut self, limit: u32) -> usize {
-        let before = self.finished.len();
-        let last = self.open_intervals.last_key_value().map_or(0, |(&index, _)| index + 1);
-        for index in before as u32..limit.min(last) {
+        let count_before = self.finished_intervals.len();
+        let open_end = self.open_intervals.last_key_value().map_or(0, |(&index, _)| index + 1);
+        for index in count_before as u32..limit.min(open_end) {
             let empty = || OpenInterval::new(self.lane_kinds.iter().map(|_| false));
             let open = self.open_intervals.remove(&index).unwrap_or_else(empty);
-            self.finished.push(self.finish(index, open));
+            self.finished_intervals.push(self.finish(index, open));
         }
-        self.finished.len() - before
+        self.finished_intervals.len() - count_before
     }
 
+    /// Computes the figures of an interval to which no worker adds operations any more.
     fn finish(&self, index: u32, OpenInterval { lanes, cpu }: OpenInterval) -> FinishedInterval {
         let (mut all, mut bytes) = (empty_histogram(), 0);
         for (lane, kind) in lanes.iter().zip(&self.lane_kinds).take(self.kind_count) {
@@ -352,14 +358,15 @@ impl Collector {
 
     /// Assesses warm-up and steadiness from the operations per second of each interval.
     pub fn assess(&self) -> Assessment {
-        let intervals = self.finished.iter().map(|finished| &finished.interval);
-        let long_enough = intervals.filter(|interval| interval.length_s >= 0.5 * self.interval_s);
-        steady::assess(&long_enough.map(|interval| interval.iops_per_s).collect::<Vec<_>>())
+        let intervals = self.finished_intervals.iter().map(|finished| &finished.interval);
+        // The last interval can be too short for a rate.
+        let usable = intervals.filter(|interval| interval.length_s >= 0.5 * self.interval_s);
+        steady::assess(&usable.map(|interval| interval.iops_per_s).collect::<Vec<_>>())
     }
 
     /// Whether all workers have ended.
     pub fn all_workers_ended(&self) -> bool {
-        self.next_intervals.iter().all(|&next| next == u32::MAX)
+        self.next_intervals.iter().all(|&interval| interval == u32::MAX)
     }
 }
 
@@ -390,7 +397,7 @@ mod tests {
     #[test]
     fn workers_together_claim_exactly_the_budget() {
         for (operations, threads) in [(1, 8), (7, 3), (100_000, 8)] {
-            let budget = Budget::new(Some(operations));
+            let budget = OperationBudget::new(Some(operations));
             let spent: u64 = std::thread::scope(|scope| {
                 let workers: Vec<_> = (0..threads)
                     .map(|_| {
@@ -403,7 +410,7 @@ mod tests {
             });
             assert_eq!(spent, operations);
         }
-        assert_eq!(Budget::new(None).claim(4), u64::MAX);
+        assert_eq!(OperationBudget::new(None).claim(4), u64::MAX);
     }
 
     #[test]
@@ -411,10 +418,9 @@ mod tests {
         let (full_tallies, messages) = std::sync::mpsc::channel();
         let (_empty_sender, empty_tallies) = std::sync::mpsc::channel();
         let stop = AtomicBool::new(false);
-        let budget = Budget::new(None);
+        let budget = OperationBudget::new(None);
         let kinds = [OpKind { name: "read", bytes: 1, used: true }];
-        // One tick is a nanosecond of the kernel's clock; the start is at 1000, intervals are 100 long.
-
+        // One tick is a nanosecond; the run starts at 1000 and its intervals are 100 long.
         let times = RunTimes { start: 1000, interval_length: 100, deadline: 1450, scale: TickScale::NANOSECONDS };
         let link = CollectorLink { thread: 3, full_tallies, empty_tallies, stop: &stop };
         let mut recorder = Recorder::new(&kinds, times, Some(link), &budget, 1);
@@ -429,7 +435,7 @@ mod tests {
         recorder.close();
         let sent: Vec<(u32, u32, u64)> = messages
             .try_iter()
-            .map(|IntervalTally { interval, next, tally, .. }| (interval, next, tally[0].count()))
+            .map(|IntervalTally { interval, next_interval, tally, .. }| (interval, next_interval, tally[0].count()))
             .collect();
         assert_eq!(sent, [(0, 1, 1), (1, 4, 0), (4, u32::MAX, 0)]);
     }
@@ -437,11 +443,12 @@ mod tests {
     const KINDS: [OpKind; 2] =
         [OpKind { name: "read", bytes: 4096, used: true }, OpKind { name: "sync", bytes: 0, used: true }];
 
-    fn sent(thread: u32, interval: u32, next: u32, latencies: &[u64], syncs: &[u64]) -> IntervalTally {
+    /// The message of a worker with reads and syncs of these latencies in nanoseconds.
+    fn message(thread: u32, interval: u32, next_interval: u32, latencies: &[u64], syncs: &[u64]) -> IntervalTally {
         let mut tally = empty_tally(&KINDS);
         latencies.iter().for_each(|&ns| tally[0].record(ns));
         syncs.iter().for_each(|&ns| tally[1].record(ns));
-        IntervalTally { thread, interval, next, tally, cpu: CpuTime { user_ns: 10, system_ns: 20 } }
+        IntervalTally { thread, interval, next_interval, tally, cpu: CpuTime { user_ns: 10, system_ns: 20 } }
     }
 
     fn collector() -> Collector {
@@ -452,18 +459,18 @@ mod tests {
     #[test]
     fn an_interval_is_finished_when_all_workers_have_passed_it() {
         let mut collector = collector();
-        assert_eq!(collector.add_tally(sent(0, 0, 1, &[1000; 30], &[])), 0);
-        assert_eq!(collector.add_tally(sent(0, 1, 2, &[1000; 10], &[])), 0);
-        // The other worker hung in one operation from interval 0 to 3.
-        assert_eq!(collector.add_tally(sent(1, 0, 3, &[3000], &[9000])), 2);
-        let first = &collector.finished[0].interval;
+        assert_eq!(collector.add_tally(message(0, 0, 1, &[1000; 30], &[])), 0);
+        assert_eq!(collector.add_tally(message(0, 1, 2, &[1000; 10], &[])), 0);
+        // The other worker needs for one operation from interval 0 to interval 3.
+        assert_eq!(collector.add_tally(message(1, 0, 3, &[3000], &[9000])), 2);
+        let first = &collector.finished_intervals[0].interval;
         assert_eq!((first.index, first.operations, first.bytes), (0, 32, 31 * 4096));
         assert!((first.iops_per_s - 320.0).abs() < 1e-9);
         assert_eq!(first.latency_p50_ns, 1000);
-        assert_eq!(collector.finished[0].cpu, CpuTime { user_ns: 20, system_ns: 40 });
-        assert_eq!(collector.add_tally(sent(0, 2, u32::MAX, &[1000], &[])), 1);
-        assert_eq!(collector.add_tally(sent(1, 3, u32::MAX, &[70_000_000], &[])), 1);
-        assert_eq!(collector.finished.len(), 4);
+        assert_eq!(collector.finished_intervals[0].cpu, CpuTime { user_ns: 20, system_ns: 40 });
+        assert_eq!(collector.add_tally(message(0, 2, u32::MAX, &[1000], &[])), 1);
+        assert_eq!(collector.add_tally(message(1, 3, u32::MAX, &[70_000_000], &[])), 1);
+        assert_eq!(collector.finished_intervals.len(), 4);
         assert_eq!(collector.operations_by_thread, [41, 3]);
     }
 
@@ -477,27 +484,31 @@ mod tests {
                 let latencies: Vec<u64> =
                     (0..500).map(|n| 17u64.pow(n % 6) * u64::from(n + 1 + interval)).chain([u64::MAX]).collect();
                 latencies.iter().for_each(|&ns| expected.saturating_record(ns));
-                let next = if interval == 19 { u32::MAX } else { interval + 1 };
-                collector.add_tally(sent(thread, interval, next, &latencies, &[5]));
+                let next_interval = if interval == 19 { u32::MAX } else { interval + 1 };
+                collector.add_tally(message(thread, interval, next_interval, &latencies, &[5]));
             }
         }
-        let sums = sum_lanes(2, &collector.finished);
+        let sums = sum_lanes(2, &collector.finished_intervals);
         assert_eq!(sums[0], expected);
         assert_eq!(sums[0].len(), 2 * 20 * 501);
         assert_eq!(sums[1].len(), 40);
-        assert_eq!(collector.finished.iter().map(|finished| finished.interval.operations).sum::<u64>(), 2 * 20 * 502);
-        // Without the first 15 intervals, the others are complete.
-        assert_eq!(sum_lanes(2, &collector.finished[15..])[0].len(), 2 * 5 * 501);
+        assert_eq!(
+            collector.finished_intervals.iter().map(|finished| finished.interval.operations).sum::<u64>(),
+            2 * 20 * 502
+        );
+        // The sums of the last 5 intervals are complete too.
+        assert_eq!(sum_lanes(2, &collector.finished_intervals[15..])[0].len(), 2 * 5 * 501);
     }
 
     #[test]
     fn an_interval_without_operations_is_in_the_series() {
         let mut collector = collector();
-        collector.add_tally(sent(0, 0, 5, &[1], &[]));
-        collector.add_tally(sent(1, 0, 5, &[1], &[]));
-        collector.add_tally(sent(0, 5, u32::MAX, &[1], &[]));
-        collector.add_tally(sent(1, 5, u32::MAX, &[], &[]));
-        let operations: Vec<u64> = collector.finished.iter().map(|finished| finished.interval.operations).collect();
+        collector.add_tally(message(0, 0, 5, &[1], &[]));
+        collector.add_tally(message(1, 0, 5, &[1], &[]));
+        collector.add_tally(message(0, 5, u32::MAX, &[1], &[]));
+        collector.add_tally(message(1, 5, u32::MAX, &[], &[]));
+        let operations: Vec<u64> =
+            collector.finished_intervals.iter().map(|finished| finished.interval.operations).collect();
         assert_eq!(operations, [2, 0, 0, 0, 0, 1]);
     }
 }

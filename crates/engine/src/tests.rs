@@ -8,7 +8,7 @@ const BLOCK: u32 = 4096;
 fn prepare_files(dir: &Path, count: u32, blocks: u64, verify: bool) -> Files {
     let spec = FileSpec {
         count,
-        bytes: blocks * u64::from(BLOCK),
+        bytes_per_file: blocks * u64::from(BLOCK),
         content: Content::Random,
         seed: 3,
         verified_block_bytes: verify.then_some(BLOCK),
@@ -24,7 +24,7 @@ fn bounded_job(operations: u64) -> LoadJob {
 fn run_and_check(job: &LoadJob, files: &Files) -> LoadOutcome {
     let mut reported = vec![];
     let outcome = run(job, files, &mut |interval| reported.push(interval.clone())).unwrap();
-    // Every interval was reported, in order, and no operation is missing.
+    // The load reported every interval in order, and no operation is missing.
     assert_eq!(reported, outcome.intervals);
     assert!(reported.iter().enumerate().all(|(at, interval)| interval.index as usize == at));
     let measured = &reported[outcome.warmup_intervals..];
@@ -34,11 +34,11 @@ fn run_and_check(job: &LoadJob, files: &Files) -> LoadOutcome {
     outcome
 }
 
-/// A machine or container may forbid io_uring; then there is nothing to test it on.
+/// Whether this machine allows io_uring; reports skipped tests if not.
 fn has_uring() -> bool {
     let forbidden = io_uring::IoUring::new(2).err();
     if let Some(error) = &forbidden {
-        fsarena_sys::testkit::skipped(&format!("no io_uring: {error}"));
+        fsarena_sys::testkit::record_skip(&format!("no io_uring: {error}"));
     }
     forbidden.is_none()
 }
@@ -69,12 +69,12 @@ fn a_load_can_be_bounded_by_bytes_or_time() {
     let files = prepare_files(dir.path(), 1, 64, false);
     let job = LoadJob { bound: Bound::Bytes(10 * 4096 + 1), ..bounded_job(1) };
     assert_eq!(run_and_check(&job, &files).operations(), 11);
-    // Long against what a busy machine may keep a thread waiting: what has no interval behind its warm-up is measured whole.
+    // Long enough that even on a busy machine an interval follows the warm-up; otherwise the whole run would be measured.
     let job = LoadJob { bound: Bound::Seconds(0.5), warmup: Warmup::Seconds(0.02), ..bounded_job(1) };
     let outcome = run_and_check(&job, &files);
     assert!(outcome.operations() > 0);
     assert_eq!(outcome.warmup_intervals, 20);
-    assert!(outcome.intervals.len() <= 501, "the operation across the end belongs to the last interval");
+    assert!(outcome.intervals.len() <= 501, "an operation that ends after the deadline belongs to the last interval");
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn a_load_runs_with_a_thousand_threads() {
     let outcome = run_and_check(&job, &files);
     assert_eq!(outcome.operations(), 20_000);
     // 20,000 operations of 1,024 threads: the mean is 19.5.
-    let Fairness { least, most, jain } = outcome.fairness;
-    assert!(least <= 19 && most >= 20, "{least} {most}");
-    assert!((1.0 / 1024.0..=1.0).contains(&jain), "{jain}");
+    let Fairness { fewest_operations, most_operations, jain_index } = outcome.fairness;
+    assert!(fewest_operations <= 19 && most_operations >= 20, "{fewest_operations} {most_operations}");
+    assert!((1.0 / 1024.0..=1.0).contains(&jain_index), "{jain_index}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn syncs_between_requests_and_at_the_end_are_counted() {
             threads: 2,
             sync_every: Some(SyncEvery { requests: 100, over_all_threads: true }),
             sync_end: true,
-            // Two whole rounds of 100 writes and 4 syncs, and 10 writes more.
+            // Two whole rounds of 100 writes and 4 syncs, and 10 further writes.
             ..bounded_job(218)
         };
         let outcome = run_and_check(&job, &files);
@@ -154,7 +154,7 @@ fn verified_blocks_are_written_read_and_read_back() {
         let job =
             LoadJob { engine, depth, verify: true, read_share: 0.5, threads: 3, sync_end: true, ..bounded_job(3000) };
         let outcome = run_and_check(&job, &files);
-        // All 200 blocks before and after, and each read.
+        // All 200 blocks are verified before and after the load, and each block that it reads.
         assert_eq!(outcome.verified_blocks, 400 + outcome.kind("read").unwrap().count);
     }
 }
@@ -195,8 +195,8 @@ fn sparse_files_are_refused() {
 fn an_error_ends_the_job_with_file_and_offset() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepare_files(dir.path(), 2, 8, false);
-    // The set states more bytes than the second file has.
-    let longer = Files { bytes: 16 * 4096, ..files.clone() };
+    // These files have 8 blocks each, and the job assumes 16.
+    let longer = Files { bytes_per_file: 16 * 4096, ..files.clone() };
     let engines = if has_uring() { vec![Engine::Sync, Engine::IoUring] } else { vec![Engine::Sync] };
     for engine in engines {
         let job = LoadJob {
@@ -208,7 +208,7 @@ fn an_error_ends_the_job_with_file_and_offset() {
         let error = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("read of 4096 bytes at byte 32768") && error.contains("test_file.0"), "{error}");
     }
-    // A mapping raises SIGBUS there; that too is an error of the job.
+    // Access to a mapping beyond the end of a file raises SIGBUS, which also ends the job with an error.
     let job = LoadJob {
         engine: Engine::Mmap,
         allow: AllowedExtents { sparse: true, ..AllowedExtents::default() },
@@ -226,7 +226,7 @@ fn a_ring_works_without_the_features_of_newer_kernels() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepare_files(dir.path(), 2, 64, false);
     for bits in 0..32u8 {
-        let bit = |n: u8| bits >> n & 1 == 1;
+        let bit = |number: u8| bits >> number & 1 == 1;
         let uring = UringFeatures {
             defer_taskrun: bit(0),
             single_issuer: bit(1),
@@ -252,7 +252,7 @@ fn open_loops_record_latencies_from_start_and_intended_start() {
             let rate = Some(Rate { per_s: 20_000.0, arrivals });
             let job = LoadJob { engine, depth, rate, threads: 2, ..bounded_job(1000) };
             let outcome = run_and_check(&job, &files);
-            let corrected = outcome.corrected.as_ref().unwrap();
+            let corrected = outcome.corrected_latency.as_ref().unwrap();
             assert_eq!((outcome.latency.len(), corrected.len()), (1000, 1000));
             // An operation cannot start before it is meant to.
             assert!(corrected.mean() >= outcome.latency.mean() * 0.999);
@@ -263,13 +263,13 @@ fn open_loops_record_latencies_from_start_and_intended_start() {
 
 #[test]
 fn a_stall_shows_in_the_corrected_latency() {
-    // Far more than any machine does: all operations are due in the first millisecond or so, and wait for
-    // one another.
+    // The rate is far above that of any machine: all operations are due within about 20 µs, and each waits for the earlier
+    // ones.
     let dir = tempfile::tempdir().unwrap();
     let files = prepare_files(dir.path(), 1, 64, false);
     let rate = Some(Rate { per_s: 1e9, arrivals: Arrivals::Fixed });
     let outcome = run_and_check(&LoadJob { rate, ..bounded_job(20_000) }, &files);
-    let corrected = outcome.corrected.as_ref().unwrap();
+    let corrected = outcome.corrected_latency.as_ref().unwrap();
     assert!(corrected.value_at_quantile(0.5) > 10 * outcome.latency.value_at_quantile(0.5));
 }
 
@@ -280,7 +280,7 @@ fn every_reading_of_an_outcome_is_defined() {
     let job = LoadJob { read_share: 0.5, ..bounded_job(1000) };
     let readings = run_and_check(&job, &files).readings();
     for id in readings.0.keys() {
-        assert!(readings::defs().any(|def| def.id == id), "{id}");
+        assert!(readings::reading_defs().any(|def| def.id == id), "{id}");
     }
     assert_eq!(readings.get("all_operations_count"), Some(1000.0));
     let total = readings.get("read_operations_count").unwrap() + readings.get("write_operations_count").unwrap();

@@ -33,15 +33,15 @@ pub fn seal_block(block: &mut [u8], identity: BlockIdentity) {
     block[CHECKSUM_BYTES].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Checks a verified block and returns its generation, which must equal `generation` if that is given.
+/// Checks a verified block and returns its generation. If `generation` is not None, the block must have this generation.
 ///
 /// # Errors
 /// [`EngineError::Corrupt`] if the block is not the expected one.
 pub fn check_block(block: &[u8], path: &Path, file: u32, offset: u64, generation: Option<u32>) -> Result<u32> {
     let corrupt =
         |expected: String, found: String| Err(EngineError::Corrupt { path: path.into(), offset, expected, found });
-    let u32_at = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
-    let u64_at = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
+    let u32_at = |start: usize| u32::from_le_bytes(block[start..start + 4].try_into().expect("four bytes"));
+    let u64_at = |start: usize| u64::from_le_bytes(block[start..start + 8].try_into().expect("eight bytes"));
     if u64_at(0) != MAGIC {
         let found = format!("the bytes {:02x?}", &block[..8]);
         return corrupt("a verified block (files must be prepared for verification)".into(), found);
@@ -65,6 +65,7 @@ pub fn check_block(block: &[u8], path: &Path, file: u32, offset: u64, generation
     }
 }
 
+/// The CRC-32 of a block without its checksum.
 fn checksum(block: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&block[..CHECKSUM_BYTES.start]);
@@ -76,38 +77,39 @@ fn checksum(block: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    fn sealed() -> Vec<u8> {
+    fn sealed_block() -> Vec<u8> {
         let mut block = vec![7; 512];
         seal_block(&mut block, BlockIdentity { file: 2, offset: 1024, generation: 5 });
         block
     }
 
     #[track_caller]
+    /// The message of the error that the check must return.
     fn error(block: &[u8], file: u32, offset: u64, generation: Option<u32>) -> String {
         check_block(block, Path::new("/mnt/f"), file, offset, generation).unwrap_err().to_string()
     }
 
     #[test]
     fn a_sealed_block_passes() {
-        assert_eq!(check_block(&sealed(), Path::new("/mnt/f"), 2, 1024, None).unwrap(), 5);
-        assert_eq!(check_block(&sealed(), Path::new("/mnt/f"), 2, 1024, Some(5)).unwrap(), 5);
+        assert_eq!(check_block(&sealed_block(), Path::new("/mnt/f"), 2, 1024, None).unwrap(), 5);
+        assert_eq!(check_block(&sealed_block(), Path::new("/mnt/f"), 2, 1024, Some(5)).unwrap(), 5);
     }
 
     #[test]
-    fn every_flipped_bit_is_found() {
-        for at in 0..512 {
-            let mut block = sealed();
-            block[at] ^= 0x10;
-            assert!(check_block(&block, Path::new("f"), 2, 1024, None).is_err(), "byte {at}");
+    fn a_flipped_bit_in_any_byte_is_found() {
+        for byte in 0..512 {
+            let mut block = sealed_block();
+            block[byte] ^= 0x10;
+            assert!(check_block(&block, Path::new("f"), 2, 1024, None).is_err(), "byte {byte}");
         }
     }
 
     #[test]
     fn a_mismatch_has_file_offset_expected_and_found_content() {
-        let stale = error(&sealed(), 2, 1024, Some(6));
-        assert_eq!(stale, "wrong data at byte 1024 of \"/mnt/f\": expected generation 6, found generation 5");
-        assert!(error(&sealed(), 2, 2048, None).contains("found the block of file 2 at byte 1024"));
+        let of_stale_block = error(&sealed_block(), 2, 1024, Some(6));
+        assert_eq!(of_stale_block, "wrong data at byte 1024 of \"/mnt/f\": expected generation 6, found generation 5");
+        assert!(error(&sealed_block(), 2, 2048, None).contains("found the block of file 2 at byte 1024"));
         assert!(error(&[0; 512], 2, 1024, None).contains("prepared for verification"));
-        assert!(error(&sealed()[..256], 2, 1024, None).contains("one of 512 bytes"));
+        assert!(error(&sealed_block()[..256], 2, 1024, None).contains("one of 512 bytes"));
     }
 }

@@ -13,8 +13,8 @@ impl FileLoad<'_> {
         SyscallIo { files: self.files, data_only: self.job.sync_call == SyncCall::Fdatasync }
     }
 
-    /// Reads and checks all blocks that a worker may write. Passes the number and the generation of each block to
-    /// `expected_generation`, which may return the generation that the block must have.
+    /// Reads and checks all blocks that a worker may write. Calls `expected_generation` with the number and the generation of
+    /// each block; if it returns a generation, the block must have this one.
     fn check_own_blocks(
         &self,
         worker: &mut Worker,
@@ -56,7 +56,7 @@ impl<'a> Work<'a> for FileLoad<'_> {
         Ok(worker)
     }
 
-    fn work(&'a self, worker: &mut Worker<'a>, recorder: &mut Recorder, clock: Clock) -> Result {
+    fn perform_operations(&'a self, worker: &mut Worker<'a>, recorder: &mut Recorder, clock: Clock) -> Result {
         match (self.job.engine, self.mappings) {
             (Engine::IoUring, _) => ring_loop::run(self, worker, recorder, clock, false),
             (Engine::Mmap, Some(mappings)) => sync_loop::run(self, worker, recorder, mappings, clock),
@@ -69,15 +69,15 @@ impl<'a> Work<'a> for FileLoad<'_> {
         let mut syncs = 0;
         if self.job.sync_end && self.job.writes() {
             for file in 0..self.layout.file_count {
-                let done = self.syscall_io().sync(file);
-                done.map_err(|source| self.operation_error(Op::Sync, file, 0, source.into()))?;
+                let result = self.syscall_io().sync(file);
+                result.map_err(|source| self.operation_error(Op::Sync, file, 0, source.into()))?;
                 syncs += 1;
             }
         }
         if self.job.verify && self.job.writes() {
-            let written = std::mem::take(&mut worker.verifier.generations);
+            let generations = std::mem::take(&mut worker.verifier.generations);
             let first = worker.verifier.first_block;
-            self.check_own_blocks(&mut worker, |block, _| written.get((block - first) as usize).copied())?;
+            self.check_own_blocks(&mut worker, |block, _| generations.get((block - first) as usize).copied())?;
         }
         self.verified_blocks.fetch_add(worker.verifier.verified_blocks, Ordering::Relaxed);
         Ok(syncs)

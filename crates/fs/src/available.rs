@@ -45,20 +45,21 @@ fn find_mkfs(def: &FsDef) -> Option<PathBuf> {
     Some(def.mkfs).filter(|program| !program.is_empty()).and_then(program::find)
 }
 
-/// Whether this machine has the mkfs program of a filesystem, or the filesystem needs none because it is in memory.
+/// Whether this machine has the mkfs program of a filesystem, or the filesystem needs none because its mount makes it.
 pub fn has_mkfs(def: &FsDef) -> bool {
     def.mkfs.is_empty() || find_mkfs(def).is_some()
 }
 
 /// The command that installs the mkfs programs of filesystems on Debian.
 pub fn install_command<'a>(defs: impl IntoIterator<Item = &'a FsDef>) -> String {
-    let named = defs.into_iter().flat_map(|def| def.packages.iter().map(|package| (*package, def.component)));
-    let packages: BTreeMap<&str, &str> = named.collect();
-    let elsewhere = packages.iter().filter(|(_, component)| !component.is_empty());
-    let elsewhere =
-        elsewhere.map(|(package, component)| format!(" ({package} is in {component}: sources.list has to name that)"));
+    let with_component = |def: &'a FsDef| def.packages.iter().map(|package| (*package, def.component));
+    let packages: BTreeMap<&str, &str> = defs.into_iter().flat_map(with_component).collect();
     let names: Vec<&str> = packages.keys().copied().collect();
-    format!("apt-get install {}{}", names.join(" "), elsewhere.collect::<String>())
+    let mut command = format!("apt-get install {}", names.join(" "));
+    for (package, component) in packages.iter().filter(|(_, component)| !component.is_empty()) {
+        command.push_str(&format!(" ({package} is in {component}: sources.list has to name that)"));
+    }
+    command
 }
 
 /// Mount options whose value is a character set, and the beginning of the name of its kernel module.
@@ -66,11 +67,11 @@ const CHARSET_OPTIONS: [(&str, &str); 3] = [("iocharset=", "nls_"), ("nls=", "nl
 
 /// The names of the kernel modules of the character sets in mount options, with underscores. The driver requests them at mount;
 /// a guest without a module loader has to load them before.
-pub fn charset_modules(mount: &str) -> Vec<String> {
-    let named = |option: &str| {
+pub fn charset_modules(mount_options: &str) -> Vec<String> {
+    let module_of = |option: &str| {
         CHARSET_OPTIONS.iter().find_map(|(key, module)| Some(format!("{module}{}", option.strip_prefix(key)?)))
     };
-    mount.split(',').filter_map(named).map(|name| name.replace('-', "_")).collect()
+    mount_options.split(',').filter_map(module_of).map(|name| name.replace('-', "_")).collect()
 }
 
 #[cfg(test)]

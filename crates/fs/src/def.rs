@@ -2,61 +2,62 @@
 
 /// The kind of value that an option of mkfs takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Takes {
+pub enum ValueKind {
     /// Nothing: a flag.
     Nothing,
     /// A value without a slash: a number, a name, a list of features.
-    Value,
-    /// A comma-separated list of these keys, each with or without a value. A key with `!` names a device or file and is refused.
+    Plain,
+    /// A comma-separated list of these keys, each with or without a value. A key with `!` names a device or file and is
+    /// refused.
     Keys(&'static str),
     /// The name of a device or a file, so the option is refused.
     Path,
 }
 
-/// The options of a mkfs that plans may set: names such as `-n --nodesize`, and the kind of value that each of them takes. Other
-/// options are refused.
-pub type Grammar = &'static [(Takes, &'static str)];
+/// The options of a mkfs that plans may set: names such as `-n --nodesize`, and the kind of value that each of them takes.
+/// Other options are refused.
+pub type Grammar = &'static [(ValueKind, &'static str)];
 
 /// The definition of a filesystem that fsarena can make. It drives the lifecycle, `fsarena list filesystems` and the fairness
 /// lint.
 #[derive(Debug, Clone, Copy)]
 pub struct FsDef {
     /// The work that a kernel thread does after the mount, if any. fsarena waits until it is done.
-    pub background: Option<BackgroundWork>,
+    pub background_work: Option<BackgroundWork>,
     /// The name in plans and reports.
     pub id: &'static str,
     /// The name in text: `FAT32`.
     pub title: &'static str,
     /// The program that makes it; empty if the mount makes it, in memory.
     pub mkfs: &'static str,
-    /// Arguments for every mkfs: they make it overwrite the device without asking, and change only its output or the
-    /// time of its checks.
-    pub always: &'static [&'static str],
+    /// Arguments that fsarena always passes to mkfs: they make it overwrite the device without asking, or change its output
+    /// or the time of its checks.
+    pub fixed_arguments: &'static [&'static str],
     /// The flag of mkfs that takes the name of the filesystem, if mkfs otherwise takes it from the name of its own file.
     pub type_flag: Option<&'static str>,
     /// The flag of mkfs that takes a comma-separated list of features; None if mkfs has none.
     pub feature_flag: Option<&'static str>,
-    /// Names of features, separated by blanks. fsarena suggests them if mkfs refuses a name; other names are allowed too.
+    /// Names of features, separated by blanks, for suggestions if mkfs refuses a name. Plans may name others too.
     pub features: &'static str,
-    /// Names of mount options, for suggestions too; `NAME=VALUE` if the option has a few named values.
+    /// Names of mount options, separated by blanks, for suggestions too; `NAME=VALUE` if the option has a few named values.
     pub mount_names: &'static str,
     /// The arguments of mkfs that plans may set.
-    pub arguments: Grammar,
-    /// Flags that set a fixed value which mkfs would otherwise choose at random, such as the UUID. If the flag takes a list, the
-    /// second text is the key in it (`KEY=`), else it is empty.
+    pub allowed_arguments: Grammar,
+    /// Flags that set a fixed value which mkfs would otherwise choose at random, such as the UUID. If the flag takes a list,
+    /// the second text is the key in it (`KEY=`), else it is empty.
     pub pinned_flags: &'static [(&'static str, &'static str)],
     /// How mkfs copies a directory into the filesystem; None if it cannot.
-    pub contents: Option<ContentsArgument>,
+    pub contents_argument: Option<ContentsArgument>,
     /// The mount options that limit its size, for a filesystem in memory. `{}` stands for the bytes.
     pub size_options: &'static str,
     /// Named sets of options. The first is `default`.
-    pub options: &'static [OptionSet],
+    pub option_sets: &'static [OptionSet],
     /// Debian packages that contain its mkfs.
     pub packages: &'static [&'static str],
     /// The component of Debian that has these packages; empty for `main`.
     pub component: &'static str,
-    /// For a filesystem that many kernels lack: which kernels have it. None if most kernels have it.
-    pub kernels: Option<KernelRange>,
+    /// The kernels that have it, if many lack it. None if most kernels have it.
+    pub kernel_range: Option<KernelRange>,
     /// Kernel modules that its driver requests at mount without a declared dependency: checksums, character tables. A kernel
     /// may lack them.
     pub modules: &'static [&'static str],
@@ -73,7 +74,7 @@ pub struct FsDef {
     /// discards nothing by default.
     pub no_discard: (&'static [&'static str], &'static str),
     /// The command that prints the features it was made with, if any.
-    pub describe: Option<DescribeDef>,
+    pub describe_command: Option<DescribeCommand>,
     /// The check after a power cut that its authors recommend; None if fsarena has no check for it.
     pub check: Option<CheckDef>,
     /// How it keeps its journal on a separate device. None if it cannot.
@@ -109,30 +110,30 @@ pub struct KernelRange {
 
 /// Defaults for definitions: mkfs takes no list of features, and the filesystem is on one device.
 pub const BASE: FsDef = FsDef {
-    background: None,
+    background_work: None,
     id: "",
     title: "",
     mkfs: "",
-    always: &[],
+    fixed_arguments: &[],
     type_flag: None,
     feature_flag: None,
     features: "",
     mount_names: "",
-    arguments: &[],
+    allowed_arguments: &[],
     pinned_flags: &[],
-    contents: None,
+    contents_argument: None,
     size_options: "",
-    options: &[],
+    option_sets: &[],
     packages: &[],
     component: "",
-    kernels: None,
+    kernel_range: None,
     modules: &[],
     min_bytes: 0,
     overhead: Overhead { fixed_bytes: 0, percent: 0, per_file_bytes: 0 },
     bytes_per_inode: 0,
     traits: UNIX_TRAITS,
     no_discard: (&[], ""),
-    describe: None,
+    describe_command: None,
     check: None,
     journal: None,
     raid: None,
@@ -151,11 +152,11 @@ pub struct OptionSet {
     pub mount: &'static [&'static str],
     /// A description of one line.
     pub help: &'static str,
-    /// The level of the factor `journal`, unless the variant sets one; may be empty.
+    /// The level of the factor `journal`, unless the variant sets one; empty for none.
     pub journal: &'static str,
-    /// The level of the factor `raid`, unless the variant sets one; may be empty.
+    /// The level of the factor `raid`, unless the variant sets one; empty for none.
     pub raid: &'static str,
-    /// For a set named after an old recipe: how it differs from that recipe. Empty otherwise.
+    /// How the set differs from the published recipe that it is named after; empty for other sets.
     pub changes: &'static str,
     /// How fsarena checks that mkfs did what the set asks for. None if mkfs refuses what it cannot do.
     pub mkfs_check: Option<MkfsCheck>,
@@ -201,7 +202,7 @@ impl OptionSet {
         OptionSet { raid, ..self }
     }
 
-    /// Sets the description of how it differs from the old recipe.
+    /// Sets the description of how it differs from the published recipe.
     pub const fn changes(self, changes: &'static str) -> OptionSet {
         OptionSet { changes, ..self }
     }
@@ -231,11 +232,11 @@ pub const TUNED_2011: &str = "tuned-2011";
 pub struct CheckDef {
     /// The program.
     pub program: &'static str,
-    /// The arguments of the repairs that it needs before it can be mounted again; empty if the mount recovers it. Each is run
-    /// only if the previous one leaves errors.
-    pub before: &'static [&'static [&'static str]],
-    /// The arguments of a full check that changes nothing. It exits with 0 if the filesystem has no errors.
-    pub full: &'static [&'static str],
+    /// The arguments of the repairs that the filesystem needs before it can be mounted again; empty if the mount recovers it.
+    /// Each repair is run only if the previous one leaves errors.
+    pub repairs: &'static [&'static [&'static str]],
+    /// The arguments of a full check that changes nothing and exits with 0 if the filesystem has no errors.
+    pub full_check: &'static [&'static str],
 }
 
 /// How a filesystem keeps its journal or log on a separate device. In arguments `{}` stands for that device.
@@ -273,19 +274,18 @@ impl JournalDef {
     }
 }
 
-/// How a filesystem spans several devices. `{}` stands for the profile (`raid0`) in the arguments of mkfs, and for a device in
-/// the mount option.
+/// How a filesystem spans several devices.
 #[derive(Debug, Clone, Copy)]
 pub struct RaidDef {
-    /// The arguments of mkfs for the profile. All devices follow them.
+    /// The arguments of mkfs for a profile, in which `{}` stands for the profile (`raid0`). All devices follow them.
     pub mkfs: &'static [&'static str],
-    /// The mount option that names a further device.
+    /// The mount option that names a further device, in which `{}` stands for the device.
     pub mount: &'static str,
 }
 
-/// A filesystem in a pool. The program [`FsDef::mkfs`] makes the pool on a device of the running kernel, opens it before each
-/// mount, and closes it after each unmount; the source of the mount is the name of the pool. fsarena makes pools in guests
-/// only, because a pool has the whole kernel as its user and no undo journal could take it back safely.
+/// How a filesystem lies in a pool. The program [`FsDef::mkfs`] makes the pool on a device of the running kernel, opens it
+/// before each mount, and closes it after each unmount; the source of the mount is the name of the pool. fsarena makes pools
+/// in guests only, because the whole kernel uses a pool and an undo step could not remove it safely.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolDef {
     /// The name of the pool.
@@ -300,9 +300,9 @@ pub struct PoolDef {
     pub close: &'static [&'static str],
     /// The arguments that write everything in memory to the devices, including what background threads would write later.
     pub sync: &'static [&'static str],
-    /// The arguments that print whether the pool is undamaged, and the words that they print if it is.
+    /// The arguments that print the state of the pool, and the words in that output if the pool is undamaged.
     pub health: (&'static [&'static str], &'static str),
-    /// The file of the kernel that limits the filesystem's own cache, in bytes, and the least that it accepts.
+    /// The file of the kernel that limits the filesystem's own cache, in bytes, and the smallest limit that it accepts.
     pub cache_limit: (&'static str, u64),
 }
 
@@ -382,7 +382,7 @@ pub const UNIX_TRAITS: Traits = Traits {
 
 /// A command that prints the features of a made filesystem.
 #[derive(Debug, Clone, Copy)]
-pub struct DescribeDef {
+pub struct DescribeCommand {
     /// The program.
     pub program: &'static str,
     /// Its arguments; the device comes last.
@@ -391,7 +391,7 @@ pub struct DescribeDef {
     pub lines: &'static str,
 }
 
-/// A mebibyte.
+/// The bytes of a mebibyte.
 pub const MIB: u64 = 1 << 20;
 
 impl FsDef {
@@ -402,7 +402,7 @@ impl FsDef {
 
     /// Finds an option set by its name.
     pub fn option_set(&self, id: &str) -> Option<&'static OptionSet> {
-        self.options.iter().find(|set| set.id == id)
+        self.option_sets.iter().find(|set| set.id == id)
     }
 
     /// The size of a device for `data_bytes` of data in `files` files, in bytes: with the overhead and a reserve of 10%, at
@@ -411,17 +411,18 @@ impl FsDef {
         self.size_with_inodes(data_bytes, files, self.bytes_per_inode)
     }
 
-    /// The size like [`FsDef::size_for`], for a mkfs that makes one inode for each `bytes_per_inode` bytes of the device. With 0,
-    /// mkfs makes inodes when they are needed.
+    /// The size like [`FsDef::size_for`], for a mkfs that makes one inode for each `bytes_per_inode` bytes of the device.
+    /// With 0, mkfs makes inodes when they are needed.
     pub fn size_with_inodes(&self, data_bytes: u64, files: u64, bytes_per_inode: u64) -> u64 {
         let Overhead { fixed_bytes, percent, per_file_bytes } = self.overhead;
-        let content = (u128::from(data_bytes) + u128::from(files) * u128::from(per_file_bytes)) * 11 / 10;
-        let whole = (content + u128::from(fixed_bytes)) * 100 / u128::from(100 - percent);
-        let whole = u64::try_from(whole).unwrap_or(u64::MAX).max(self.min_bytes);
-        // mke2fs makes four times as many inodes on a device below 512 MiB (mke2fs.conf).
-        let inodes = files.saturating_mul(bytes_per_inode);
-        let whole = if whole.max(inodes / 4) < 512 * MIB { whole.max(inodes / 4) } else { whole.max(inodes) };
-        whole.checked_next_multiple_of(MIB).unwrap_or(u64::MAX)
+        let content_bytes = (u128::from(data_bytes) + u128::from(files) * u128::from(per_file_bytes)) * 11 / 10;
+        let with_overhead = (content_bytes + u128::from(fixed_bytes)) * 100 / u128::from(100 - percent);
+        let bytes_for_content = u64::try_from(with_overhead).unwrap_or(u64::MAX).max(self.min_bytes);
+        // The size at which mkfs makes enough inodes. mke2fs makes four times as many on a device below 512 MiB (mke2fs.conf).
+        let bytes_for_inodes = files.saturating_mul(bytes_per_inode);
+        let small_size = bytes_for_content.max(bytes_for_inodes / 4);
+        let size = if small_size < 512 * MIB { small_size } else { bytes_for_content.max(bytes_for_inodes) };
+        size.checked_next_multiple_of(MIB).unwrap_or(u64::MAX)
     }
 }
 
@@ -430,7 +431,7 @@ mod tests {
     use crate::filesystems;
 
     #[test]
-    fn an_image_has_room_for_data_files_and_overhead() {
+    fn a_device_has_room_for_data_files_and_overhead() {
         let ext4 = filesystems::find("ext4").unwrap();
         let (data, files) = (1 << 30, 100_000);
         let size = ext4.size_for(data, files);

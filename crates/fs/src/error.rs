@@ -1,10 +1,10 @@
 //! The error type of this crate: refused devices, missing programs, and wrong options.
 
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use fsarena_core::names::UnknownName;
 use std::path::PathBuf;
 
-/// Why a filesystem could not be made or mounted, or a device not be used.
+/// Why a filesystem could not be made or mounted, or why a device could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// fsarena refuses a device, file or argument, because using it could destroy data.
@@ -28,13 +28,13 @@ pub enum Error {
         fix: String,
     },
     /// The program ignored options of an option set that it does not know.
-    #[error("option set {set}: the installed {program} ignores some of its options; {fix}")]
+    #[error("option set {option_set}: the installed {program} ignores some of its options; {fix}")]
     OldMkfs {
         /// The program.
         program: &'static str,
         /// The option set.
-        set: String,
-        /// What it ignored, and what to install.
+        option_set: String,
+        /// The options that the program ignored, and what to install.
         fix: &'static str,
     },
     /// The name of the filesystem is unknown.
@@ -54,9 +54,9 @@ pub(crate) fn refused(path: impl Into<PathBuf>, why: impl Into<String>, fix: imp
 }
 
 impl Error {
-    /// Whether a signal ended the program that makes the filesystem, which may have been by chance.
-    pub fn is_crash(&self) -> bool {
-        matches!(self, Error::System(fsarena_sys::Error::Command(error)) if error.is_crash())
+    /// Whether a signal ended the program that makes the filesystem. Another attempt may succeed.
+    pub fn was_ended_by_signal(&self) -> bool {
+        matches!(self, Error::System(fsarena_sys::Error::Command(error)) if error.was_ended_by_signal())
     }
 }
 
@@ -66,7 +66,7 @@ impl From<fsarena_sys::CommandError> for Error {
     }
 }
 
-impl Exits for Error {
+impl HasExitCode for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Refused { .. } => ExitCode::Refused,

@@ -9,19 +9,19 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::{fs::File, io::Error as IoError, path::Path};
 
 /// The offset of the ext superblock, in bytes.
-const SUPERBLOCK_AT: u64 = 1024;
+const SUPERBLOCK_OFFSET: u64 = 1024;
 /// The offset of the block size, stored as log2(bytes / 1024).
-const BLOCK_SIZE_AT: u64 = SUPERBLOCK_AT + 24;
+const BLOCK_SIZE_OFFSET: u64 = SUPERBLOCK_OFFSET + 24;
 /// The offset of the UUID of the filesystem.
-const UUID_AT: u64 = SUPERBLOCK_AT + 104;
+const UUID_OFFSET: u64 = SUPERBLOCK_OFFSET + 104;
 /// The offset of the UUID of its journal.
-const JOURNAL_UUID_AT: u64 = SUPERBLOCK_AT + 208;
+const JOURNAL_UUID_OFFSET: u64 = SUPERBLOCK_OFFSET + 208;
 /// The first bytes of the superblock of a journal.
 const JOURNAL_MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 /// In the superblock of a journal: the offset of the number of filesystems that use the journal.
-const JOURNAL_USERS_AT: u64 = 64;
+const USER_COUNT_OFFSET: u64 = 64;
 /// In the superblock of a journal: the offset of the UUID of the first filesystem that uses the journal.
-const FIRST_USER_AT: u64 = 256;
+const FIRST_USER_OFFSET: u64 = 256;
 /// The largest binary logarithm of a block size in KiB: blocks have at most 64 KiB.
 const MAX_BLOCK_POWER: u8 = 6;
 
@@ -31,8 +31,8 @@ pub(crate) fn match_block_size(mkfs_args: &mut Vec<String>, journal_args: &[&str
     if mkfs_args.iter().any(|arg| arg == "-b") {
         return;
     }
-    if let Some(at) = journal_args.iter().position(|arg| *arg == "-b") {
-        mkfs_args.extend(journal_args[at..].iter().take(2).map(|arg| arg.to_string()));
+    if let Some(position) = journal_args.iter().position(|arg| *arg == "-b") {
+        mkfs_args.extend(journal_args[position..].iter().take(2).map(|arg| arg.to_string()));
     }
 }
 
@@ -50,11 +50,11 @@ pub(crate) fn join_journal(filesystem: &Path, journal: &Path, log: &mut dyn FnMu
         confined(DEBUGFS).arg("-w").arg("-R").arg(request).arg(filesystem).run_checked(log)?;
     }
     // debugfs exits with 0 even if a request fails.
-    match read_at(filesystem, JOURNAL_UUID_AT).map_err(SysError::io("reading", filesystem))? {
+    match read_at(filesystem, JOURNAL_UUID_OFFSET).map_err(SysError::io("reading", filesystem))? {
         found if found == uuid => Ok(()),
         _ => {
             let why = format!("{DEBUGFS} did not join it to its journal {}", journal.display());
-            Err(SysError::Unfit { what: filesystem.into(), why }.into())
+            Err(SysError::Unusable { object: filesystem.into(), why }.into())
         }
     }
 }
@@ -62,19 +62,20 @@ pub(crate) fn join_journal(filesystem: &Path, journal: &Path, log: &mut dyn FnMu
 /// Makes a filesystem the only user of a journal. Returns the UUID of the journal.
 fn set_only_user(filesystem: &Path, journal: &Path) -> std::io::Result<[u8; 16]> {
     let file = File::options().read(true).write(true).open(journal)?;
-    let [power] = read_at(journal, BLOCK_SIZE_AT)?;
-    let block = SUPERBLOCK_AT << u8::min(power, MAX_BLOCK_POWER);
-    // The superblock of the journal is in the block after the ext superblock.
-    let begin = if block == SUPERBLOCK_AT { 2 * SUPERBLOCK_AT } else { block };
-    if read_at(journal, begin)? != JOURNAL_MAGIC {
+    let [power] = read_at(journal, BLOCK_SIZE_OFFSET)?;
+    let block_bytes = 1024_u64 << u8::min(power, MAX_BLOCK_POWER);
+    // The superblock of the journal is in the block after that of the ext superblock.
+    let journal_superblock = if block_bytes == SUPERBLOCK_OFFSET { 2 * block_bytes } else { block_bytes };
+    if read_at(journal, journal_superblock)? != JOURNAL_MAGIC {
         return Err(IoError::other("it holds no ext journal"));
     }
-    let user: [u8; 16] = read_at(filesystem, UUID_AT)?;
-    file.write_all_at(&1u32.to_be_bytes(), begin + JOURNAL_USERS_AT)?;
-    file.write_all_at(&user, begin + FIRST_USER_AT)?;
-    read_at(journal, UUID_AT)
+    let filesystem_uuid: [u8; 16] = read_at(filesystem, UUID_OFFSET)?;
+    file.write_all_at(&1u32.to_be_bytes(), journal_superblock + USER_COUNT_OFFSET)?;
+    file.write_all_at(&filesystem_uuid, journal_superblock + FIRST_USER_OFFSET)?;
+    read_at(journal, UUID_OFFSET)
 }
 
+/// Reads `N` bytes of a file or device at an offset.
 fn read_at<const N: usize>(path: &Path, offset: u64) -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
     File::open(path)?.read_exact_at(&mut bytes, offset)?;
@@ -87,9 +88,9 @@ fn format_uuid(uuid: [u8; 16]) -> String {
     [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]].map(|part| part.concat()).join("-")
 }
 
-/// Writes the device number of the journal into a filesystem. Some filesystems find their journal by this number; for others
-/// this function does nothing. mkfs has written the number that the device had on the machine of mkfs; in a guest the device has
-/// another number.
+/// Writes the device number of the journal into a filesystem that finds its journal by this number; does nothing for other
+/// filesystems. mkfs has written the number that the device had on the machine of mkfs, and in a guest the device has another
+/// number.
 ///
 /// # Errors
 /// A device cannot be read or written.
@@ -99,7 +100,7 @@ pub fn write_device_number(def: &FsDef, filesystem: &Path, journal: &Path) -> st
         return Ok(());
     }
     let rdev = journal.metadata()?.rdev();
-    let number = encode_device(rustix::fs::major(rdev), rustix::fs::minor(rdev)).to_le_bytes();
+    let number = encode_device_number(rustix::fs::major(rdev), rustix::fs::minor(rdev)).to_le_bytes();
     let file = File::options().write(true).open(filesystem)?;
     for offset in offsets {
         file.write_all_at(&number, *offset)?;
@@ -108,7 +109,7 @@ pub fn write_device_number(def: &FsDef, filesystem: &Path, journal: &Path) -> st
 }
 
 /// A device number in the encoding that filesystems store (`new_encode_dev` of the kernel).
-fn encode_device(major: u32, minor: u32) -> u32 {
+fn encode_device_number(major: u32, minor: u32) -> u32 {
     minor & 0xff | major << 8 | (minor & !0xff) << 12
 }
 
@@ -119,8 +120,8 @@ mod tests {
 
     #[test]
     fn device_numbers_are_encoded_like_in_the_kernel() {
-        assert_eq!(encode_device(254, 32), 0xfe20);
-        assert_eq!(encode_device(7, 0x12345), 0x1230_0745);
+        assert_eq!(encode_device_number(254, 32), 0xfe20);
+        assert_eq!(encode_device_number(7, 0x12345), 0x1230_0745);
     }
 
     #[test]
@@ -157,7 +158,7 @@ mod tests {
             File::create(path).unwrap().set_len(size).unwrap();
         }
         for block in ["1024", "4096"] {
-            let make = |program: &str, words: &[&str], path: &Path| {
+            let run_mkfs = |program: &str, words: &[&str], path: &Path| {
                 Argv::new(program)
                     .args(["-q", "-F", "-b", block])
                     .args(words)
@@ -165,16 +166,16 @@ mod tests {
                     .run_checked(&mut |_| {})
                     .unwrap();
             };
-            make("mke2fs", &["-O", "journal_dev"], &journal);
-            make("mkfs.ext3", &[], &image);
+            run_mkfs("mke2fs", &["-O", "journal_dev"], &journal);
+            run_mkfs("mkfs.ext3", &[], &image);
             join_journal(&image, &journal, &mut |_| {}).unwrap();
-            let shown =
+            let describe =
                 |path: &Path| Argv::new("dumpe2fs").arg("-h").arg(path).run_checked(&mut |_| {}).unwrap().stdout;
             let field = |text: &str, name: &str| {
                 let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
                 line.trim().to_string()
             };
-            let (of_image, of_journal) = (shown(&image), shown(&journal));
+            let (of_image, of_journal) = (describe(&image), describe(&journal));
             assert!(field(&of_image, "Filesystem features:").contains("has_journal"), "{of_image}");
             assert!(!of_image.contains("Journal inode:"), "{of_image}");
             assert_eq!(field(&of_image, "Journal UUID:"), field(&of_journal, "Filesystem UUID:"));

@@ -91,9 +91,9 @@ const RULES: &[Rule] = &[
 ];
 
 /// Returns notes on everything that makes the comparison of these variants unfair. `may_clone` is whether the workload may
-/// clone files when it copies them; only then a filesystem that can clone has an advantage. The factors in `one_at_a_time` are varied one
-/// level at a time, so they never differ together with something else.
-pub fn lint(variants: &[VariantFacts], may_clone: bool, one_at_a_time: &[&str]) -> Vec<Note> {
+/// clone files when it copies them; only then a filesystem that can clone has an advantage. The plan varies the factors in
+/// `single_factors` alone, one level at a time, so they never differ together with something else.
+pub fn lint(variants: &[VariantFacts], may_clone: bool, single_factors: &[&str]) -> Vec<Note> {
     let mut notes = vec![];
     for rule in RULES {
         let exceptions = find_exceptions(variants, |variant| (rule.applies)(variant, may_clone));
@@ -105,7 +105,7 @@ pub fn lint(variants: &[VariantFacts], may_clone: bool, one_at_a_time: &[&str]) 
         notes.extend(find_exceptions(variants, gives_up).map(weaker_note));
     }
     notes.extend(size_note(variants));
-    notes.extend(axis_notes(variants, one_at_a_time));
+    notes.extend(axis_notes(variants, single_factors));
     notes
 }
 
@@ -114,35 +114,35 @@ fn find_exceptions(
     variants: &[VariantFacts],
     applies: impl Fn(&VariantFacts) -> bool,
 ) -> impl Iterator<Item = &VariantFacts> {
-    let mut found: Vec<_> = variants.iter().filter(|variant| applies(variant)).collect();
-    if found.len() == variants.len() {
-        found.clear();
+    let mut exceptions: Vec<_> = variants.iter().filter(|variant| applies(variant)).collect();
+    if exceptions.len() == variants.len() {
+        exceptions.clear();
     }
-    found.into_iter()
+    exceptions.into_iter()
 }
 
 fn fairness_note(variant: &VariantFacts, text: &str) -> Note {
     Note::new(NoteKind::Fairness, text).variant(&variant.name)
 }
 
-/// Whether a variant gives up one guarantee.
-type GivesUp = fn(&VariantFacts) -> bool;
+/// A function that returns whether a variant gives up a guarantee.
+type GivesUpFn = fn(&VariantFacts) -> bool;
 
-/// What a variant loses with each guarantee for data that it can give up. Missing checksums count only if the
-/// filesystem has them by default and an option turned them off. A filesystem that never has them gives up nothing.
-const LOST_GUARANTEES: [(&str, GivesUp); 5] = [
-    ("no storage: an unmount, a crash or a power cut loses every file", |one| !one.keeps_files_on_device()),
-    ("no journal, so an inconsistent filesystem after a crash", |one| {
-        one.keeps_files_on_device() && one.durability() == Durability::None
+/// The guarantees for data that a variant can give up: the loss, and whether a variant has it. Missing checksums count only if
+/// the filesystem has them by default and an option turned them off.
+const LOST_GUARANTEES: [(&str, GivesUpFn); 5] = [
+    ("no storage: an unmount, a crash or a power cut loses every file", |variant| !variant.keeps_files_on_device()),
+    ("no journal, so an inconsistent filesystem after a crash", |variant| {
+        variant.keeps_files_on_device() && variant.durability() == Durability::None
     }),
-    ("stale data in files after a crash (data=writeback)", |one| one.durability() == Durability::Writeback),
-    ("no flush of the device's cache, so synced data can be lost in a power cut", |one| {
-        one.keeps_files_on_device() && !one.uses_barriers()
+    ("stale data in files after a crash (data=writeback)", |variant| variant.durability() == Durability::Writeback),
+    ("no flush of the device's cache, so synced data can be lost in a power cut", |variant| {
+        variant.keeps_files_on_device() && !variant.uses_barriers()
     }),
-    ("no checksums of data", |one| one.def.traits.data_checksums && !one.has_data_checksums()),
+    ("no checksums of data", |variant| variant.def.traits.data_checksums && !variant.has_data_checksums()),
 ];
 
-/// What a variant loses by giving up guarantees for data. Reads its options alone, before its filesystem is made.
+/// The losses of a variant that gives up guarantees for data, from its options alone: before its filesystem is made.
 ///
 /// # Errors
 /// The filesystem is unknown, or does not have these options.
@@ -207,34 +207,33 @@ fn size_note(variants: &[VariantFacts]) -> Option<Note> {
 
 /// A note for each axis that is not fully crossed with the other factors, because the cause of a difference is then ambiguous.
 /// An axis is fully crossed if each combination of the other factors occurs with the same levels of the axis.
-fn axis_notes(variants: &[VariantFacts], one_at_a_time: &[&str]) -> Vec<Note> {
-    let ids: BTreeSet<&str> = variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
-    ids.into_iter()
-        .filter(|id| factor::is_axis(id) && !one_at_a_time.contains(id))
-        .filter_map(|axis| confounding_note(axis, variants))
-        .collect()
+fn axis_notes(variants: &[VariantFacts], single_factors: &[&str]) -> Vec<Note> {
+    let factors: BTreeSet<&str> =
+        variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
+    let axes = factors.into_iter().filter(|id| factor::is_machine_factor(id) && !single_factors.contains(id));
+    axes.filter_map(|axis| confounding_note(axis, variants)).collect()
 }
 
 /// A note if an axis is not fully crossed with the other factors.
 fn confounding_note(axis: &str, variants: &[VariantFacts]) -> Option<Note> {
     let level = |variant: &VariantFacts| variant.levels.get(axis).cloned().unwrap_or_default();
-    let mut by_rest: BTreeMap<Vec<(&String, &String)>, BTreeSet<String>> = BTreeMap::new();
+    let mut levels_by_other_factors: BTreeMap<Vec<(&String, &String)>, BTreeSet<String>> = BTreeMap::new();
     for variant in variants {
-        let rest = variant.levels.iter().filter(|(id, value)| *id != axis && !value.is_empty()).collect();
-        by_rest.entry(rest).or_default().insert(level(variant));
+        let other_factors = variant.levels.iter().filter(|(id, value)| *id != axis && !value.is_empty()).collect();
+        levels_by_other_factors.entry(other_factors).or_default().insert(level(variant));
     }
-    let mut level_sets = by_rest.values();
+    let mut level_sets = levels_by_other_factors.values();
     let first = level_sets.next()?;
     if level_sets.all(|set| set == first) {
         return None;
     }
     let level_text = |level: String| if level.is_empty() { "not set".to_string() } else { level };
-    let each: Vec<String> =
+    let descriptions: Vec<String> =
         variants.iter().map(|variant| format!("{} ({})", variant.name, level_text(level(variant)))).collect();
     let text = format!(
         "`{axis}` differs between variants together with something else, {}: a difference between them may come from \
          either",
-        each.join(", ")
+        descriptions.join(", ")
     );
     let fix = format!("give all variants the same `{axis}`, or each of them every level of it");
     Some(Note::new(NoteKind::Fairness, text).fix(fix))
@@ -278,13 +277,15 @@ impl VariantFacts {
     /// first value. It searches the options that the kernel reports; if none of them has a value, those of the user;
     /// then the properties of the pool.
     fn find_mount_option<T>(&self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
-        let last = |options: &str| options.split(',').rev().find_map(&meaning);
+        let last_in = |options: &str| options.split(',').rev().find_map(&meaning);
         let properties = self.options.mkfs.iter().rev().filter(|_| self.def.pool.is_some());
         let mut properties = properties.flat_map(|list| list.split(',').rev());
-        last(&self.effective_options).or_else(|| last(&self.options.mount)).or_else(|| properties.find_map(&meaning))
+        last_in(&self.effective_options)
+            .or_else(|| last_in(&self.options.mount))
+            .or_else(|| properties.find_map(&meaning))
     }
 
-    /// Whether the mount options turn something on (true) or off (false); None if no option in `on` or `off` is set.
+    /// Whether the mount options turn a behaviour on (true) or off (false); None if no option in `on` or `off` is set.
     fn is_turned_on(&self, on: &[&str], off: &[&str]) -> Option<bool> {
         self.find_mount_option(|option| {
             if on.contains(&option) {
@@ -294,9 +295,9 @@ impl VariantFacts {
         })
     }
 
-    /// Whether an argument of mkfs, or a part of a comma-separated argument, equals `words`.
-    fn was_made_with(&self, words: &str) -> bool {
-        self.options.mkfs.iter().any(|arg| arg.split(',').any(|part| part == words))
+    /// Whether an argument of mkfs, or a part of a comma-separated argument, equals `option`.
+    fn was_made_with(&self, option: &str) -> bool {
+        self.options.mkfs.iter().any(|arg| arg.split(',').any(|part| part == option))
     }
 
     /// Whether it has a level of an axis other than the plain one: `none`, `0%` or no level.
@@ -310,7 +311,7 @@ impl VariantFacts {
     }
 
     fn uses_barriers(&self) -> bool {
-        let without = [
+        let off = [
             "nobarrier",
             "barrier=0",
             "barrier=none",
@@ -319,19 +320,20 @@ impl VariantFacts {
             "journal_flush_disabled",
             "sync=disabled",
         ];
-        self.is_turned_on(&["barrier", "barrier=1", "barrier=flush"], &without).unwrap_or(self.def.traits.barriers)
+        self.is_turned_on(&["barrier", "barrier=1", "barrier=flush"], &off).unwrap_or(self.def.traits.barriers)
     }
 
     fn durability(&self) -> Durability {
         if self.def.traits.read_only {
-            // Nothing is written after mkfs, so a crash finds it as it was.
+            // Nothing is written after mkfs, so a crash damages nothing.
             return Durability::Ordered;
         }
         // If the tool of the filesystem lists the features and a journal is not among them, the filesystem has no journal.
-        let listed = self.features.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
-        let lacks_journal = listed.is_some_and(|list| !list.split_whitespace().any(|feature| feature == "has_journal"));
-        let is_unused = self.is_turned_on(&["nointegrity", "nolog"], &["integrity"]).unwrap_or(false);
-        if !self.def.traits.crash_safe || lacks_journal || is_unused || self.was_made_with("^has_journal") {
+        let feature_list = self.features.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
+        let lacks_journal =
+            feature_list.is_some_and(|list| !list.split_whitespace().any(|feature| feature == "has_journal"));
+        let is_journal_unused = self.is_turned_on(&["nointegrity", "nolog"], &["integrity"]).unwrap_or(false);
+        if !self.def.traits.crash_safe || lacks_journal || is_journal_unused || self.was_made_with("^has_journal") {
             return Durability::None;
         }
         let mode = self.find_mount_option(|option| match option {

@@ -51,7 +51,7 @@ pub const FILESYSTEMS: &[&FsDef] = &[
 /// # Errors
 /// The name is unknown; the message lists all names.
 pub fn find(id: &str) -> Result<&'static FsDef, Error> {
-    Ok(names::find("filesystem", id, FILESYSTEMS.iter().copied(), |def| def.id)?)
+    Ok(names::find_by_id("filesystem", id, FILESYSTEMS.iter().copied(), |def| def.id)?)
 }
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn every_filesystem_has_the_common_option_sets_once() {
         for def in FILESYSTEMS {
-            let ids: Vec<_> = def.options.iter().map(|set| set.id).collect();
+            let ids: Vec<_> = def.option_sets.iter().map(|set| set.id).collect();
             assert_eq!(ids[..2], ["default", "noatime"], "{}", def.id);
             assert!(ids.contains(&DURABLE) && ids.contains(&FAST_UNSAFE), "{}", def.id);
             let tuned = def.option_set(TUNED_2011);
@@ -85,7 +85,7 @@ mod tests {
             assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{}", def.id);
             assert_eq!(def.packages.is_empty(), def.mkfs.is_empty(), "{}", def.id);
             assert_eq!(def.mkfs.is_empty(), def.traits.volatile, "{}", def.id);
-            assert!(!def.traits.read_only || def.contents.is_some(), "{}", def.id);
+            assert!(!def.traits.read_only || def.contents_argument.is_some(), "{}", def.id);
             assert!(def.overhead.percent < 100, "{}", def.id);
         }
     }

@@ -7,7 +7,7 @@
 //!
 //! This file also sets fixed values for those that mkfs chooses at random, and suggests names for mistyped options.
 
-use crate::def::{FsDef, Takes};
+use crate::def::{FsDef, ValueKind};
 use crate::{Error, error::refused};
 use fsarena_core::names::nearest;
 
@@ -33,19 +33,19 @@ pub fn check_mkfs_arguments(def: &FsDef, words: &[String]) -> Result<Vec<String>
             let (option, attached) = split_key_value(word);
             accepted.push(word.to_string());
             match (def.value_kind(option)?, attached) {
-                (Takes::Nothing, None) => {}
-                (Takes::Nothing, Some(_)) => return Err(def.option_error(option, "it takes no value")),
-                (takes, Some(value)) => drop(def.check_value(option, takes, Some(value))?),
-                (takes, None) => accepted.push(def.check_value(option, takes, words.next())?),
+                (ValueKind::Nothing, None) => {}
+                (ValueKind::Nothing, Some(_)) => return Err(def.option_error(option, "it takes no value")),
+                (kind, Some(value)) => drop(def.check_value(option, kind, Some(value))?),
+                (kind, None) => accepted.push(def.check_value(option, kind, words.next())?),
             }
         } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !["", "-"].contains(letters)) {
-            for (at, letter) in letters.char_indices() {
+            for (index, letter) in letters.char_indices() {
                 let option = format!("-{letter}");
-                let takes = def.value_kind(&option)?;
+                let kind = def.value_kind(&option)?;
                 accepted.push(option.clone());
-                if takes != Takes::Nothing {
-                    let attached = Some(&letters[at + letter.len_utf8()..]).filter(|rest| !rest.is_empty());
-                    accepted.push(def.check_value(&option, takes, attached.or_else(|| words.next()))?);
+                if kind != ValueKind::Nothing {
+                    let attached = Some(&letters[index + letter.len_utf8()..]).filter(|rest| !rest.is_empty());
+                    accepted.push(def.check_value(&option, kind, attached.or_else(|| words.next()))?);
                     break;
                 }
             }
@@ -67,10 +67,10 @@ pub fn check_mount_options<'a>(options: impl IntoIterator<Item = &'a str>) -> Re
         let (key, value) = split_key_value(option);
         // `lowerdir+` is a form of `lowerdir`.
         let name = key.trim_end_matches('+');
-        let may_name_other_path = REFUSED_MOUNT_OPTIONS.split(' ').any(|refused| refused == name)
+        let may_reach_other_path = REFUSED_MOUNT_OPTIONS.split(' ').any(|refused| refused == name)
             || REFUSED_KEY_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
             || value.is_some() && REFUSED_KEY_SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
-        if may_name_other_path || option.contains('/') {
+        if may_reach_other_path || option.contains('/') {
             let why = "as a mount option it could reach another device, file or directory";
             let fix = "Leave it out; the factors `journal` and `raid` add devices";
             return Err(refused(option, why, fix));
@@ -88,18 +88,18 @@ pub fn check_mount_options<'a>(options: impl IntoIterator<Item = &'a str>) -> Re
 impl FsDef {
     /// Whether its mkfs takes each word with a single dash as one name: `-comp`. Others take each letter for an option.
     fn has_long_names(&self) -> bool {
-        let mut names = self.arguments.iter().flat_map(|(_, names)| names.split(' '));
+        let mut names = self.allowed_arguments.iter().flat_map(|(_, names)| names.split(' '));
         names.any(|name| name.len() > 2 && !name.starts_with("--"))
     }
 
     /// The kind of value that an option of mkfs takes; an error if plans may not set it.
-    fn value_kind(&self, option: &str) -> Result<Takes, Error> {
-        let named = |(_, names): &&(Takes, &str)| names.split(' ').any(|name| name == option);
-        match self.arguments.iter().find(named) {
-            Some((Takes::Path, _)) => Err(self.second_path_error(option)),
-            Some((takes, _)) => Ok(*takes),
+    fn value_kind(&self, option: &str) -> Result<ValueKind, Error> {
+        let has_option = |(_, names): &&(ValueKind, &str)| names.split(' ').any(|name| name == option);
+        match self.allowed_arguments.iter().find(has_option) {
+            Some((ValueKind::Path, _)) => Err(self.second_path_error(option)),
+            Some((kind, _)) => Ok(*kind),
             None => {
-                let accepted = self.arguments.iter().filter(|(takes, _)| !matches!(takes, Takes::Path));
+                let accepted = self.allowed_arguments.iter().filter(|(kind, _)| !matches!(kind, ValueKind::Path));
                 let names = accepted.flat_map(|(_, names)| names.split(' '));
                 Err(self.option_error(option, &format!("fsarena does not pass it on{}", suggestion(option, names))))
             }
@@ -107,9 +107,9 @@ impl FsDef {
     }
 
     /// Checks the value of an option and returns it.
-    fn check_value(&self, option: &str, takes: Takes, value: Option<&str>) -> Result<String, Error> {
+    fn check_value(&self, option: &str, kind: ValueKind, value: Option<&str>) -> Result<String, Error> {
         let value = value.ok_or_else(|| self.option_error(option, "it needs a value"))?;
-        if let Takes::Keys(keys) = takes {
+        if let ValueKind::Keys(keys) = kind {
             for part in value.split(',') {
                 let (key, _) = split_key_value(part);
                 if keys.split(' ').any(|name| name.strip_prefix('!') == Some(key)) {
@@ -142,26 +142,26 @@ impl FsDef {
 
     /// A sentence that lists the options of mkfs that plans may set.
     fn list_accepted_options(&self) -> String {
-        let options_taking = |kind: Takes| {
-            let names = self.arguments.iter().filter(move |(takes, _)| *takes == kind).map(|(_, names)| *names);
+        let options_taking = |kind: ValueKind| {
+            let names = self.allowed_arguments.iter().filter(move |(other, _)| *other == kind).map(|(_, names)| *names);
             names.collect::<Vec<_>>().join(" ")
         };
-        let with_keys = self.arguments.iter().filter_map(|(takes, names)| match takes {
-            Takes::Keys(keys) => {
+        let with_keys = self.allowed_arguments.iter().filter_map(|(kind, names)| match kind {
+            ValueKind::Keys(keys) => {
                 let keys: Vec<&str> = keys.split(' ').filter(|key| !key.starts_with('!')).collect();
                 (!keys.is_empty()).then(|| format!("{names} with {}", keys.join(",")))
             }
             _ => None,
         });
-        let (flags, values) = (options_taking(Takes::Nothing), options_taking(Takes::Value));
-        let devices = match (self.journal, self.raid) {
+        let (flags, values) = (options_taking(ValueKind::Nothing), options_taking(ValueKind::Plain));
+        let further_devices = match (self.journal, self.raid) {
             (None, None) => "",
             (Some(_), None) => "; a journal on a second device: the factor `journal`",
             (None, Some(_)) => "; further devices: the factor `raid`",
             (Some(_), Some(_)) => "; further devices: the factors `journal` and `raid`",
         };
         let listed = [flags, format!("with a value {values}")].into_iter().chain(with_keys).collect::<Vec<_>>();
-        format!("{} accepts here: {}{devices}", self.mkfs, listed.join("; "))
+        format!("{} accepts here: {}{further_devices}", self.mkfs, listed.join("; "))
     }
 }
 
@@ -178,7 +178,7 @@ fn split_key_value(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether a text has only characters of numbers, names and lists, so that no program expands it or reads it as an option.
+/// Whether a text has only characters of numbers, names and lists, so that no program expands it or takes it for an option.
 fn is_plain(text: &str) -> bool {
     text.starts_with(|first: char| first.is_alphanumeric() || first == '^')
         && text.chars().all(|letter| letter.is_alphanumeric() || "_.,:=+%^-".contains(letter))
@@ -206,10 +206,10 @@ pub fn replace_pinned_uuid(words: &mut [String], uuid: &str) {
     }
 }
 
-/// Adds a value to the list of a flag, or the flag itself if it is missing. A list that contains the key stays as it is.
+/// Adds a value to the list after a flag; adds the flag too if it is missing. A list that contains the key stays as it is.
 pub(crate) fn set_flag_value(words: &mut Vec<String>, flag: &str, key: &str, value: &str) {
-    let given = words.iter().rposition(|word| word == flag).and_then(|at| words.get_mut(at + 1));
-    match given {
+    let flag_index = words.iter().rposition(|word| word == flag);
+    match flag_index.and_then(|index| words.get_mut(index + 1)) {
         // Extends the list, because mkfs would ignore the first of two such flags.
         Some(list) if !key.is_empty() && !list.contains(key) => list.push_str(&format!(",{value}")),
         Some(_) => {}
@@ -234,14 +234,14 @@ pub fn suggest_feature(def: &FsDef, arguments: &str) -> Option<&'static str> {
 /// fsarena has no list of its values.
 pub fn suggest_mount_option(def: &FsDef, option: &str) -> Option<&'static str> {
     let known = COMMON_MOUNT_OPTIONS.split(' ').chain(def.mount_names.split(' '));
-    let key = |option: &'static str| option.split('=').next().unwrap_or_default();
-    let given_key = option.split('=').next().unwrap_or_default();
+    let key_of = |option: &'static str| option.split('=').next().unwrap_or_default();
+    let key = option.split('=').next().unwrap_or_default();
     let known: Vec<&'static str> = known.filter(|name| !name.is_empty()).collect();
-    if known.iter().any(|name| key(name) == given_key) {
-        let values = known.into_iter().filter(|name| name.contains('=') && key(name) == given_key);
+    if known.iter().any(|name| key_of(name) == key) {
+        let values = known.into_iter().filter(|name| name.contains('=') && key_of(name) == key);
         return nearest(option, values).filter(|near| *near != option);
     }
-    nearest(given_key, known.into_iter().map(key))
+    nearest(key, known.into_iter().map(key_of))
 }
 
 #[cfg(test)]

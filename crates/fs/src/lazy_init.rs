@@ -11,24 +11,24 @@ use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 /// The kernel thread that fills the inode tables of ext2, ext3 and ext4.
 pub(crate) const EXT4LAZYINIT: BackgroundWork = BackgroundWork {
     thread: "ext4lazyinit",
-    has_work: |device| Ok(inode_tables_left(device)?.is_some_and(|(left, _)| left > 0)),
+    has_work: |device| Ok(inode_tables_left(device)?.is_some_and(|(tables_left, _)| tables_left > 0)),
     by_mkfs: Some(("-E", "lazy_itable_init=0")),
 };
 
 /// The offset of the superblock in bytes. The offsets of its fields below count from there.
-const SUPERBLOCK_AT: u64 = 1024;
-const BLOCKS_LOW_AT: usize = 0x4;
-const FIRST_BLOCK_AT: usize = 0x14;
+const SUPERBLOCK_OFFSET: u64 = 1024;
+const BLOCKS_LOW_OFFSET: usize = 0x4;
+const FIRST_BLOCK_OFFSET: usize = 0x14;
 /// Stored as log2(bytes / 1024).
-const BLOCK_SIZE_AT: usize = 0x18;
-const BLOCKS_PER_GROUP_AT: usize = 0x20;
-const MAGIC_AT: usize = 0x38;
-const INCOMPATIBLE_FEATURES_AT: usize = 0x60;
-const READ_ONLY_FEATURES_AT: usize = 0x64;
-const DESCRIPTOR_SIZE_AT: usize = 0xFE;
-const BLOCKS_HIGH_AT: usize = 0x150;
+const BLOCK_SIZE_OFFSET: usize = 0x18;
+const BLOCKS_PER_GROUP_OFFSET: usize = 0x20;
+const MAGIC_OFFSET: usize = 0x38;
+const INCOMPATIBLE_FEATURES_OFFSET: usize = 0x60;
+const READ_ONLY_FEATURES_OFFSET: usize = 0x64;
+const DESCRIPTOR_SIZE_OFFSET: usize = 0xFE;
+const BLOCKS_HIGH_OFFSET: usize = 0x150;
 /// In a group descriptor: the offset of its flags.
-const FLAGS_AT: usize = 0x12;
+const FLAGS_OFFSET: usize = 0x12;
 const MAGIC: u16 = 0xEF53;
 /// Read-only compatible features: `uninit_bg` and `metadata_csum`.
 const GROUP_CHECKSUMS: u32 = 0x10 | 0x400;
@@ -39,7 +39,7 @@ const INODE_TABLE_ZEROED: u16 = 0x4;
 const SHORT_DESCRIPTOR_BYTES: u64 = 32;
 
 /// The number of block groups whose inode table is not written yet, and the number of all block groups. The filesystem may be
-/// mounted: the kernel changes the descriptors in the page cache of the device, and this function reads that cache.
+/// mounted: the kernel changes the descriptors in the page cache of the device, and this function reads through that cache.
 ///
 /// Without group checksums mkfs writes all tables itself, so 0 are left. Returns `None` if the device has no ext2, ext3 or
 /// ext4, or one whose descriptors are spread over the device (`meta_bg`).
@@ -49,19 +49,21 @@ const SHORT_DESCRIPTOR_BYTES: u64 = 32;
 fn inode_tables_left(device: &Path) -> io::Result<Option<(u64, u64)>> {
     let device = File::open(device)?;
     let mut superblock = [0; 1024];
-    device.read_exact_at(&mut superblock, SUPERBLOCK_AT)?;
+    device.read_exact_at(&mut superblock, SUPERBLOCK_OFFSET)?;
     let Some(groups) = GroupTable::parse(&superblock) else { return Ok(None) };
     if !groups.has_checksums {
         return Ok(Some((0, groups.count)));
     }
     let mut table = vec![0; (groups.count * groups.descriptor_bytes) as usize];
     device.read_exact_at(&mut table, groups.offset)?;
-    let tables_left = table.chunks(groups.descriptor_bytes as usize).filter(|group| !is_zeroed(group)).count();
+    let descriptors = table.chunks(groups.descriptor_bytes as usize);
+    let tables_left = descriptors.filter(|descriptor| !has_zeroed_table(descriptor)).count();
     Ok(Some((tables_left as u64, groups.count)))
 }
 
-fn is_zeroed(descriptor: &[u8]) -> bool {
-    u16_at(descriptor, FLAGS_AT) & INODE_TABLE_ZEROED != 0
+/// Whether the inode table of a group is written.
+fn has_zeroed_table(descriptor: &[u8]) -> bool {
+    u16_at(descriptor, FLAGS_OFFSET) & INODE_TABLE_ZEROED != 0
 }
 
 /// The location of the group descriptors.
@@ -79,37 +81,38 @@ struct GroupTable {
 impl GroupTable {
     /// Parses a superblock. None if it is invalid, or if the descriptors are spread over the device.
     fn parse(superblock: &[u8; 1024]) -> Option<GroupTable> {
-        let incompatible = u32_at(superblock, INCOMPATIBLE_FEATURES_AT);
-        let has_checksums = u32_at(superblock, READ_ONLY_FEATURES_AT) & GROUP_CHECKSUMS != 0;
-        if u16_at(superblock, MAGIC_AT) != MAGIC || incompatible & INCOMPAT_META_BG != 0 {
+        let incompatible = u32_at(superblock, INCOMPATIBLE_FEATURES_OFFSET);
+        let has_checksums = u32_at(superblock, READ_ONLY_FEATURES_OFFSET) & GROUP_CHECKSUMS != 0;
+        if u16_at(superblock, MAGIC_OFFSET) != MAGIC || incompatible & INCOMPAT_META_BG != 0 {
             return None;
         }
         let is_64bit = incompatible & INCOMPAT_64BIT != 0;
-        let high = if is_64bit { u64::from(u32_at(superblock, BLOCKS_HIGH_AT)) << 32 } else { 0 };
-        let blocks = high | u64::from(u32_at(superblock, BLOCKS_LOW_AT));
-        let first = u64::from(u32_at(superblock, FIRST_BLOCK_AT));
-        let per_group = u64::from(u32_at(superblock, BLOCKS_PER_GROUP_AT));
+        let high_bits = if is_64bit { u64::from(u32_at(superblock, BLOCKS_HIGH_OFFSET)) << 32 } else { 0 };
+        let blocks = high_bits | u64::from(u32_at(superblock, BLOCKS_LOW_OFFSET));
+        let first_block = u64::from(u32_at(superblock, FIRST_BLOCK_OFFSET));
+        let blocks_per_group = u64::from(u32_at(superblock, BLOCKS_PER_GROUP_OFFSET));
         // Blocks have at most 64 KiB, and a group has at most one block for each bit of a block.
-        let block_bytes = 1024_u64.checked_shl(u32_at(superblock, BLOCK_SIZE_AT)).filter(|bytes| *bytes <= 1 << 16)?;
-        if per_group == 0 || per_group > 8 * block_bytes || blocks <= first {
+        let block_bytes =
+            1024_u64.checked_shl(u32_at(superblock, BLOCK_SIZE_OFFSET)).filter(|bytes| *bytes <= 1 << 16)?;
+        if blocks_per_group == 0 || blocks_per_group > 8 * block_bytes || blocks <= first_block {
             return None;
         }
         let descriptor_bytes =
-            if is_64bit { u64::from(u16_at(superblock, DESCRIPTOR_SIZE_AT)) } else { SHORT_DESCRIPTOR_BYTES };
+            if is_64bit { u64::from(u16_at(superblock, DESCRIPTOR_SIZE_OFFSET)) } else { SHORT_DESCRIPTOR_BYTES };
         if descriptor_bytes < SHORT_DESCRIPTOR_BYTES {
             return None;
         }
-        let count = (blocks - first).div_ceil(per_group);
-        Some(GroupTable { count, has_checksums, descriptor_bytes, offset: (first + 1) * block_bytes })
+        let count = (blocks - first_block).div_ceil(blocks_per_group);
+        Some(GroupTable { count, has_checksums, descriptor_bytes, offset: (first_block + 1) * block_bytes })
     }
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+fn u16_at(bytes: &[u8], offset: usize) -> u16 {
+    u16::from_le_bytes([bytes[offset], bytes[offset + 1]])
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::{Error, available::install_command, external_journal, grammar, safety
 use bytesize::ByteSize;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::device::{ExternalJournal, Raid, parse_journal, parse_raid};
-use fsarena_core::{cell::Variant, factor, names::unknown};
+use fsarena_core::{cell::Variant, factor, names::unknown_name};
 use fsarena_sys::CommandError;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::mount::{self, MountedFilesystem};
@@ -41,15 +41,16 @@ pub struct Devices<'a> {
 }
 
 impl VariantOptions {
-    /// Adds the options that keep mkfs and the kernel from discarding blocks, before the options of the user, which win.
+    /// Adds the options that keep mkfs and the kernel from discarding blocks. The options of the user follow them, and so
+    /// override them.
     pub fn disable_discard(&mut self, def: &FsDef) {
         let (mkfs, mount) = def.no_discard;
         self.mkfs.splice(0..0, mkfs.iter().map(|word| word.to_string()));
         self.prepend_mount_options(mount);
     }
 
-    /// Adds the mount options that limit the size of a filesystem in memory, before the options of the user, which win. Does
-    /// nothing for a filesystem on a device.
+    /// Adds the mount options that limit the size of a filesystem in memory to `bytes`. The options of the user follow them,
+    /// and so override them. Does nothing for a filesystem on a device.
     pub fn limit_size(&mut self, def: &FsDef, bytes: u64) {
         self.prepend_mount_options(&def.size_options.replace("{}", &bytes.to_string()));
     }
@@ -81,21 +82,22 @@ impl Devices<'_> {
     }
 
     /// All devices: those with data, then the journal.
-    pub fn all(&self) -> impl Iterator<Item = &ScratchDevice> {
+    pub fn iter(&self) -> impl Iterator<Item = &ScratchDevice> {
         self.members.iter().copied().chain(self.journal)
     }
 }
 
-/// The result of making a filesystem.
+/// The result of [`format()`].
 #[derive(Debug, Clone)]
-pub struct Formatted {
+pub struct FormatResult {
     /// The output of mkfs.
     pub output: String,
     /// The argument vector of mkfs.
     pub argv: Vec<String>,
     /// The run time of mkfs.
     pub elapsed: Duration,
-    /// The size of a read-only filesystem in an image file with all its files, in bytes; None for other filesystems.
+    /// The bytes of the image file that a read-only filesystem takes with all its files; None for other filesystems, and on a
+    /// block device.
     pub packed_bytes: Option<u64>,
 }
 
@@ -107,8 +109,10 @@ pub struct Formatted {
 /// journal, or the journal is too small.
 pub fn variant_options(def: &FsDef, variant: &Variant) -> Result<VariantOptions, Error> {
     let id = variant.level(factor::OPTIONS);
-    let known = || def.options.iter().map(|set| set.id);
-    let set = def.option_set(id).ok_or_else(|| unknown("option set", id, known()).at(format!("of {}", def.id)))?;
+    let set_ids = || def.option_sets.iter().map(|set| set.id);
+    let set = def
+        .option_set(id)
+        .ok_or_else(|| unknown_name("option set", id, set_ids()).with_place(format!("of {}", def.id)))?;
     let mut mkfs: Vec<String> = set.mkfs.iter().map(|word| word.to_string()).collect();
     mkfs.extend(mkfs_level_words(def, variant.level(factor::MKFS)));
     if def.mkfs.is_empty() && !mkfs.is_empty() {
@@ -120,8 +124,8 @@ pub fn variant_options(def: &FsDef, variant: &Variant) -> Result<VariantOptions,
     let mount: Vec<&str> = mount.filter(|word| !word.is_empty()).collect();
     grammar::check_mount_options(mount.iter().copied())?;
     let mount = mount.join(",");
-    let level_or = |factor: &str, of_set: &'static str| match variant.level(factor) {
-        "" => of_set.to_string(),
+    let level_or = |factor: &str, level_of_set: &'static str| match variant.level(factor) {
+        "" => level_of_set.to_string(),
         level => level.to_string(),
     };
     let journal = parse_journal(&level_or(factor::JOURNAL, set.journal)).map_err(Error::Options)?;
@@ -157,10 +161,10 @@ fn check_journal(def: &FsDef, requested: Option<ExternalJournal>) -> Result<(), 
         let why = format!("{id} cannot keep its journal on a separate device; leave out journal=external");
         return Err(Error::Options(why));
     };
-    match requested.bytes {
+    match requested.size_bytes {
         Some(bytes) if bytes < journal.min_bytes => {
-            let (bytes, least) = (ByteSize(bytes), ByteSize(journal.min_bytes));
-            let why = format!("a journal device of {bytes} is too small for {id}: it needs {least}");
+            let (bytes, min_bytes) = (ByteSize(bytes), ByteSize(journal.min_bytes));
+            let why = format!("a journal device of {bytes} is too small for {id}: it needs {min_bytes}");
             Err(Error::Options(why))
         }
         _ => Ok(()),
@@ -169,22 +173,22 @@ fn check_journal(def: &FsDef, requested: Option<ExternalJournal>) -> Result<(), 
 
 /// The size of the journal's device, in bytes; None if the journal is inside the filesystem.
 pub fn journal_bytes(def: &FsDef, options: &VariantOptions) -> Option<u64> {
-    Some(options.journal?.bytes.unwrap_or(def.journal?.default_bytes))
+    Some(options.journal?.size_bytes.unwrap_or(def.journal?.default_bytes))
 }
 
 /// The mount options of a filesystem on these devices: the options of the variant, and options that name the journal device
 /// and the further devices.
 pub fn mount_options(def: &FsDef, options: &VariantOptions, devices: &Devices) -> String {
-    let mut options_list = vec![];
+    let mut mount_options = vec![];
     if !options.mount.is_empty() {
-        options_list.push(options.mount.clone());
+        mount_options.push(options.mount.clone());
     }
-    options_list.extend(devices.journal.and_then(|device| journal_option(def, device.path())));
+    mount_options.extend(devices.journal.and_then(|device| journal_option(def, device.path())));
     if let Some(raid) = def.raid.filter(|_| devices.members.len() > 1) {
-        let name = |device: &&ScratchDevice| raid.mount.replace("{}", &device.path().to_string_lossy());
-        options_list.extend(devices.members.iter().map(name));
+        let option_for = |device: &&ScratchDevice| raid.mount.replace("{}", &device.path().to_string_lossy());
+        mount_options.extend(devices.members.iter().map(option_for));
     }
-    options_list.join(",")
+    mount_options.join(",")
 }
 
 /// The mount option that names the device of a journal; None if the filesystem has no such option.
@@ -193,7 +197,8 @@ pub fn journal_option(def: &FsDef, device: &Path) -> Option<String> {
     Some(journal.mount.replace("{}", &device.to_string_lossy()))
 }
 
-/// A note on how the option set of a variant differs from the recipe that it is named for; None if it does not differ.
+/// A note on how the option set of a variant differs from the published recipe that it is named after; None if it is named
+/// after none.
 pub fn recipe_change_note(variant: &Variant) -> Option<Note> {
     let def = crate::filesystems::find(variant.level(factor::FS)).ok()?;
     let set = def.option_set(variant.level(factor::OPTIONS)).filter(|set| !set.changes.is_empty())?;
@@ -219,14 +224,14 @@ pub fn format<'a>(
     def: &FsDef,
     options: &VariantOptions,
     log: &mut dyn FnMut(CommandRecord),
-) -> Result<Formatted, Error> {
+) -> Result<FormatResult, Error> {
     let devices = devices.into();
     let mut words = grammar::check_mkfs_arguments(def, &options.mkfs)?;
-    for device in devices.all() {
+    for device in devices.iter() {
         device.begin_overwriting()?;
     }
     let journal = def.journal.zip(devices.journal);
-    // mkfs cannot take a file as the journal; fsarena then joins both after mkfs.
+    // If mkfs cannot take a file as the journal, fsarena joins both after mkfs.
     let joined_after_mkfs = journal.filter(|(journal, device)| !journal.accepts_files && device.file().is_some());
     if let Some((journal, device)) = journal {
         make_journal(journal.make_command, device, options, log)?;
@@ -241,19 +246,19 @@ pub fn format<'a>(
         words.extend(raid_def.mkfs.iter().map(|arg| arg.replace("{}", raid.profile())));
     }
     let argv = mkfs_command(def, words, options, &devices);
-    let argv = argv.confine_writes_to(devices.all().map(ScratchDevice::path));
+    let argv = argv.confine_writes_to(devices.iter().map(ScratchDevice::path));
     let finished = argv.run_checked(log).map_err(|error| explain_missing_mkfs(error, def))?;
     if let Some((_, device)) = joined_after_mkfs {
         external_journal::join_journal(devices.first(), device.path(), log)?;
     }
-    for device in devices.all() {
+    for device in devices.iter() {
         device.log_signatures()?;
     }
     let image = devices.members[0].file().filter(|_| def.traits.read_only);
     let packed_bytes = image.map(|image| image.restore_size()).transpose()?;
     let output = if finished.stdout.trim().is_empty() { finished.stderr } else { finished.stdout };
     let (output, argv) = (render_output(&output), argv.words());
-    Ok(Formatted { output, argv, elapsed: finished.elapsed, packed_bytes })
+    Ok(FormatResult { output, argv, elapsed: finished.elapsed, packed_bytes })
 }
 
 /// The command of mkfs with these options, for these devices and the directory that it copies into the filesystem.
@@ -264,11 +269,13 @@ fn mkfs_command(def: &FsDef, words: Vec<String>, options: &VariantOptions, devic
         None => Argv::new(def.mkfs),
     };
     let members = devices.members.iter().map(|device| device.path());
-    match def.contents.zip(options.contents.as_deref()) {
-        None => argv.args(def.always).args(words).args(members),
-        Some((ContentsArgument::Flag(flag), dir)) => argv.args(def.always).args(words).arg(flag).arg(dir).args(members),
-        Some((ContentsArgument::First, dir)) => argv.arg(dir).args(members).args(def.always).args(words),
-        Some((ContentsArgument::Last, dir)) => argv.args(def.always).args(words).args(members).arg(dir),
+    match def.contents_argument.zip(options.contents.as_deref()) {
+        None => argv.args(def.fixed_arguments).args(words).args(members),
+        Some((ContentsArgument::Flag(flag), dir)) => {
+            argv.args(def.fixed_arguments).args(words).arg(flag).arg(dir).args(members)
+        }
+        Some((ContentsArgument::First, dir)) => argv.arg(dir).args(members).args(def.fixed_arguments).args(words),
+        Some((ContentsArgument::Last, dir)) => argv.args(def.fixed_arguments).args(words).args(members).arg(dir),
     }
 }
 
@@ -283,19 +290,19 @@ pub fn check_option_set(def: &FsDef, variant: &Variant, image: &Path) -> Result<
     if holds {
         return Ok(());
     }
-    Err(Error::OldMkfs { program: def.mkfs, set: variant.level(factor::OPTIONS).into(), fix: check.fix })
+    Err(Error::OldMkfs { program: def.mkfs, option_set: variant.level(factor::OPTIONS).into(), fix: check.fix })
 }
 
-/// Writes the image of a read-only filesystem to a scratch device, from its beginning, and syncs the device.
+/// Writes the first `bytes` bytes of an image file to a scratch device, and syncs the device.
 ///
 /// # Errors
 /// The device is smaller, another device has replaced it, or it cannot be written.
 pub fn write_image(image: &Path, bytes: u64, device: &ScratchDevice) -> Result<(), Error> {
     device.begin_overwriting()?;
     let copy = || -> std::io::Result<()> {
-        let mut to = File::options().write(true).open(device.path())?;
-        std::io::copy(&mut File::open(image)?.take(bytes), &mut to)?;
-        to.sync_all()
+        let mut target = File::options().write(true).open(device.path())?;
+        std::io::copy(&mut File::open(image)?.take(bytes), &mut target)?;
+        target.sync_all()
     };
     copy().map_err(fsarena_sys::Error::io("writing the image to", device.path()))?;
     device.log_signatures()
@@ -313,11 +320,11 @@ pub fn reformat_if_work_left(
     options: &VariantOptions,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Option<String>, Error> {
-    let Some((background, (flag, value))) = def.background.and_then(|work| Some((work, work.by_mkfs?))) else {
+    let Some((work, (flag, value))) = def.background_work.and_then(|work| Some((work, work.by_mkfs?))) else {
         return Ok(None);
     };
     let key = value.split('=').next().unwrap_or(value);
-    if sets_initialisation(options, key) || !(background.has_work)(devices.first()).unwrap_or(false) {
+    if sets_initialisation(options, key) || !(work.has_work)(devices.first()).unwrap_or(false) {
         return Ok(None);
     }
     let mut options = options.clone();
@@ -336,30 +343,31 @@ pub fn mkfs_words(def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, 
     if let Some(pool) = &def.pool {
         words = pool_words(pool, &words);
     }
-    if let Some((flag, value)) = def.background.and_then(|work| work.by_mkfs) {
+    if let Some((flag, value)) = def.background_work.and_then(|work| work.by_mkfs) {
         let key = value.split('=').next().unwrap_or(value);
         if !sets_initialisation(options, key) {
             grammar::set_flag_value(&mut words, flag, key, value);
         }
     }
-    let always = def.always.iter().map(|word| word.to_string());
-    Ok(std::iter::once(def.mkfs.to_string()).chain(always).chain(words).collect())
+    let fixed_arguments = def.fixed_arguments.iter().map(|word| word.to_string());
+    Ok(std::iter::once(def.mkfs.to_string()).chain(fixed_arguments).chain(words).collect())
 }
 
-/// The arguments that make a pool: its properties, each once, of which those in `given` replace the default ones; other flags;
-/// and its name. The program refuses a property that is given twice, and takes one for each flag.
-fn pool_words(pool: &PoolDef, given: &[String]) -> Vec<String> {
+/// The arguments that make a pool: the flags in `arguments` that set no property, the properties of the pool, and its name. A
+/// property in `arguments` replaces that of [`PoolDef::properties`], because the program refuses a property that is set
+/// twice. Each property gets a flag, because the program takes only one for each flag.
+fn pool_words(pool: &PoolDef, arguments: &[String]) -> Vec<String> {
     let mut words = vec![];
     let mut properties: Vec<(&str, &str)> = pool.properties.to_vec();
-    let mut given = given.iter().map(String::as_str);
-    while let Some(flag) = given.next() {
-        if pool.properties.iter().all(|(known, _)| *known != flag) {
+    let mut arguments = arguments.iter().map(String::as_str);
+    while let Some(flag) = arguments.next() {
+        if pool.properties.iter().all(|(property_flag, _)| *property_flag != flag) {
             words.push(flag.to_string());
             continue;
         }
-        for property in given.next().unwrap_or_default().split(',') {
-            let key = |text: &str| text.split('=').next().unwrap_or_default().to_string();
-            properties.retain(|(_, other)| key(other) != key(property));
+        for property in arguments.next().unwrap_or_default().split(',') {
+            let name_of = |property: &str| property.split('=').next().unwrap_or_default().to_string();
+            properties.retain(|(_, other)| name_of(other) != name_of(property));
             properties.push((flag, property));
         }
     }
@@ -373,8 +381,8 @@ fn sets_initialisation(options: &VariantOptions, key: &str) -> bool {
     options.mkfs.iter().any(|word| word.contains(key)) || options.mount.contains("init_itable")
 }
 
-/// Runs the separate command that makes a journal device, if the filesystem needs one. The journal gets the block size of the
-/// filesystem.
+/// Runs the separate command that makes a journal device, if the filesystem needs one. The journal gets the block size in the
+/// options of the filesystem, if they set one.
 fn make_journal(
     make_command: Option<&[&str]>,
     device: &ScratchDevice,
@@ -383,11 +391,11 @@ fn make_journal(
 ) -> Result<(), Error> {
     let Some([program, args @ ..]) = make_command else { return Ok(()) };
     let mut args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
-    let block_size_at = |args: &[String]| args.iter().position(|arg| arg == "-b").map(|at| at + 1);
-    if let (Some(default), Some(given)) = (block_size_at(&args), block_size_at(&options.mkfs))
-        && let Some(size) = options.mkfs.get(given)
+    let block_size_index = |args: &[String]| args.iter().position(|arg| arg == "-b").map(|flag_index| flag_index + 1);
+    if let (Some(index), Some(index_in_options)) = (block_size_index(&args), block_size_index(&options.mkfs))
+        && let Some(size) = options.mkfs.get(index_in_options)
     {
-        args[default] = size.clone();
+        args[index] = size.clone();
     }
     Argv::new(program).args(args).arg(device.path()).confine_writes_to([device.path()]).run_checked(log)?;
     Ok(())
@@ -397,19 +405,20 @@ fn make_journal(
 fn render_output(output: &str) -> String {
     let mut lines: Vec<String> = vec![];
     for line in output.trim().lines() {
-        let mut shown = String::new();
+        let mut visible = String::new();
         for letter in line.chars() {
             match letter {
-                '\u{8}' => drop(shown.pop()),
-                '\r' => shown.clear(),
-                letter => shown.push(letter),
+                '\u{8}' => drop(visible.pop()),
+                '\r' => visible.clear(),
+                letter => visible.push(letter),
             }
         }
-        lines.push(shown.trim_end().to_string());
+        lines.push(visible.trim_end().to_string());
     }
     lines.join("\n")
 }
 
+/// The error of a mkfs command; for a mkfs that is not installed, with the command that installs it.
 fn explain_missing_mkfs(error: CommandError, def: &FsDef) -> Error {
     match error {
         CommandError::NotFound { .. } => {
@@ -436,20 +445,20 @@ pub fn mount<'a>(
     Ok(mount::mount(journal, log, devices.source(def), target, def.id, &options)?)
 }
 
-/// The features that the filesystem was made with, as its tool prints them. None if there is no tool, or it is not installed,
-/// or it fails.
-pub fn describe(device: &ScratchDevice, def: &FsDef, log: &mut dyn FnMut(CommandRecord)) -> Option<String> {
-    let tool = def.describe?;
-    let printed = Argv::new(tool.program).args(tool.args).arg(device.path()).run_checked(log).ok()?.stdout;
-    let wanted = |line: &&str| tool.lines.split('|').any(|start| line.starts_with(start));
-    Some(printed.lines().filter(wanted).map(str::trim_end).collect::<Vec<_>>().join("\n"))
+/// The features that the filesystem was made with, as its [`FsDef::describe_command`] prints them. None if there is no such
+/// command, or if it is not installed or fails.
+pub fn describe_features(device: &ScratchDevice, def: &FsDef, log: &mut dyn FnMut(CommandRecord)) -> Option<String> {
+    let command = def.describe_command?;
+    let output = Argv::new(command.program).args(command.args).arg(device.path()).run_checked(log).ok()?.stdout;
+    let is_kept = |line: &&str| command.lines.split('|').any(|start| line.starts_with(start));
+    Some(output.lines().filter(is_kept).map(str::trim_end).collect::<Vec<_>>().join("\n"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::filesystems;
-    use fsarena_core::exit::{ExitCode, Exits};
+    use fsarena_core::exit::{ExitCode, HasExitCode};
 
     fn variant(levels: &[(&str, &str)]) -> Variant {
         Variant {
@@ -499,9 +508,9 @@ mod tests {
     #[test]
     fn levels_of_journal_and_raid_override_the_option_set() {
         let tuned = options_of("ext3", &[("options", "tuned-2011")]).unwrap();
-        assert!(tuned.journal.is_some_and(|journal| journal.bytes.is_none()));
+        assert!(tuned.journal.is_some_and(|journal| journal.size_bytes.is_none()));
         let overridden = options_of("ext3", &[("options", "tuned-2011"), ("journal", "external:64MiB")]).unwrap();
-        assert_eq!(overridden.journal.unwrap().bytes, Some(64 << 20));
+        assert_eq!(overridden.journal.unwrap().size_bytes, Some(64 << 20));
         assert_eq!(options_of("btrfs", &[("options", "tuned-2011")]).unwrap().raid.unwrap().profile(), "raid0");
     }
 
@@ -512,8 +521,8 @@ mod tests {
         let image = fsarena_sys::image::create(&journal, &dir.path().join("image"), 300 << 20, false).unwrap();
         let device = ScratchDevice::from_image(image);
         let def = filesystems::find("ext4").unwrap();
-        let has_work_left = || (def.background.unwrap().has_work)(device.path()).unwrap();
-        let completed = |mkfs: &str, mount: &str| {
+        let has_work_left = || (def.background_work.unwrap().has_work)(device.path()).unwrap();
+        let reformat = |mkfs: &str, mount: &str| {
             let mkfs = vec!["-E".to_string(), mkfs.to_string()];
             let options = VariantOptions { mkfs, mount: mount.into(), ..VariantOptions::default() };
             format(&device, def, &options, &mut |_| ()).unwrap();
@@ -523,10 +532,10 @@ mod tests {
         };
         // Without `nodiscard` mkfs discards the file, and then writes no inode tables because they read as zeros.
         let argument = Some("-E lazy_itable_init=0".to_string());
-        assert_eq!(completed("nodiscard", ""), (true, argument, false));
-        assert_eq!(completed("nodiscard,lazy_itable_init=1", ""), (true, None, true));
-        assert_eq!(completed("nodiscard", "noinit_itable"), (true, None, true));
-        assert_eq!(completed("nodiscard,lazy_itable_init=0", ""), (false, None, false));
+        assert_eq!(reformat("nodiscard", ""), (true, argument, false));
+        assert_eq!(reformat("nodiscard,lazy_itable_init=1", ""), (true, None, true));
+        assert_eq!(reformat("nodiscard", "noinit_itable"), (true, None, true));
+        assert_eq!(reformat("nodiscard,lazy_itable_init=0", ""), (false, None, false));
     }
 
     #[test]

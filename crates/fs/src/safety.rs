@@ -25,6 +25,7 @@ pub struct ScratchDevice {
     backing: Backing,
 }
 
+/// The device, and the objects of which the device consists.
 #[derive(Debug)]
 enum Backing {
     /// The fields are dropped in this order, so that the image is removed after it is detached.
@@ -43,9 +44,9 @@ struct UserDevice {
     device: BlockDevice,
     /// Its stable name.
     stable_name: PathBuf,
-    written: WrittenLog,
+    log: WrittenLog,
     /// Whether fsarena has begun to overwrite it.
-    changed: AtomicBool,
+    is_changed: AtomicBool,
 }
 
 impl ScratchDevice {
@@ -93,8 +94,8 @@ impl ScratchDevice {
         ScratchDevice { backing: Backing::File(image) }
     }
 
-    /// A device that the user named for erasing, by its stable name. `erasable_signature` is the type of signature that fsarena
-    /// may overwrite.
+    /// A device that the user named for erasing, by its stable name. `erasable_signature` is the type of signature that the
+    /// user allows fsarena to overwrite; `log` shows what fsarena itself has written.
     ///
     /// # Errors
     /// [`Error::Refused`] if the device is in use or may have data of the user.
@@ -102,7 +103,7 @@ impl ScratchDevice {
         kernel: &SysRoot,
         path: &Path,
         erasable_signature: Option<&str>,
-        written: &WrittenLog,
+        log: &WrittenLog,
     ) -> Result<ScratchDevice, Error> {
         check_name(path)?;
         let device = BlockDevice::open(kernel, path)?;
@@ -110,13 +111,13 @@ impl ScratchDevice {
         check_exclusive(&device, path)?;
         // If losetup fails, a loop device is refused later, because its file is unknown.
         let loops = loopdev::backing_files(kernel).unwrap_or_default();
-        let found = read_signatures(&device.path)?;
-        nodes::check_other_nodes(kernel, &device, path, &loops, &found)?;
-        check_content(&device, path, &found, erasable_signature, written)?;
+        let signatures = read_signatures(&device.path)?;
+        nodes::check_other_nodes(kernel, &device, path, &loops, &signatures)?;
+        check_content(&device, path, &signatures, erasable_signature, log)?;
         // Checks again at the end, because reading the content takes a while.
         check_exclusive(&device, path)?;
-        let changed = AtomicBool::new(false);
-        let user_device = UserDevice { device, stable_name: path.into(), written: written.clone(), changed };
+        let is_changed = AtomicBool::new(false);
+        let user_device = UserDevice { device, stable_name: path.into(), log: log.clone(), is_changed };
         Ok(ScratchDevice { backing: Backing::UserNamed(user_device) })
     }
 
@@ -183,7 +184,7 @@ impl ScratchDevice {
     /// The device does not support discard.
     pub fn discard(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         self.begin_overwriting()?;
-        // Without --force blkdiscard refuses a device with a signature. The guard has already decided that it may go.
+        // Without --force blkdiscard refuses a device with a signature. The guard has already accepted the device.
         Argv::new("blkdiscard").arg("--force").arg(self.path()).run_checked(log)?;
         Ok(())
     }
@@ -199,7 +200,7 @@ impl ScratchDevice {
         }
         if let Backing::UserNamed(user_device) = &self.backing {
             check_exclusive(&user_device.device, &user_device.stable_name)?;
-            user_device.changed.store(true, Ordering::Relaxed);
+            user_device.is_changed.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -207,19 +208,19 @@ impl ScratchDevice {
     /// Logs the signatures that mkfs has just written to a device of the user as fsarena's own.
     pub(crate) fn log_signatures(&self) -> Result<(), Error> {
         let Backing::UserNamed(user_device) = &self.backing else { return Ok(()) };
-        user_device.written.note_signatures(&user_device.stable_name, &read_signatures(self.path())?)
+        user_device.log.add_signatures(&user_device.stable_name, &read_signatures(self.path())?)
     }
 }
 
 impl UserDevice {
     /// Logs the fingerprint of the content, if fsarena changed it, the device is still in place and nothing uses it.
     fn log_content(&self) -> Result<(), Error> {
-        let changed = self.changed.swap(false, Ordering::Relaxed);
-        if !changed || !self.device.is_in_place() || is_claimed(&self.device.path)? {
+        let was_changed = self.is_changed.swap(false, Ordering::Relaxed);
+        if !was_changed || !self.device.is_in_place() || is_claimed(&self.device.path)? {
             return Ok(());
         }
         let samples = Samples::read(&self.device, || Ok(()))?;
-        self.written.note_content(&self.stable_name, samples.fingerprint)
+        self.log.add_content(&self.stable_name, samples.fingerprint)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Fingerprints of the filesystems that fsarena left on devices, so that a later run may overwrite them.
+//! The log of what fsarena wrote to devices of the user, so that a later run may overwrite them: signatures of filesystems, and
+//! fingerprints of the whole content.
 //!
 //! A signature shows that a device has a filesystem. Devices with plain dm-crypt, VeraCrypt or a database have no signature:
 //! only samples of the content show that such a device is in use, and whether its content is as fsarena left it.
@@ -39,21 +40,23 @@ impl Signature {
 pub fn read_signatures(device: &Path) -> Result<Vec<Signature>, Error> {
     let argv = Argv::new("wipefs").args(["--no-act", "--json"]).arg(device).env("LC_ALL", "C");
     let text = argv.run_checked(&mut |_| {})?.stdout;
-    let why = |error| format!("wipefs prints something unexpected ({error})");
-    parse_wipefs(&text).map_err(|error| refused(device, why(error), "Look at it with `wipefs --no-act`"))
+    parse_wipefs(&text).map_err(|error| {
+        let why = format!("wipefs prints something unexpected ({error})");
+        refused(device, why, "Look at it with `wipefs --no-act`")
+    })
 }
 
 /// Parses the JSON of wipefs; empty output means a device without signatures.
 fn parse_wipefs(text: &str) -> Result<Vec<Signature>, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Printed {
+    struct Output {
         signatures: Vec<Signature>,
     }
 
     if text.trim().is_empty() {
         return Ok(vec![]);
     }
-    Ok(serde_json::from_str::<Printed>(text)?.signatures)
+    Ok(serde_json::from_str::<Output>(text)?.signatures)
 }
 
 /// A line of the log.
@@ -65,6 +68,7 @@ struct LogEntry {
     content: LogContent,
 }
 
+/// What fsarena wrote to a device.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum LogContent {
@@ -74,7 +78,7 @@ enum LogContent {
     Signature(Signature),
 }
 
-/// The log of the signatures and contents that fsarena has left on devices, as JSON lines in the state directory.
+/// The log of the signatures and contents that fsarena has left on devices of the user, as JSON lines in the state directory.
 ///
 /// A later run may overwrite a device whose content is unchanged since the last run. A signature alone does not show that: it
 /// stays the same when a user mounts the filesystem and stores files in it. A run that was killed logs signatures only.
@@ -95,7 +99,7 @@ impl WrittenLog {
     /// # Errors
     /// The log exists and cannot be read.
     pub fn has_signature(&self, device: &Path, signature: &Signature) -> Result<bool, Error> {
-        let is_same = |logged: &LogContent| matches!(logged, LogContent::Signature(found) if found == signature);
+        let is_same = |entry: &LogContent| matches!(entry, LogContent::Signature(logged) if logged == signature);
         Ok(signature.uuid.is_some() && self.entries_of(device)?.iter().any(is_same))
     }
 
@@ -104,11 +108,11 @@ impl WrittenLog {
     /// # Errors
     /// The log exists and cannot be read.
     pub fn last_content(&self, device: &Path) -> Result<Option<Fingerprint>, Error> {
-        let content = |logged| match logged {
+        let fingerprint_of = |entry| match entry {
             LogContent::Content { content } => Some(content),
             LogContent::Signature(_) => None,
         };
-        Ok(self.entries_of(device)?.into_iter().filter_map(content).next_back())
+        Ok(self.entries_of(device)?.into_iter().filter_map(fingerprint_of).next_back())
     }
 
     /// The entries of a device, oldest first. Skips lines that are not entries.
@@ -123,7 +127,7 @@ impl WrittenLog {
     ///
     /// # Errors
     /// The log cannot be written.
-    pub fn note_signatures(&self, device: &Path, signatures: &[Signature]) -> Result<(), Error> {
+    pub fn add_signatures(&self, device: &Path, signatures: &[Signature]) -> Result<(), Error> {
         for signature in signatures {
             if !self.has_signature(device, signature)? {
                 self.append(device, LogContent::Signature(signature.clone()))?;
@@ -136,14 +140,14 @@ impl WrittenLog {
     ///
     /// # Errors
     /// The log cannot be written.
-    pub fn note_content(&self, device: &Path, content: Fingerprint) -> Result<(), Error> {
+    pub fn add_content(&self, device: &Path, content: Fingerprint) -> Result<(), Error> {
         self.append(device, LogContent::Content { content })
     }
 
     fn append(&self, device: &Path, content: LogContent) -> Result<(), Error> {
         let entry = LogEntry { device: device.into(), content };
-        let mut text =
-            serde_json::to_string(&entry).map_err(|error| SysError::io("noting in", &self.path)(error.into()))?;
+        let mut text = serde_json::to_string(&entry)
+            .map_err(|error| SysError::io("encoding a line of", &self.path)(error.into()))?;
         text.push('\n');
         let append = || -> std::io::Result<()> {
             std::fs::create_dir_all(self.path.parent().unwrap_or(Path::new("/")))?;
@@ -165,19 +169,20 @@ const WHOLE_DEVICE_BYTES: u64 = 64 << 20;
 const HEAD_BYTES: u64 = 16 << 20;
 /// The bytes read at the end of a larger device, where backup superblocks, RAID metadata and hidden volumes are.
 const TAIL_BYTES: u64 = 4 << 20;
-/// The offsets of copies of superblocks: btrfs (64 MiB, 256 GiB), and the groups of ext2 to ext4 by their block size.
+/// The offsets of copies of superblocks in bytes: of btrfs (64 MiB, 256 GiB), and of ext2, ext3 and ext4 with blocks of 1 to
+/// 4 KiB.
 const SUPERBLOCK_OFFSETS: [u64; 9] =
     [32 << 20, 64 << 20, 96 << 20, 128 << 20, 160 << 20, 384 << 20, 640 << 20, 1152 << 20, 256 << 30];
 /// The bytes read at each of [`SUPERBLOCK_OFFSETS`].
 const SUPERBLOCK_BYTES: u64 = 64 << 10;
-/// A larger device is divided into this number of equal parts, with one random sample in each: data at least as long as two
-/// parts is always found.
+/// The number of equal parts of a larger device, with one random sample in each: data at least as long as two parts is always
+/// found.
 const RANDOM_SAMPLES: u64 = 1000;
 
 /// A fingerprint of a device's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// Its size in bytes.
+    /// The size of the device in bytes.
     size_bytes: u64,
     /// The seed of the offsets of the random samples.
     seed: u64,
@@ -185,7 +190,7 @@ pub struct Fingerprint {
     hash: String,
 }
 
-/// Samples of a device.
+/// The result of reading samples of a device.
 #[derive(Debug)]
 pub struct Samples {
     /// The fingerprint of the samples.
@@ -212,27 +217,28 @@ impl Samples {
         seed: u64,
         check_cancelled: impl Fn() -> Result<(), SysError>,
     ) -> Result<Samples, SysError> {
-        let unknown = || SysError::Unfit { what: device.path.clone(), why: "the kernel reports no size for it".into() };
-        let size_bytes = device.size_bytes().filter(|bytes| *bytes > 0).ok_or_else(unknown)?;
-        let unit = u64::from(device.logical_block_size().unwrap_or(0)).max(MIN_SAMPLE_BYTES);
+        let unknown_size =
+            || SysError::Unusable { object: device.path.clone(), why: "the kernel reports no size for it".into() };
+        let size_bytes = device.size_bytes().filter(|bytes| *bytes > 0).ok_or_else(unknown_size)?;
+        let unit_bytes = u64::from(device.logical_block_size().unwrap_or(0)).max(MIN_SAMPLE_BYTES);
         let failed = |error| SysError::io("reading the content of", &device.path)(error);
         // Direct reads, because the page cache may have outdated content.
         let direct = OFlags::DIRECT.bits() as i32;
         let file = File::options().read(true).custom_flags(direct).open(&device.path).map_err(failed)?;
-        let mut buffer = vec![0u8; (MAX_SAMPLE_BYTES + unit) as usize];
-        let start = buffer.as_ptr().align_offset(unit as usize);
+        let mut buffer = vec![0u8; (MAX_SAMPLE_BYTES + unit_bytes) as usize];
+        let start = buffer.as_ptr().align_offset(unit_bytes as usize);
         let mut hasher = blake3::Hasher::new();
-        let (mut zeros, mut ones) = (true, true);
-        for (from, length) in sample_ranges(size_bytes, seed, unit) {
+        let (mut is_all_zeros, mut is_all_ones) = (true, true);
+        for (offset, length) in sample_ranges(size_bytes, seed, unit_bytes) {
             check_cancelled()?;
-            let read = &mut buffer[start..start + length as usize];
-            file.read_exact_at(read, from).map_err(failed)?;
-            zeros &= read.iter().all(|byte| *byte == 0);
-            ones &= read.iter().all(|byte| *byte == 0xff);
-            hasher.update(&from.to_le_bytes()).update(read);
+            let sample = &mut buffer[start..start + length as usize];
+            file.read_exact_at(sample, offset).map_err(failed)?;
+            is_all_zeros &= sample.iter().all(|byte| *byte == 0);
+            is_all_ones &= sample.iter().all(|byte| *byte == 0xff);
+            hasher.update(&offset.to_le_bytes()).update(sample);
         }
         let hash = hasher.finalize().to_hex().to_string();
-        Ok(Samples { fingerprint: Fingerprint { size_bytes, seed, hash }, is_blank: zeros || ones })
+        Ok(Samples { fingerprint: Fingerprint { size_bytes, seed, hash }, is_blank: is_all_zeros || is_all_ones })
     }
 }
 
@@ -246,39 +252,41 @@ impl Fingerprint {
         device: &BlockDevice,
         check_cancelled: impl Fn() -> Result<(), SysError>,
     ) -> Result<bool, SysError> {
-        let same_size = device.size_bytes() == Some(self.size_bytes);
-        Ok(same_size && Samples::read_with_seed(device, self.seed, check_cancelled)?.fingerprint == *self)
+        let has_same_size = device.size_bytes() == Some(self.size_bytes);
+        Ok(has_same_size && Samples::read_with_seed(device, self.seed, check_cancelled)?.fingerprint == *self)
     }
 }
 
 /// The offsets and lengths of the samples of a device, in bytes, sorted by offset. No length is above [`MAX_SAMPLE_BYTES`].
-/// Random samples are one `unit` long and start at a multiple of `unit`.
-fn sample_ranges(size: u64, seed: u64, unit: u64) -> Vec<(u64, u64)> {
-    if size <= WHOLE_DEVICE_BYTES {
-        return split_range(0, size).collect();
+/// Random samples are `unit_bytes` long and start at a multiple of that.
+fn sample_ranges(size_bytes: u64, seed: u64, unit_bytes: u64) -> Vec<(u64, u64)> {
+    if size_bytes <= WHOLE_DEVICE_BYTES {
+        return split_range(0, size_bytes).collect();
     }
     let mut bits = blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof();
-    let mut random = || {
+    let mut random_number = || {
         let mut bytes = [0; 8];
         bits.fill(&mut bytes);
         u64::from_le_bytes(bytes)
     };
-    let units = size / unit;
-    let in_part = |part: u64| {
-        let (first, next) = (part * units / RANDOM_SAMPLES, (part + 1) * units / RANDOM_SAMPLES);
-        ((first + random() % (next - first)) * unit, unit)
-    };
-    let superblocks = SUPERBLOCK_OFFSETS.iter().filter(|at| **at + SUPERBLOCK_BYTES <= size);
-    let mut ranges: Vec<(u64, u64)> = (0..RANDOM_SAMPLES).map(in_part).collect();
-    ranges.extend(superblocks.map(|at| (*at, SUPERBLOCK_BYTES)));
-    ranges.extend(split_range(0, HEAD_BYTES).chain(split_range(size - TAIL_BYTES, TAIL_BYTES)));
+    let units = size_bytes / unit_bytes;
+    let mut ranges = vec![];
+    for part in 0..RANDOM_SAMPLES {
+        let (first_unit, end_unit) = (part * units / RANDOM_SAMPLES, (part + 1) * units / RANDOM_SAMPLES);
+        let unit = first_unit + random_number() % (end_unit - first_unit);
+        ranges.push((unit * unit_bytes, unit_bytes));
+    }
+    let superblocks = SUPERBLOCK_OFFSETS.iter().filter(|offset| **offset + SUPERBLOCK_BYTES <= size_bytes);
+    ranges.extend(superblocks.map(|offset| (*offset, SUPERBLOCK_BYTES)));
+    ranges.extend(split_range(0, HEAD_BYTES).chain(split_range(size_bytes - TAIL_BYTES, TAIL_BYTES)));
     ranges.sort_unstable();
     ranges
 }
 
-/// Splits a range into samples of at most [`MAX_SAMPLE_BYTES`].
-fn split_range(from: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
-    (0..length).step_by(MAX_SAMPLE_BYTES as usize).map(move |at| (from + at, MAX_SAMPLE_BYTES.min(length - at)))
+/// Splits the range of `length` bytes from `start` on into samples of at most [`MAX_SAMPLE_BYTES`].
+fn split_range(start: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
+    let offsets = (0..length).step_by(MAX_SAMPLE_BYTES as usize);
+    offsets.map(move |offset| (start + offset, MAX_SAMPLE_BYTES.min(length - offset)))
 }
 
 #[cfg(test)]
@@ -310,11 +318,11 @@ mod tests {
             serde_json::from_value(serde_json::json!({ "size_bytes": 4096, "seed": seed, "hash": "00" })).unwrap()
         };
         assert_eq!(log.last_content(a).unwrap(), None);
-        log.note_signatures(a, &[signature("ext4", Some("1"))]).unwrap();
+        log.add_signatures(a, &[signature("ext4", Some("1"))]).unwrap();
         assert_eq!(log.last_content(a).unwrap(), None);
-        log.note_content(a, content(1)).unwrap();
-        log.note_content(a, content(2)).unwrap();
-        log.note_content(b, content(3)).unwrap();
+        log.add_content(a, content(1)).unwrap();
+        log.add_content(a, content(2)).unwrap();
+        log.add_content(b, content(3)).unwrap();
         assert_eq!(log.last_content(a).unwrap(), Some(content(2)));
         assert!(log.has_signature(a, &signature("ext4", Some("1"))).unwrap());
     }
@@ -336,11 +344,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = WrittenLog::open(&dir.path().join("not yet"));
         let (a, b) = (Path::new("/dev/disk/by-id/a"), Path::new("/dev/disk/by-id/b"));
-        let ours = signature("ext4", Some("1"));
-        assert!(!log.has_signature(a, &ours).unwrap());
-        log.note_signatures(a, &[ours.clone(), signature("jfs", None)]).unwrap();
-        assert!(log.has_signature(a, &ours).unwrap());
-        assert!(!log.has_signature(b, &ours).unwrap());
+        let logged = signature("ext4", Some("1"));
+        assert!(!log.has_signature(a, &logged).unwrap());
+        log.add_signatures(a, &[logged.clone(), signature("jfs", None)]).unwrap();
+        assert!(log.has_signature(a, &logged).unwrap());
+        assert!(!log.has_signature(b, &logged).unwrap());
         assert!(!log.has_signature(a, &signature("ext4", Some("2"))).unwrap());
         assert!(!log.has_signature(a, &signature("jfs", None)).unwrap());
     }
@@ -363,10 +371,10 @@ mod tests {
         assert!(ranges.contains(&(15 << 20, 1 << 20)) && ranges.contains(&(size - (1 << 20), 1 << 20)));
         assert!(ranges.contains(&(64 << 20, 64 << 10)) && ranges.contains(&(256 * GIB, 64 << 10)));
         for part in 0..1000 {
-            let within = |at: u64| (part * GIB..(part + 1) * GIB).contains(&at);
-            assert!(ranges.iter().any(|(from, length)| *length == 4096 && within(*from)), "{part}");
+            let is_within = |offset: u64| (part * GIB..(part + 1) * GIB).contains(&offset);
+            assert!(ranges.iter().any(|(offset, length)| *length == 4096 && is_within(*offset)), "{part}");
         }
-        assert!(ranges.iter().all(|(from, length)| from % 4096 == 0 && from + length <= size));
+        assert!(ranges.iter().all(|(offset, length)| offset % 4096 == 0 && offset + length <= size));
     }
 
     #[test]
@@ -374,6 +382,6 @@ mod tests {
         assert_eq!(sample_ranges(GIB, 1, MIN_SAMPLE_BYTES), sample_ranges(GIB, 1, MIN_SAMPLE_BYTES));
         assert_ne!(sample_ranges(GIB, 1, MIN_SAMPLE_BYTES), sample_ranges(GIB, 2, MIN_SAMPLE_BYTES));
         let ranges = sample_ranges(GIB, 1, 16 << 10);
-        assert!(ranges.iter().all(|(from, length)| from % (16 << 10) == 0 && length % (16 << 10) == 0));
+        assert!(ranges.iter().all(|(offset, length)| offset % (16 << 10) == 0 && length % (16 << 10) == 0));
     }
 }

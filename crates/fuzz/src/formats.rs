@@ -13,10 +13,10 @@ use std::{io, path::Path};
 /// Parses published figures, and checks that all are finite.
 pub fn fuzz_published(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    match published::parse("study", text, &Default::default()) {
+    match published::parse_published("study", text, &Default::default()) {
         // An error message must not be empty or much longer than the input.
         Err(error) => assert_sensible_message(&error, bytes),
-        Ok(sets) => assert!(sets.iter().flat_map(|set| &set.rows).all(|figure| figure.value.is_finite())),
+        Ok(sets) => assert!(sets.iter().flat_map(|set| &set.figures).all(|figure| figure.value.is_finite())),
     }
 }
 
@@ -26,9 +26,9 @@ pub fn fuzz_loadfile(bytes: &[u8]) {
     match loadfile::load(&path) {
         Err(error) => assert_sensible_message(&error, bytes),
         Ok(program) => {
-            let packed = program.encode();
-            let again = LoadProgram::decode(&packed).expect("a packed load can be unpacked");
-            assert_eq!(again.encode(), packed);
+            let encoded = program.encode();
+            let decoded = LoadProgram::decode(&encoded).expect("an encoded load can be decoded");
+            assert_eq!(decoded.encode(), encoded);
         }
     }
     let _ = LoadProgram::decode(bytes).map_err(|error| assert_sensible_message(&error, bytes));
@@ -46,7 +46,7 @@ pub fn fuzz_tool_output(bytes: &[u8]) {
             Action::RunAndParse(_, parse) => Some(parse),
             _ => None,
         });
-        match parse.expect("a task that reads what is printed")(text) {
+        match parse.expect("a task that parses the output of a program")(text) {
             Err(error) => assert_sensible_message(&error, bytes),
             Ok(output) => assert!(output.readings.0.values().all(|value| value.is_finite()), "{output:?}"),
         }
@@ -68,7 +68,7 @@ pub fn fuzz_import(bytes: &[u8], format: Option<&str>) {
     }
 }
 
-/// Reads a file of scaling curves, and checks that no number is infinite.
+/// Reads a file of scaling curves, and checks that all numbers are finite or NaN.
 pub fn fuzz_curves(bytes: &[u8]) {
     match scaling::file::read_curves("curves.csv", bytes) {
         Err(error) => assert_sensible_message(&error, bytes),
@@ -86,9 +86,10 @@ const FORBIDDEN_PREFIXES: [&str; 6] = ["exec_", "read_iolog", "opendir", "iosche
 /// The beginnings of options whose values are names of files.
 const FILE_PREFIXES: [&str; 6] = ["filename", "directory", "write_bw", "write_lat", "write_iops", "write_hist"];
 
-/// Reads the input as a job file, with every variable set; the file that it can include has its first line. What is accepted
-/// must be accepted again as fio gets it, without a change, and must name no file outside of the working directory.
-pub fn fuzz_job_file(bytes: &[u8]) {
+/// Reads the input as a job file of fio, with every variable set. The input can include `include.fio`, which contains the first
+/// line of the input. The text that fsarena passes to fio must be accepted again without a change, and must name no file
+/// outside of the working directory.
+pub fn fuzz_fio_job_file(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let _ = looks_like_job_file(text);
     let first_line = text.lines().next().unwrap_or_default().to_string();
@@ -97,13 +98,13 @@ pub fn fuzz_job_file(bytes: &[u8]) {
         false => Err(io::ErrorKind::NotFound.into()),
     };
     let variable = |name: &str| Some(if name.starts_with('$') { "4".into() } else { name.to_string() });
-    let environment = JobFileEnvironment { read_file: &read, look_up: &variable };
+    let environment = JobFileEnvironment { read_file: &read, look_up_variable: &variable };
     let file = match JobFile::parse_with_includes(Path::new("a.fio"), text, &environment) {
         Ok(file) => file,
         Err(error) => return assert_sensible_message(&error, bytes),
     };
     let rewritten = file.text();
-    assert_eq!(JobFile::parse("a.fio", &rewritten).expect("what is accepted is accepted again").text(), rewritten);
+    assert_eq!(JobFile::parse("a.fio", &rewritten).expect("an accepted job file is accepted again").text(), rewritten);
     for line in rewritten.lines() {
         // fio reads lines of up to 4096 bytes.
         assert!(line.len() < 4095 && !line.contains("${") && !line.contains([';', '#']), "{line:?}");

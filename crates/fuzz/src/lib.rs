@@ -1,17 +1,16 @@
-//! Fuzz targets for every parser of input from outside. `make fuzz` runs them with libFuzzer. The test below runs them with
-//! every file of `corpus/`, which also has the inputs that once failed.
+//! Fuzz targets for every parser of input from outside. `make fuzz` runs them with libFuzzer. The test of this file runs them
+//! with every file of `corpus/`, which also has the inputs that failed in the past.
 //!
 //! A target has one line in [`TARGETS`], and a folder of its name in `corpus/` with small real inputs. It fails if the
 //! parser panics or takes too long, or if it accepts a value that a simple check refuses.
 
 mod formats;
 mod guest;
+pub mod mutation;
 mod plan;
-mod store;
-mod stored;
+mod stored_runs;
 mod support;
 mod web;
-pub mod words;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -25,7 +24,7 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: &[Target] = &[
     ("plan", plan::fuzz_plan),
     ("claim", plan::fuzz_claim),
-    ("options", plan::fuzz_options),
+    ("options", plan::fuzz_filesystem_options),
     ("import-csv", |bytes| formats::fuzz_import(bytes, Some("csv"))),
     ("import-dbench", |bytes| formats::fuzz_import(bytes, Some("dbench"))),
     ("import-fio", |bytes| formats::fuzz_import(bytes, Some("fio"))),
@@ -37,24 +36,24 @@ pub const TARGETS: &[Target] = &[
     ("import-any", |bytes| formats::fuzz_import(bytes, None)),
     ("curves", formats::fuzz_curves),
     ("published", formats::fuzz_published),
-    ("fio-job-file", formats::fuzz_job_file),
+    ("fio-job-file", formats::fuzz_fio_job_file),
     ("loadfile", formats::fuzz_loadfile),
     ("tools", formats::fuzz_tool_output),
-    ("events", store::fuzz_event_log),
-    ("store", store::fuzz_database),
-    ("bundle", store::fuzz_bundle),
-    ("stored-plan", stored::fuzz_stored_plan),
-    ("stored-values", stored::fuzz_stored_values),
+    ("events", stored_runs::fuzz_event_log),
+    ("store", stored_runs::fuzz_database),
+    ("bundle", stored_runs::fuzz_bundle),
+    ("stored-plan", stored_runs::fuzz_stored_plan),
+    ("stored-values", stored_runs::fuzz_stored_values),
     ("serve", web::fuzz_serve),
-    ("counters", web::fuzz_counters),
+    ("counters", web::fuzz_service_counters),
     ("squid", web::fuzz_message_heads),
-    ("agent-request", guest::fuzz_request),
+    ("agent-request", guest::fuzz_agent_request),
     ("agent-lines", guest::fuzz_agent_lines),
-    ("console", guest::fuzz_console),
-    ("kernel", guest::fuzz_kernel),
-    ("modules", guest::fuzz_modules),
-    ("releases", guest::fuzz_releases),
-    ("writes", guest::fuzz_writes),
+    ("console", guest::fuzz_console_log),
+    ("kernel", guest::fuzz_kernel_image),
+    ("modules", guest::fuzz_kernel_module),
+    ("releases", guest::fuzz_kernel_releases),
+    ("writes", guest::fuzz_recorded_writes),
 ];
 
 /// Runs a target with an input.
@@ -62,9 +61,9 @@ pub const TARGETS: &[Target] = &[
 /// # Panics
 /// If the target finds a fault, or takes too long.
 pub fn run((name, target): &Target, bytes: &[u8]) {
-    let begin = clock_gettime(ClockId::ProcessCPUTime);
+    let start = clock_gettime(ClockId::ProcessCPUTime);
     target(bytes);
-    let cpu_time = clock_gettime(ClockId::ProcessCPUTime) - begin;
+    let cpu_time = clock_gettime(ClockId::ProcessCPUTime) - start;
     assert!(cpu_time.tv_sec < MAX_CPU_S, "{name}: {cpu_time:?} of CPU time for {} bytes", bytes.len());
 }
 
@@ -73,7 +72,7 @@ mod tests {
     use super::*;
     use std::{collections::BTreeSet, path::Path};
 
-    /// Largest size of all folders together, in bytes. Inputs that libFuzzer generates do not belong in the corpus.
+    /// Largest size of the whole corpus in bytes. It is low, so that nobody adds the inputs that libFuzzer generates.
     const MAX_CORPUS_BYTES: u64 = 400_000;
 
     #[test]

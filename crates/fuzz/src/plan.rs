@@ -1,7 +1,7 @@
 //! Targets for plans, claims, arguments of mkfs, and mount options.
 
 use crate::support::assert_sensible_message;
-use fsarena_core::claim::{Claim, parse_all};
+use fsarena_core::claim::{Claim, parse_claims};
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
 use fsarena_core::plan::{ParsedPlan, Plan};
@@ -10,26 +10,26 @@ use fsarena_run::registry;
 use fsarena_sys::kernel::SysRoot;
 use std::sync::OnceLock;
 
-/// Largest number of stages of a plan that are resolved.
+/// The largest number of stages that are resolved of a plan.
 const MAX_STAGES: usize = 3;
 
 /// Parses a plan, and checks it and its first stages.
 pub fn fuzz_plan(bytes: &[u8]) {
     match PlanFile::parse("plan.toml", bytes) {
         Err(error) => assert_sensible_message(&error, bytes),
-        Ok(written) => {
-            fuzz_resolved(&written, bytes);
-            let stages = written.file.stages.iter().take(MAX_STAGES);
-            stages.for_each(|stage| fuzz_resolved(&written.of_stage(stage), bytes));
+        Ok(parsed) => {
+            check_resolved(&parsed, bytes);
+            let stages = parsed.file.stages.iter().take(MAX_STAGES);
+            stages.for_each(|stage| check_resolved(&parsed.of_stage(stage), bytes));
         }
     }
 }
 
 /// Resolves a plan, and checks that the resolved plan, as its run stores it, resolves to the same plan again.
-fn fuzz_resolved(written: &ParsedPlan, bytes: &[u8]) {
+fn check_resolved(parsed: &ParsedPlan, bytes: &[u8]) {
     let mut overrides = Overrides { fresh_seed: 1, ..Overrides::default() };
-    let _ = overrides.keep_backing_of(written);
-    match resolve(written, &overrides, vocabulary()) {
+    let _ = overrides.keep_backing_of(parsed);
+    match resolve(parsed, &overrides, vocabulary()) {
         Err(error) => assert_sensible_message(&error, bytes),
         Ok(plan) => {
             let text = toml::to_string(&plan).expect("a plan is TOML");
@@ -37,19 +37,19 @@ fn fuzz_resolved(written: &ParsedPlan, bytes: &[u8]) {
             let stored = PlanFile::parse("plan.toml", text.as_bytes()).expect("a stored plan");
             let mut overrides = Overrides::default();
             if overrides.keep_backing_of(&stored).is_ok() {
-                let again =
+                let resolved_again =
                     resolve(&stored, &overrides, vocabulary()).unwrap_or_else(|error| panic!("{error}\n{text}"));
-                assert_eq!(toml::to_string(&again).expect("a plan is TOML"), text);
+                assert_eq!(toml::to_string(&resolved_again).expect("a plan is TOML"), text);
             }
         }
     }
 }
 
-/// The names that a plan can use on a machine that has every filesystem.
+/// The names that a plan can use on a machine with every filesystem.
 fn vocabulary() -> &'static Vocabulary {
     static VOCABULARY: OnceLock<Vocabulary> = OnceLock::new();
     VOCABULARY.get_or_init(|| Vocabulary {
-        available: FILESYSTEMS.iter().map(|def| def.id.into()).collect(),
+        available_filesystems: FILESYSTEMS.iter().map(|def| def.id.into()).collect(),
         ..registry::collect_vocabulary(&SysRoot::host(), None, &Overrides::default()).expect("words")
     })
 }
@@ -57,27 +57,27 @@ fn vocabulary() -> &'static Vocabulary {
 /// Parses a claim, and checks that its text form parses to the same claim.
 pub fn fuzz_claim(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let _ = parse_all(text).map_err(|error| assert_sensible_message(&error, bytes));
+    let _ = parse_claims(text).map_err(|error| assert_sensible_message(&error, bytes));
     match text.parse::<Claim>() {
         Err(error) => {
             assert!((1..=text.chars().count() + 1).contains(&error.column), "column {}", error.column);
             assert_sensible_message(&error, bytes);
         }
         Ok(claim) => {
-            let again: Claim = claim.to_string().parse().expect("a claim as it is displayed");
-            assert_eq!((&again.subject, &again.relation), (&claim.subject, &claim.relation));
-            assert_eq!(again.average, claim.average);
-            assert_eq!(again.to_string(), claim.to_string());
+            let parsed: Claim = claim.to_string().parse().expect("a claim as it is displayed");
+            assert_eq!((&parsed.subject, &parsed.relation), (&claim.subject, &claim.relation));
+            assert_eq!(parsed.average, claim.average);
+            assert_eq!(parsed.to_string(), claim.to_string());
         }
     }
 }
 
 /// Checks the first line as arguments of mkfs, and the second line as mount options. No accepted word may name a second file:
 /// each is an option or the value of an option and has no slash, and no mount option has a key that names a device.
-pub fn fuzz_options(bytes: &[u8]) {
+pub fn fuzz_filesystem_options(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let (mkfs, mount) = text.split_once('\n').unwrap_or((text, ""));
-    let words: Vec<String> = mkfs.split(' ').map(String::from).collect();
+    let (mkfs_line, mount_line) = text.split_once('\n').unwrap_or((text, ""));
+    let words: Vec<String> = mkfs_line.split(' ').map(String::from).collect();
     for def in FILESYSTEMS {
         let Ok(accepted) =
             grammar::check_mkfs_arguments(def, &words).map_err(|error| assert_sensible_message(&error, bytes))
@@ -85,10 +85,11 @@ pub fn fuzz_options(bytes: &[u8]) {
             continue;
         };
         assert_harmless(&accepted);
-        let again = grammar::check_mkfs_arguments(def, &accepted).expect("what is accepted is accepted again");
-        assert_eq!(again, accepted, "{}", def.id);
-        for (at, word) in accepted.iter().enumerate() {
-            let is_value = at > 0 && accepted[at - 1].starts_with('-') && !accepted[at - 1].contains('=');
+        let accepted_again =
+            grammar::check_mkfs_arguments(def, &accepted).expect("accepted arguments are accepted again");
+        assert_eq!(accepted_again, accepted, "{}", def.id);
+        for (index, word) in accepted.iter().enumerate() {
+            let is_value = index > 0 && accepted[index - 1].starts_with('-') && !accepted[index - 1].contains('=');
             assert!(
                 word.starts_with('-') || is_value,
                 "mkfs of {} would use {word:?} of {accepted:?} as a file",
@@ -96,7 +97,7 @@ pub fn fuzz_options(bytes: &[u8]) {
             );
         }
     }
-    let options: Vec<&str> = mount.split(',').collect();
+    let options: Vec<&str> = mount_line.split(',').collect();
     if grammar::check_mount_options(options.iter().copied())
         .map_err(|error| assert_sensible_message(&error, bytes))
         .is_ok()
@@ -112,7 +113,8 @@ pub fn fuzz_options(bytes: &[u8]) {
 
 /// Checks that no word is empty or has a character that is special in a shell or a path.
 fn assert_harmless(words: &[impl AsRef<str>]) {
-    let special = |letter: char| letter.is_whitespace() || letter.is_control() || "/~$*?'\"\\;&|<>()".contains(letter);
-    let harmful = words.iter().find(|word| word.as_ref().contains(special) || word.as_ref().is_empty());
+    let is_special =
+        |letter: char| letter.is_whitespace() || letter.is_control() || "/~$*?'\"\\;&|<>()".contains(letter);
+    let harmful = words.iter().find(|word| word.as_ref().contains(is_special) || word.as_ref().is_empty());
     assert!(harmful.is_none(), "{:?}", harmful.map(AsRef::as_ref));
 }

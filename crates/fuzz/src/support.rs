@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// The path of a file in a temporary directory of this process, which is in memory if `/dev/shm` exists. Nothing
-/// removes the directory when the process ends, because Rust drops no statics.
+/// The path of a file in a temporary directory of this process, which is in memory if `/dev/shm` exists. The directory remains
+/// when the process ends, because Rust does not drop statics.
 pub fn temp_path(name: &str) -> PathBuf {
     static DIR: OnceLock<TempDir> = OnceLock::new();
     let in_memory = Path::new("/dev/shm");
@@ -20,9 +20,9 @@ pub fn write_file(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Asserts that an error message is not empty, and not much longer than the input: at most 8 bytes for each byte of input, which
-/// a message may quote with escapes like `\u{fffd}`, and 8,000 bytes for the rest of the message.
-pub fn assert_sensible_message(message: &impl std::fmt::Display, bytes: &[u8]) {
+/// Asserts that an error message is not empty, and not much longer than the input: at most 8 bytes for each byte of input,
+/// which a message may quote with escapes like `\u{fffd}`, and 8,000 bytes for the rest of the message.
+pub fn assert_sensible_message(message: &impl std::fmt::Display, input: &[u8]) {
     let text = message.to_string();
-    assert!(!text.trim().is_empty() && text.len() <= 8 * bytes.len() + 8_000, "{} bytes: {text}", text.len());
+    assert!(!text.trim().is_empty() && text.len() <= 8 * input.len() + 8_000, "{} bytes: {text}", text.len());
 }

@@ -16,28 +16,29 @@ use std::{pin::pin, time::Duration};
 const TOKEN: &str = "a-token-for-tests";
 /// The last request on a connection, after which the server closes it.
 const LAST_REQUEST: &[u8] = b"GET /favicon.ico HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-/// How long the target waits for the end of a response, which never comes for an incomplete request or a stream of events.
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(40);
+/// How long the target waits for the end of a response. An incomplete request or a stream of events has no end.
+const RESPONSE_TIMEOUT: Duration = Duration::from_millis(40);
 
-/// Checks that the server gives no page without the token, and protects every answer by its headers.
+/// Sends the input to the server as a request. Checks that the server returns no page without the token, and that every
+/// response has the protective headers.
 pub fn fuzz_serve(bytes: &[u8]) {
     static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
     let address = ADDRESS.get_or_init(start_server);
     let mut stream = TcpStream::connect(address).expect("a connection");
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a time-out");
+    stream.set_read_timeout(Some(RESPONSE_TIMEOUT)).expect("a time-out");
     // The server closes the connection early on a request that it refuses.
     let _ = stream.write_all(&[bytes, LAST_REQUEST].concat());
-    let mut answer = vec![];
-    let _ = stream.read_to_end(&mut answer);
-    let answer = String::from_utf8_lossy(&answer).to_ascii_lowercase();
-    if !bytes.windows(TOKEN.len()).any(|at| at == TOKEN.as_bytes()) {
-        assert!(!answer.starts_with("http/1.1 2"), "without the token: {answer}");
+    let mut received = vec![];
+    let _ = stream.read_to_end(&mut received);
+    let responses = String::from_utf8_lossy(&received).to_ascii_lowercase();
+    if !bytes.windows(TOKEN.len()).any(|window| window == TOKEN.as_bytes()) {
+        assert!(!responses.starts_with("http/1.1 2"), "without the token: {responses}");
     }
     // Responses without a body come from hyper itself, for requests that are not HTTP, and have nothing to protect.
-    let has_body = |answer: &&str| !answer.contains("content-length: 0\r\n");
-    for answer in answer.split("http/1.1 ").skip(1).filter(has_body) {
-        assert!(answer.contains("x-frame-options: deny"), "{answer}");
-        assert!(!answer.starts_with("500"), "{answer}");
+    let has_body = |response: &&str| !response.contains("content-length: 0\r\n");
+    for response in responses.split("http/1.1 ").skip(1).filter(has_body) {
+        assert!(response.contains("x-frame-options: deny"), "{response}");
+        assert!(!response.starts_with("500"), "{response}");
     }
 }
 
@@ -62,22 +63,23 @@ fn start_server() -> SocketAddr {
     address
 }
 
-/// Checks that a service's answer gives a finite number or a short error.
-pub fn fuzz_counters(bytes: &[u8]) {
-    static ANSWER: Mutex<Vec<u8>> = Mutex::new(vec![]);
+/// Reads the input as the response of a service whose counters `watch` reads, and checks that the result is a finite number or
+/// a short error.
+pub fn fuzz_service_counters(bytes: &[u8]) {
+    static RESPONSE: Mutex<Vec<u8>> = Mutex::new(vec![]);
     static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
-    let answer = || ANSWER.lock().unwrap_or_else(PoisonError::into_inner);
+    let response = || RESPONSE.lock().unwrap_or_else(PoisonError::into_inner);
     let address = ADDRESS.get_or_init(|| {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
         std::thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
-                let _ = stream.read(&mut [0; 1024]).and_then(|_| stream.write_all(&answer()));
+                let _ = stream.read(&mut [0; 1024]).and_then(|_| stream.write_all(&response()));
             }
         });
         address
     });
-    *answer() = bytes.to_vec();
+    *response() = bytes.to_vec();
     let metric = "requests_total{code=\"200\"}".to_string();
     for spec in [
         CounterSpec::Squid { address: address.to_string() },
@@ -97,14 +99,14 @@ pub fn fuzz_counters(bytes: &[u8]) {
 pub fn fuzz_message_heads(bytes: &[u8]) {
     let mut stream = tokio::io::BufReader::new(bytes);
     while let Ok(Some(head)) = poll_ready(read_head(&mut stream)) {
-        let _ = (head.status, head.object, head.content_length, head.is_hit, head.closes_connection);
+        let _ = (head.status, head.object_number, head.content_length, head.is_hit, head.closes_connection);
     }
 }
 
 /// The result of a future that never waits, because its input is complete.
 fn poll_ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(done) => done,
+        Poll::Ready(result) => result,
         Poll::Pending => panic!("the future waits although its input is complete"),
     }
 }

@@ -1,13 +1,13 @@
 //! A QEMU plugin that counts the kernel and user instructions of a guest.
 //!
 //! The address of an instruction tells the two apart: x86-64 kernels run in the upper half of the address space. The
-//! plugin therefore classifies code once, when QEMU translates it; executing it only adds. The guest marks the begin
-//! and end of the work with a no-op instruction (`fsarena_guest::counter`). For each marked piece of work the plugin
-//! writes one line to the file of the argument `out=`: user and kernel instructions until the work returned, the same
-//! until its data was synced, and system calls until then.
+//! plugin therefore classifies code once, when QEMU translates it; executing it only adds. The guest marks the begin and
+//! end of the work with a no-op instruction (`fsarena_guest::instruction_counter`). For each marked piece of work the
+//! plugin writes one line to the file of the argument `out=`: user and kernel instructions until the work returned, the
+//! same until its data was synced, and system calls until then.
 //!
-//! With the argument `hold=` it counts nothing. A mark then holds the guest until the file of that name exists and QEMU waits for
-//! the guest to stop, so that the guest stops at the same instruction each time.
+//! With the argument `hold=` it counts nothing. The mark of a hold then holds the guest until the file of that name
+//! exists and QEMU waits for the guest to stop, so that the guest stops at the same instruction each time.
 //!
 //! This is the interface of QEMU 6 to 8 (`qemu-plugin.h`, version 1).
 
@@ -22,33 +22,38 @@ pub static qemu_plugin_version: c_int = 1;
 
 /// The mark: a no-operation of eight bytes whose displacement says which mark it is.
 const MARK: [u8; 7] = [0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa];
-/// Its last byte: the work begins, it has returned, its data is synced; the machine is to be saved.
+/// The last byte of the mark at the beginning of the work.
 const BEGIN: u8 = 1;
+/// The last byte of the mark when the work has returned.
 const RETURN: u8 = 2;
+/// The last byte of the mark when the data of the work is synced.
 const SYNCED: u8 = 3;
+/// The last byte of the mark at which the machine is to be saved.
 const HOLD: u8 = 4;
-/// The pause between two looks for the file that ends a hold, and how often to look: QEMU ends within that time, or never.
+/// The pause between two checks for the file that ends a hold.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
-const POLLS: usize = 60_000;
+/// The number of these checks: after that time QEMU will never end the hold.
+const MAX_POLLS: usize = 60_000;
 /// The number of the system call `futex` on this kind of machine.
 const FUTEX: &str = if cfg!(target_arch = "x86_64") { "202" } else { "98" };
 /// The extension of the file that reports a hold.
-const HELD: &str = "held";
+const HELD_EXTENSION: &str = "held";
 /// The instruction `syscall`.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
-/// From here on addresses are the kernel's.
-const KERNEL: u64 = 1 << 63;
+/// The lowest address of the kernel.
+const KERNEL_BASE: u64 = 1 << 63;
 /// `QEMU_PLUGIN_INLINE_ADD_U64` and `QEMU_PLUGIN_CB_NO_REGS`.
 const ADD: c_int = 0;
 const NO_REGISTERS: c_int = 0;
 
 /// Instructions since the work began: of programs, of the kernel.
 static COUNTS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-/// System calls since then.
-static CALLS: AtomicU64 = AtomicU64::new(0);
-/// What the counts were when the work returned.
-static AT_RETURN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-static OUT: OnceLock<File> = OnceLock::new();
+/// System calls since the work began.
+static SYSTEM_CALLS: AtomicU64 = AtomicU64::new(0);
+/// The counts at the moment when the work returned.
+static COUNTS_AT_RETURN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// The file for the counts.
+static COUNTS_FILE: OnceLock<File> = OnceLock::new();
 /// The file that ends a hold.
 static END_OF_HOLD: OnceLock<PathBuf> = OnceLock::new();
 
@@ -93,42 +98,43 @@ pub unsafe extern "C" fn qemu_plugin_install(
     count: c_int,
     words: *const *const c_char,
 ) -> c_int {
-    for at in 0..count as usize {
+    for index in 0..count as usize {
         // SAFETY: there are `count` words, each of which ends with NUL.
-        let word = unsafe { CStr::from_ptr(*words.add(at)) }.to_string_lossy();
+        let word = unsafe { CStr::from_ptr(*words.add(index)) }.to_string_lossy();
         if let Some(Ok(file)) = word.strip_prefix("out=").map(File::create) {
-            let _ = OUT.set(file);
+            let _ = COUNTS_FILE.set(file);
         }
         if let Some(path) = word.strip_prefix("hold=") {
             let _ = END_OF_HOLD.set(path.into());
         }
     }
-    if OUT.get().is_none() && END_OF_HOLD.get().is_none() {
+    if COUNTS_FILE.get().is_none() && END_OF_HOLD.get().is_none() {
         return 1;
     }
     // SAFETY: `id` is what QEMU gave, the callback lives as long as the program.
-    unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, translated) };
+    unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation) };
     0
 }
 
-extern "C" fn translated(_: u64, block: *mut Block) {
+/// QEMU calls this once for each block of code, when it translates it.
+extern "C" fn on_translation(_: u64, block: *mut Block) {
     // SAFETY: QEMU passes a valid block, and the block has `count` instructions.
     unsafe {
         let count = qemu_plugin_tb_n_insns(block);
-        let whose = usize::from(qemu_plugin_tb_vaddr(block) >= KERNEL);
-        if OUT.get().is_some() {
-            qemu_plugin_register_vcpu_tb_exec_inline(block, ADD, &raw const COUNTS[whose], count as u64);
+        let privilege = usize::from(qemu_plugin_tb_vaddr(block) >= KERNEL_BASE);
+        if COUNTS_FILE.get().is_some() {
+            qemu_plugin_register_vcpu_tb_exec_inline(block, ADD, &raw const COUNTS[privilege], count as u64);
         }
-        for at in 0..count {
-            let instruction = qemu_plugin_tb_get_insn(block, at);
+        for index in 0..count {
+            let instruction = qemu_plugin_tb_get_insn(block, index);
             let size = qemu_plugin_insn_size(instruction);
             match std::slice::from_raw_parts(qemu_plugin_insn_data(instruction), size) {
                 bytes if bytes == SYSCALL => {
-                    qemu_plugin_register_vcpu_insn_exec_inline(instruction, ADD, &raw const CALLS, 1);
+                    qemu_plugin_register_vcpu_insn_exec_inline(instruction, ADD, &raw const SYSTEM_CALLS, 1);
                 }
-                [start @ .., which] if *start == MARK => {
-                    let which = *which as usize as *mut c_void;
-                    qemu_plugin_register_vcpu_insn_exec_cb(instruction, marked, NO_REGISTERS, which);
+                [start @ .., mark] if *start == MARK => {
+                    let mark = *mark as usize as *mut c_void;
+                    qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_mark, NO_REGISTERS, mark);
                 }
                 _ => {}
             }
@@ -136,29 +142,30 @@ extern "C" fn translated(_: u64, block: *mut Block) {
     }
 }
 
-/// Whether the main thread of QEMU waits for another thread, and not for commands: for the guest, once it was told to stop it.
+/// Whether the main thread of QEMU waits for another thread instead of commands. After a command to stop, that is the guest.
 fn waits_for_guest() -> bool {
     let call = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", std::process::id()));
     // Without this file the guest stops some instructions later.
     call.map_or(true, |call| call.split(' ').next() == Some(FUTEX))
 }
 
-extern "C" fn marked(_: c_uint, mark: *mut c_void) {
+/// QEMU calls this at each execution of a mark.
+extern "C" fn on_mark(_: c_uint, mark: *mut c_void) {
     let now = [COUNTS[0].load(Relaxed), COUNTS[1].load(Relaxed)];
     match mark as usize as u8 {
-        BEGIN => COUNTS.iter().chain([&CALLS]).for_each(|count| count.store(0, Relaxed)),
-        RETURN => AT_RETURN.iter().zip(now).for_each(|(kept, now)| kept.store(now, Relaxed)),
+        BEGIN => COUNTS.iter().chain([&SYSTEM_CALLS]).for_each(|count| count.store(0, Relaxed)),
+        RETURN => COUNTS_AT_RETURN.iter().zip(now).for_each(|(count, now)| count.store(now, Relaxed)),
         SYNCED => {
-            let [user, kernel] = [AT_RETURN[0].load(Relaxed), AT_RETURN[1].load(Relaxed)];
-            if let Some(mut out) = OUT.get() {
-                let _ = writeln!(out, "{user} {kernel} {} {} {}", now[0], now[1], CALLS.load(Relaxed));
+            let [user, kernel] = [COUNTS_AT_RETURN[0].load(Relaxed), COUNTS_AT_RETURN[1].load(Relaxed)];
+            if let Some(mut out) = COUNTS_FILE.get() {
+                let _ = writeln!(out, "{user} {kernel} {} {} {}", now[0], now[1], SYSTEM_CALLS.load(Relaxed));
             }
         }
         HOLD => {
             if let Some(path) = END_OF_HOLD.get() {
-                let _ = File::create(path.with_extension(HELD));
-                let goes_on = || path.exists() && waits_for_guest();
-                (0..POLLS).take_while(|_| !goes_on()).for_each(|_| std::thread::sleep(POLL_INTERVAL));
+                let _ = File::create(path.with_extension(HELD_EXTENSION));
+                let can_continue = || path.exists() && waits_for_guest();
+                (0..MAX_POLLS).take_while(|_| !can_continue()).for_each(|_| std::thread::sleep(POLL_INTERVAL));
             }
         }
         _ => {}

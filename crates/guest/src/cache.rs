@@ -15,11 +15,11 @@ use walkdir::WalkDir;
 /// Damage found in the cache, for the next report. fsarena looks for kernels before a run exists that could record it.
 static DAMAGE: Mutex<Vec<String>> = Mutex::new(vec![]);
 
-/// Root's directory for kernels.
-pub const SHARED: &str = dirs::SHARED_CACHE;
+/// The directory with the kernels that root fetched, which all users can read.
+pub const SHARED_DIR: &str = dirs::SHARED_CACHE;
 
-/// The directory for fetched and unpacked kernels.
-pub fn dir() -> PathBuf {
+/// The directory of this user for fetched and unpacked kernels.
+pub fn user_dir() -> PathBuf {
     dirs::cache_dir()
 }
 
@@ -62,24 +62,24 @@ pub(crate) fn mark_used(entry: &Path) {
     let _ = std::fs::File::open(entry).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// Removes the oldest entries whose names have this prefix: all but the newest `count` and those used within `age`, which a
-/// run in progress may need.
-pub(crate) fn remove_oldest(cache: &Path, prefix: &str, count: usize, age: Duration) {
+/// Removes the oldest entries whose names have this prefix: all but the newest `kept_count` and those used within
+/// `min_idle`, which a run in progress may need.
+pub(crate) fn remove_oldest(cache: &Path, prefix: &str, kept_count: usize, min_idle: Duration) {
     let entries = std::fs::read_dir(cache).into_iter().flatten().flatten();
-    let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    let with_prefix = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
     let last_use = |path: &Path| path.metadata().and_then(|meta| meta.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-    let mut found: Vec<_> = named.map(|entry| (last_use(&entry.path()), entry.path())).collect();
-    found.sort();
-    found.truncate(found.len().saturating_sub(count));
-    for (used, path) in found {
-        if used.elapsed().is_ok_and(|idle| idle > age) {
-            remove(&path);
+    let mut candidates: Vec<_> = with_prefix.map(|entry| (last_use(&entry.path()), entry.path())).collect();
+    candidates.sort();
+    candidates.truncate(candidates.len().saturating_sub(kept_count));
+    for (last_use, path) in candidates {
+        if last_use.elapsed().is_ok_and(|idle| idle > min_idle) {
+            remove_entry(&path);
         }
     }
 }
 
 /// Removes a file or a directory. It is renamed first, so that other processes see either all of it or none.
-pub(crate) fn remove(path: &Path) {
+pub(crate) fn remove_entry(path: &Path) {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".gone-{}", std::process::id()));
     let renamed = path.with_file_name(name);
@@ -109,17 +109,17 @@ impl Digester {
 }
 
 /// The digest of everything in a reader.
-pub fn digest(mut from: impl Read) -> Result<String> {
+pub fn digest(mut reader: impl Read) -> Result<String> {
     let (mut digester, mut part) = (Digester::default(), vec![0; PART_BYTES]);
     loop {
-        match from.read(&mut part)? {
+        match reader.read(&mut part)? {
             0 => return Ok(digester.finish()),
             count => digester.add(&part[..count]),
         }
     }
 }
 
-/// The digest of several parts in this order, each with its length. Every build computes the same, which the hashers of
+/// The digest of several parts in this order, each with its length. Every build computes the same digest, which the hashers of
 /// the standard library do not promise: such a digest can be the name of an entry of the cache.
 pub fn digest_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> String {
     let mut digester = Digester::default();
@@ -132,16 +132,18 @@ pub fn digest_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> Strin
 }
 
 /// The name of an entry with this digest.
-pub(crate) fn name_with_digest(head: &str, digest: &str) -> String {
-    format!("{head}.{digest}")
+pub(crate) fn name_with_digest(base: &str, digest: &str) -> String {
+    format!("{base}.{digest}")
 }
 
-/// The entries of a directory whose names [`name_with_digest`] made from this head.
-pub(crate) fn entries_named(dir: &Path, head: &str) -> Vec<PathBuf> {
+/// The entries of a directory whose names [`name_with_digest`] made from this base.
+pub(crate) fn find_entries(dir: &Path, base: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let is_entry = |name: &str| {
-        let end = name.strip_prefix(head).and_then(|rest| rest.strip_prefix('.'));
-        end.is_some_and(|end| end.len() == 2 * DIGEST_BYTES && end.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        let digest = name.strip_prefix(base).and_then(|rest| rest.strip_prefix('.'));
+        digest.is_some_and(|digest| {
+            digest.len() == 2 * DIGEST_BYTES && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
     };
     entries.filter(|entry| entry.file_name().to_str().is_some_and(is_entry)).map(|entry| entry.path()).collect()
 }
@@ -169,7 +171,7 @@ pub(crate) fn write_digest_list(package: &Path) -> Result<()> {
 /// without one.
 pub(crate) fn verify_package(package: &Path) -> bool {
     match none_if_missing(std::fs::read_to_string(package.join(DIGEST_LIST))) {
-        Ok(Some(list)) => list_digests(package).is_ok_and(|now| now == list),
+        Ok(Some(list)) => list_digests(package).is_ok_and(|current| current == list),
         Ok(None) => {
             // Only root can write to the cache that others share.
             let _ = write_digest_list(package);
@@ -212,10 +214,10 @@ mod tests {
         }
         mark_used(&dir.path().join("vm-old"));
         remove_oldest(dir.path(), "vm-", 1, 100 * AGE);
-        let left = |name: &str| dir.path().join(name).exists();
-        assert!(left("vm-used") && left("vm-file"), "none is that old");
+        let exists = |name: &str| dir.path().join(name).exists();
+        assert!(exists("vm-used") && exists("vm-file"), "no entry is that old");
         remove_oldest(dir.path(), "vm-", 2, AGE);
-        assert!(left("vm-old") && left("vm-new") && left("other") && !left("vm-used") && !left("vm-file"));
+        assert!(exists("vm-old") && exists("vm-new") && exists("other") && !exists("vm-used") && !exists("vm-file"));
     }
 
     #[test]
@@ -261,7 +263,7 @@ mod tests {
         let entry = dir.path().join(name_with_digest("state", &digest(&b"abc"[..]).unwrap()));
         std::fs::write(&entry, "abc").unwrap();
         std::fs::write(dir.path().join("state.other"), "").unwrap();
-        assert_eq!(entries_named(dir.path(), "state"), std::slice::from_ref(&entry));
+        assert_eq!(find_entries(dir.path(), "state"), std::slice::from_ref(&entry));
         assert!(
             matches_digest(&entry, &b"abc"[..])
                 && !matches_digest(&entry, &b"abd"[..])

@@ -1,13 +1,13 @@
 //! The config of a guest: a file at the end of its initramfs.
 
 use crate::host_tree::HostTree;
-use fsarena_core::factor::device::{Faults, Raid};
+use fsarena_core::factor::device::{DeviceFault, Raid};
 use fsarena_sys::links::{LINKS, LinkDef};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The path of the config in the guest.
-pub const CONFIG: &str = "/config.json";
+pub const CONFIG_PATH: &str = "/config.json";
 
 /// The text that a guest prints on its console in a trial boot.
 pub const WORKS_MESSAGE: &str = "fsarena: this kernel works";
@@ -19,16 +19,17 @@ pub const NOT_READY_MESSAGE: &str = "fsarena: not ready: ";
 /// The message of a guest that has found its config and disks.
 pub const CONTINUING_MESSAGE: &str = "fsarena: going on";
 /// The content of the config file until the machine is saved.
-pub const NO_CONFIG: &[u8] = b"-";
+pub const PLACEHOLDER_CONFIG: &[u8] = b"-";
 
-/// The name under which QEMU's `fw_cfg` has the config of a guest that boots before it has one.
+/// The name of the file in QEMU's `fw_cfg` with the config of a guest that boots before its config exists.
 pub(crate) const FW_CFG_NAME: &str = "opt/fsarena/config";
 
 /// The work of a guest.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct GuestConfig {
     /// Whether it only prints [`WORKS_MESSAGE`] on its console and ends.
-    pub trial: bool,
+    #[serde(rename = "trial")]
+    pub is_trial: bool,
     /// Whether the config of the guest's work follows, once its machine has been saved.
     #[serde(rename = "later")]
     pub config_follows: bool,
@@ -36,7 +37,8 @@ pub struct GuestConfig {
     /// the host; None for other guests.
     pub host_tree: Option<HostTree>,
     /// The time of the host since 1970, for a guest that resumes from a saved machine, whose clock is old.
-    pub now: Option<Duration>,
+    #[serde(rename = "now")]
+    pub host_time: Option<Duration>,
     /// Modules to load, in this order: names, with underscores.
     pub modules: Vec<String>,
     /// Where the guest writes its events.
@@ -55,20 +57,20 @@ pub struct GuestConfig {
 pub struct StackConfig {
     /// The number of disks besides the first.
     #[serde(rename = "more")]
-    pub further_disks: usize,
+    pub further_disk_count: usize,
     /// Whether there is a disk for the journal.
     #[serde(rename = "journal")]
     pub has_journal: bool,
     /// The array that the disks under test form, if any.
     pub array: Option<MdArray>,
     /// The faults of the device under test, if any.
-    pub faults: Option<Faults>,
+    pub faults: Option<DeviceFault>,
     /// The names of the links over that device, from the disks up ([`fsarena_sys::links`]).
     #[serde(default)]
     pub links: Vec<String>,
     /// The size in bytes of the device above the links.
-    #[serde(default)]
-    pub bytes: u64,
+    #[serde(default, rename = "bytes")]
+    pub size_bytes: u64,
     /// The command that makes the filesystem, without the path of the device; empty if the disks have the filesystem already.
     #[serde(default)]
     pub mkfs: Vec<String>,
@@ -116,7 +118,7 @@ impl StackConfig {
     }
 
     /// The modules that make this stack faster, if the kernel has them.
-    pub fn faster_modules(&self) -> impl Iterator<Item = &'static str> {
+    pub fn accelerator_modules(&self) -> impl Iterator<Item = &'static str> {
         self.links().into_iter().flat_map(|link| link.accelerators.iter().copied())
     }
 
@@ -125,9 +127,9 @@ impl StackConfig {
         let array = self.array.map_or(vec![], |array| vec!["md_mod", array.level()]);
         let faults = match self.faults {
             None => vec![],
-            Some(Faults::Delay { .. }) => vec!["dm_mod", "dm_delay"],
-            Some(Faults::Flaky { .. }) => vec!["dm_mod", "dm_flakey"],
-            Some(Faults::Error { .. }) => vec!["dm_mod"],
+            Some(DeviceFault::Delay { .. }) => vec!["dm_mod", "dm_delay"],
+            Some(DeviceFault::Flaky { .. }) => vec!["dm_mod", "dm_flakey"],
+            Some(DeviceFault::Error { .. }) => vec!["dm_mod"],
         };
         let links = self.links().into_iter().flat_map(|link| link.modules.iter().copied()).collect();
         [array, faults, links].concat()

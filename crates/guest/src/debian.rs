@@ -1,6 +1,6 @@
 //! Fetches kernels of Debian packages and unpacks them into a cache as an ordinary user. Nothing is installed.
 
-use crate::suites::{AptDirs, OnCommand, Package};
+use crate::apt::{AptDirs, OnCommand, Package};
 use crate::{Error, Result};
 use fsarena_core::setting_text::setting;
 use std::cmp::Ordering;
@@ -14,12 +14,18 @@ const ARCHITECTURE_SUFFIX: &str = "-amd64";
 /// Flavours that only an explicit version selects: `cloud` lacks many filesystems, `rt` is a real-time kernel.
 const FLAVOURS: [&str; 2] = ["cloud", "rt"];
 
-/// Fetches the newest kernel of Debian whose version begins with `version`, and unpacks it. Returns the directory with its kernel
-/// and modules. `available` are the releases that this machine already has, for the message.
+/// Fetches the newest kernel of Debian whose version begins with `version`, and unpacks it. Returns the directory with
+/// its kernel and modules. `available` are the releases that this machine already has, for the message.
 ///
 /// # Errors
 /// No suite has such a kernel, or apt cannot fetch it.
-pub fn fetch(version: &str, cache: &Path, apt_dirs: &AptDirs, available: &[String], log: OnCommand) -> Result<PathBuf> {
+pub fn fetch_kernel(
+    version: &str,
+    cache: &Path,
+    apt_dirs: &AptDirs,
+    available: &[String],
+    log: OnCommand,
+) -> Result<PathBuf> {
     let refreshed = apt_dirs.refresh(log);
     let kernels = list_kernels(apt_dirs, log).unwrap_or_default();
     let stable = apt_dirs.stable_code_name(log).unwrap_or_default();
@@ -35,12 +41,12 @@ pub fn fetch(version: &str, cache: &Path, apt_dirs: &AptDirs, available: &[Strin
             why.unwrap_or_default(),
         )));
     };
-    let place = cache.join(&kernel.package.name);
-    if place.is_dir() {
-        return Ok(place);
+    let package_dir = cache.join(&kernel.package.name);
+    if package_dir.is_dir() {
+        return Ok(package_dir);
     }
-    apt_dirs.unpack(&apt_dirs.list_parts(&kernel.package, log)?, &place, log)?;
-    Ok(place)
+    apt_dirs.unpack(&apt_dirs.list_parts(&kernel.package, log)?, &package_dir, log)?;
+    Ok(package_dir)
 }
 
 /// A kernel that Debian packages.
@@ -57,7 +63,7 @@ pub struct DebianKernel {
 /// # Errors
 /// apt is not installed, or its lists are damaged.
 pub fn list_kernels(apt_dirs: &AptDirs, log: OnCommand) -> Result<Vec<DebianKernel>> {
-    let packages = apt_dirs.packages(PACKAGE_PREFIX, |name| release_of_package(name).is_some(), log)?;
+    let packages = apt_dirs.list_packages(PACKAGE_PREFIX, |name| release_of_package(name).is_some(), log)?;
     let kernel = |package: Package| Some(DebianKernel { release: release_of_package(&package.name)?.into(), package });
     let mut kernels: Vec<DebianKernel> = packages.into_iter().filter_map(kernel).collect();
     kernels.sort_by(|a, b| compare_releases(&a.release, &b.release));
@@ -66,9 +72,9 @@ pub fn list_kernels(apt_dirs: &AptDirs, log: OnCommand) -> Result<Vec<DebianKern
 
 /// The newest kernel whose version begins with `version`; for an empty version the newest of the stable suite, if it has one.
 fn newest_kernel<'a>(version: &str, kernels: &'a [DebianKernel], stable: Option<&str>) -> Option<&'a DebianKernel> {
-    let mut wanted = kernels.iter().filter(|kernel| matches_version(&kernel.release, version));
+    let mut matching = kernels.iter().filter(|kernel| matches_version(&kernel.release, version));
     let is_default = |kernel: &&DebianKernel| version.is_empty() && Some(kernel.package.suite.as_str()) == stable;
-    wanted.clone().rfind(is_default).or_else(|| wanted.next_back())
+    matching.clone().rfind(is_default).or_else(|| matching.next_back())
 }
 
 /// The release of a package; None if it is not a kernel for guests. `6.12-amd64` has none, because it only depends
@@ -76,8 +82,8 @@ fn newest_kernel<'a>(version: &str, kernels: &'a [DebianKernel], stable: Option<
 fn release_of_package(package: &str) -> Option<&str> {
     let release = package.strip_prefix(PACKAGE_PREFIX)?;
     let (number, _) = release.split_once(['-', '+'])?;
-    let numbered = number.split('.').count() > 2 && number.starts_with(|first: char| first.is_ascii_digit());
-    Some(release).filter(|release| numbered && release.ends_with(ARCHITECTURE_SUFFIX))
+    let has_full_version = number.split('.').count() > 2 && number.starts_with(|first: char| first.is_ascii_digit());
+    Some(release).filter(|release| has_full_version && release.ends_with(ARCHITECTURE_SUFFIX))
 }
 
 /// The versions by which a user can select these releases: `6.1`, `6.1-cloud`.
@@ -103,8 +109,8 @@ pub fn sort_releases(releases: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// A list for a message, `here are 6.1.0-53-amd64, 6.12.1-amd64; `; empty without names.
-fn list_for_message(what: &str, names: &[String]) -> String {
-    if names.is_empty() { String::new() } else { format!("{what} {}; ", names.join(", ")) }
+fn list_for_message(intro: &str, names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!("{intro} {}; ", names.join(", ")) }
 }
 
 /// Whether a release is of a version: `6.1.0-53-amd64` is of `6.1`, and `6.12.1` is not; `6.1.0-53-cloud-amd64` is of
@@ -119,8 +125,9 @@ pub fn matches_version(release: &str, version: &str) -> bool {
     });
     let (version, flavour) = with_flavour.unwrap_or((version, None));
     let rest = release.strip_prefix(version);
-    let number = rest.is_some_and(|rest| version.is_empty() || !rest.starts_with(|next: char| next.is_ascii_digit()));
-    number && flavour_of(release) == flavour
+    let has_number =
+        rest.is_some_and(|rest| version.is_empty() || !rest.starts_with(|next: char| next.is_ascii_digit()));
+    has_number && flavour_of(release) == flavour
 }
 
 /// The flavour of a release, if any.
@@ -163,16 +170,16 @@ mod tests {
 
     #[test]
     fn a_version_selects_its_newest_release() {
-        let of = |version: &str| {
+        let newest = |version: &str| {
             let releases = PACKAGES.into_iter().filter_map(release_of_package);
             releases.filter(|release| matches_version(release, version)).max_by(|a, b| compare_releases(a, b))
         };
-        assert_eq!(of("6.1"), Some("6.1.0-53-amd64"));
-        assert_eq!(of("6.1.0-9"), Some("6.1.0-9-amd64"));
-        assert_eq!((of(""), of("6.12")), (Some("6.12.100+deb12-amd64"), Some("6.12.100+deb12-amd64")));
-        assert_eq!(of("6.1-cloud"), Some("6.1.0-60-cloud-amd64"));
-        assert_eq!(of("6.1.0-60-cloud-amd64"), of("6.1-cloud"));
-        assert_eq!(of("5.10"), None);
+        assert_eq!(newest("6.1"), Some("6.1.0-53-amd64"));
+        assert_eq!(newest("6.1.0-9"), Some("6.1.0-9-amd64"));
+        assert_eq!((newest(""), newest("6.12")), (Some("6.12.100+deb12-amd64"), Some("6.12.100+deb12-amd64")));
+        assert_eq!(newest("6.1-cloud"), Some("6.1.0-60-cloud-amd64"));
+        assert_eq!(newest("6.1.0-60-cloud-amd64"), newest("6.1-cloud"));
+        assert_eq!(newest("5.10"), None);
         assert_eq!(list_for_message("here are", &["6.1".into(), "6.12".into()]), "here are 6.1, 6.12; ");
     }
 
@@ -188,11 +195,11 @@ mod tests {
             kernel("7.3.4+deb13-amd64", "trixie-backports"),
             kernel("7.4.1+deb14-cloud-amd64", "unstable"),
         ];
-        let of = |version, stable| Some(newest_kernel(version, &kernels, stable)?.release.as_str());
-        assert_eq!(of("", Some("trixie")), Some("6.12.117+deb13-amd64"));
-        assert_eq!(of("", None), Some("7.3.4+deb13-amd64"));
-        assert_eq!(of("7.3", Some("trixie")), Some("7.3.4+deb13-amd64"));
-        assert_eq!(of("5.10", Some("trixie")), None);
+        let newest = |version, stable| Some(newest_kernel(version, &kernels, stable)?.release.as_str());
+        assert_eq!(newest("", Some("trixie")), Some("6.12.117+deb13-amd64"));
+        assert_eq!(newest("", None), Some("7.3.4+deb13-amd64"));
+        assert_eq!(newest("7.3", Some("trixie")), Some("7.3.4+deb13-amd64"));
+        assert_eq!(newest("5.10", Some("trixie")), None);
     }
 
     /// No package has the version 0.01.
@@ -200,8 +207,8 @@ mod tests {
     fn an_error_lists_the_available_releases() {
         let dir = tempfile::tempdir().unwrap();
         let apt_dirs = AptDirs::with_mirror(dir.path(), "file:///nowhere/debian");
-        let here = ["6.1.0-53-amd64".into()];
-        let error = fetch("0.01", dir.path(), &apt_dirs, &here, &mut |_| {}).unwrap_err().to_string();
+        let available = ["6.1.0-53-amd64".into()];
+        let error = fetch_kernel("0.01", dir.path(), &apt_dirs, &available, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("\"0.01\"") && error.contains("here are 6.1.0-53-amd64; "), "{error}");
     }
 }

@@ -42,13 +42,13 @@ pub struct Machine<'a> {
     pub journal_image: Option<&'a Path>,
     /// The image of the source disk.
     pub source_image: &'a Path,
-    /// Whether it can read the files of the host, for the programs in them.
-    pub host_files: bool,
+    /// Whether it can read the files of the host, to run programs of the host.
+    pub has_host_files: bool,
     /// Whether its standard input is the connection to a terminal.
-    pub terminal: bool,
+    pub has_terminal: bool,
     /// The file of its memory, for a machine that is saved or begins with a saved state.
     pub memory: Option<MemoryFile<'a>>,
-    /// Whether its images keep what it writes even if it counts instructions.
+    /// Whether its writes stay in its images even if it counts instructions.
     pub keeps_disks: bool,
     /// The first time of its clock, such as `2020-01-01T00:00:00`, for a machine that counts instructions.
     pub clock_start: &'a str,
@@ -72,9 +72,10 @@ pub const CLOCK_START: &str = "2020-01-01T00:00:00";
 
 /// Kernel parameters for every guest: among others, no self-tests of ciphers and none of the 256 legacy ptys.
 const KERNEL_PARAMETERS: &str = "quiet panic=-1 oops=panic cryptomgr.notests pty.legacy_count=0 rdinit=/init";
-/// Further kernel parameters for exact counts: no random addresses, no random page or slab order, and one CPU without
-/// its local timer, whose calibration takes a third of the boot. And short lists of free pages for each CPU: by default
-/// Linux 6.7 and later fill them with up to 2,016 pages at a time, so that some tasks take 600,000 instructions more than others.
+/// Further kernel parameters for exact counts: no random addresses, no random page or slab order, and one CPU without its
+/// local timer, whose calibration takes a third of the boot. And short lists of free pages for each CPU: by default Linux
+/// 6.7 and later fill them with up to 2,016 pages at a time, so that some tasks take 600,000 instructions more than
+/// others.
 const EXACT_KERNEL_PARAMETERS: &str = "norandmaps nokaslr page_alloc.shuffle=0 slab_nomerge randomize_kstack_offset=off nosmp nolapic \
      sysctl.vm.percpu_pagelist_high_fraction=1000000";
 
@@ -101,14 +102,18 @@ impl Machine<'_> {
     }
 
     /// Returns the command that starts it, with further arguments and a standard input.
-    pub fn guest_command(&self, further: impl IntoIterator<Item = OsString>, stdin: Stdio) -> GuestCommand {
-        GuestCommand { argv: self.argv().into_iter().chain(further).collect(), console: self.console(), stdin }
+    pub fn guest_command(&self, further_arguments: impl IntoIterator<Item = OsString>, stdin: Stdio) -> GuestCommand {
+        GuestCommand {
+            argv: self.argv().into_iter().chain(further_arguments).collect(),
+            console: self.console(),
+            stdin,
+        }
     }
 
     /// Returns the program and its arguments.
     pub fn argv(&self) -> Vec<OsString> {
-        let exact = self.emulator == Emulator::Exact;
-        let (accelerator, cpu) = match (self.accelerator, exact) {
+        let is_exact = self.emulator == Emulator::Exact;
+        let (accelerator, cpu) = match (self.accelerator, is_exact) {
             // Its random numbers come from the seed below. In QEMU 7.2 an interrupt after CMPXCHG16B can see wrong
             // flags, which crashes the kernel, at the same instruction each time.
             (_, true) => ("tcg,thread=single", "Nehalem,+rdrand,-cx16"),
@@ -116,8 +121,8 @@ impl Machine<'_> {
             // With `max`, the guest's memory copies run byte by byte under translation.
             (Accelerator::Tcg, _) => ("tcg,thread=multi", "Nehalem"),
         };
-        let in_memory = self.disk_lookup() == DiskLookup::InMemory;
-        let board = match (in_memory, self.memory) {
+        let has_memory_disks = self.disk_lookup() == DiskLookup::InMemory;
+        let board = match (has_memory_disks, self.memory) {
             (true, Some(_)) => "q35,nvdimm=on,memory-backend=ram",
             (true, None) => "q35,nvdimm=on",
             (false, _) => "q35",
@@ -131,7 +136,7 @@ impl Machine<'_> {
         arguments.extend(self.config.into_iter().flat_map(|path| ["-fw_cfg".into(), path_option(&config, path)]));
         arguments.extend(["-chardev".into(), path_option("file,id=console,append=on,path=", &self.console())]);
         arguments.extend(split_words("-serial chardev:console"));
-        if in_memory {
+        if has_memory_disks {
             let images = [(TEST_DISK, self.test_images[0].as_path()), (SOURCE_DISK, self.source_image)];
             arguments.extend(memory_arguments(
                 self.memory_mib,
@@ -144,10 +149,10 @@ impl Machine<'_> {
                 ["-object".into(), path_option(&head, file.path)]
             }));
         } else {
-            let discards_writes = exact && !self.keeps_disks;
+            let discards_writes = is_exact && !self.keeps_disks;
             arguments.extend(["-m".into(), self.memory_mib.to_string().into()]);
             arguments.extend(match self.write_recording {
-                Some(record) => recorded_disk_arguments(TEST_DISK, &self.test_images[0], record),
+                Some(recording) => recorded_disk_arguments(TEST_DISK, &self.test_images[0], recording),
                 None => disk_arguments(TEST_DISK, &self.test_images[0], discards_writes),
             });
             arguments.extend(disk_arguments(SOURCE_DISK, self.source_image, discards_writes));
@@ -158,24 +163,25 @@ impl Machine<'_> {
                 self.journal_image.into_iter().flat_map(|path| disk_arguments(JOURNAL_DISK, path, discards_writes)),
             );
         }
-        if exact {
+        if is_exact {
             arguments.extend(split_words(EXACT_CLOCK_ARGUMENTS).chain(split_words(EXACT_EVENT_ARGUMENTS)));
             arguments.extend(["-rtc".into(), format!("base={},clock=vm", self.clock_start).into()]);
         } else {
             arguments.extend(split_words(EVENT_ARGUMENTS));
         }
-        if self.terminal {
+        if self.has_terminal {
             let port = format!("virtserialport,chardev=terminal,name={TERMINAL_PORT}");
             arguments.extend(split_words("-chardev socket,id=terminal,fd=0").chain(["-device".into(), port.into()]));
         }
-        if self.host_files {
+        if self.has_host_files {
             let tag = format!("{HOST_FILES_DEVICE},fsdev=host,mount_tag={}", GuestPlan::HOST_FILES_DEVICE);
             arguments.extend(split_words(HOST_FILES_ARGUMENTS).chain(["-device".into(), tag.into()]));
         }
         // `earlyprintk` shows errors from before the console works.
-        let further = if exact { EXACT_KERNEL_PARAMETERS } else { "nokaslr earlyprintk=ttyS0" };
-        let append = "console=ttyS0 mitigations=off random.trust_cpu=on no_timer_check";
-        arguments.extend(["-append".into(), format!("{append} {KERNEL_PARAMETERS} {further}").into()]);
+        let further_parameters = if is_exact { EXACT_KERNEL_PARAMETERS } else { "nokaslr earlyprintk=ttyS0" };
+        let common_parameters = "console=ttyS0 mitigations=off random.trust_cpu=on no_timer_check";
+        arguments
+            .extend(["-append".into(), format!("{common_parameters} {KERNEL_PARAMETERS} {further_parameters}").into()]);
         arguments
     }
 }
@@ -184,19 +190,19 @@ impl Machine<'_> {
 fn disk_arguments(name: &str, path: &Path, discards_writes: bool) -> [OsString; 4] {
     // A full host disk becomes an I/O error in the guest; by default QEMU would pause the guest for ever. Exact guests
     // count instructions and leave both disks unchanged, so they need not wait for the host's writes.
-    let further = if discards_writes { "cache=unsafe,snapshot=on" } else { "cache=writeback" };
-    let drive = format!("if=none,id={name},format=raw,werror=report,rerror=report,{further},file=");
+    let cache_options = if discards_writes { "cache=unsafe,snapshot=on" } else { "cache=writeback" };
+    let drive = format!("if=none,id={name},format=raw,werror=report,rerror=report,{cache_options},file=");
     let device = format!("virtio-blk-pci,drive={name},serial={name}");
     ["-drive".into(), path_option(&drive, path), "-device".into(), device.into()]
 }
 
 /// A raw image as a virtio disk, with each write to it recorded in a file.
-fn recorded_disk_arguments(name: &str, path: &Path, record: &Path) -> [OsString; 4] {
+fn recorded_disk_arguments(name: &str, path: &Path, recording: &Path) -> [OsString; 4] {
     let drive = format!("if=none,id={name},driver=blklogwrites,werror=report,rerror=report,log-sector-size=512");
-    let mut drive = path_option(&format!("{drive},log.driver=file,log.filename="), record);
+    let mut drive = path_option(&format!("{drive},log.driver=file,log.filename="), recording);
     drive.push(path_option(",file.driver=raw,file.file.driver=file,file.file.filename=", path));
-    let [_, _, further, device] = disk_arguments(name, path, false);
-    ["-drive".into(), drive, further, device]
+    let [_, _, device_option, device] = disk_arguments(name, path, false);
+    ["-drive".into(), drive, device_option, device]
 }
 
 /// The files of the host, which QEMU reads as the user who started it and never writes. Inode numbers of several
@@ -215,18 +221,19 @@ pub fn has_memory_disks(modules: &Modules) -> bool {
     MEMORY_DISK_DRIVERS.iter().all(|name| modules.has(name))
 }
 
-fn on_off(on: bool) -> &'static str {
-    if on { "on" } else { "off" }
+fn on_off(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
 }
 
 /// The arguments for a machine's memory and for disks in memory with the contents of these images. Unless `is_written`, the
 /// images do not change: QEMU discards the guest's writes when it ends.
-fn memory_arguments(mib: u64, images: &[(&str, &Path)], is_written: bool) -> Vec<OsString> {
+fn memory_arguments(memory_mib: u64, images: &[(&str, &Path)], is_written: bool) -> Vec<OsString> {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
     let disk_bytes: u64 = images.iter().map(|(_, path)| size(path).next_multiple_of(1 << 30)).sum();
     // QEMU may align each disk to a gibibyte.
-    let max_mib = mib + (disk_bytes >> 20) + 1024 * images.len() as u64;
-    let mut words: Vec<OsString> = vec!["-m".into(), format!("{mib}M,slots={},maxmem={max_mib}M", images.len()).into()];
+    let max_mib = memory_mib + (disk_bytes >> 20) + 1024 * images.len() as u64;
+    let mut words: Vec<OsString> =
+        vec!["-m".into(), format!("{memory_mib}M,slots={},maxmem={max_mib}M", images.len()).into()];
     for (name, path) in images {
         let (share, size) = (on_off(is_written), size(path));
         let head = format!("memory-backend-file,id=memory-{name},share={share},size={size},mem-path=");
@@ -250,8 +257,8 @@ pub(crate) fn split_words(text: &str) -> impl Iterator<Item = OsString> {
 }
 
 /// An option that ends with a path. QEMU requires commas in the path to be doubled.
-pub(crate) fn path_option(head: &str, path: &Path) -> OsString {
-    format!("{head}{}", path.to_string_lossy().replace(',', ",,")).into()
+pub(crate) fn path_option(prefix: &str, path: &Path) -> OsString {
+    format!("{prefix}{}", path.to_string_lossy().replace(',', ",,")).into()
 }
 
 #[cfg(test)]
@@ -270,8 +277,8 @@ mod tests {
             write_recording: None,
             journal_image: Some(Path::new("/j")),
             source_image: Path::new("/o"),
-            host_files: false,
-            terminal: false,
+            has_host_files: false,
+            has_terminal: false,
             memory: None,
             keeps_disks: false,
             clock_start: CLOCK_START,
@@ -307,11 +314,11 @@ mod tests {
 
     #[test]
     fn only_exact_guests_count_instructions() {
-        let exact = command_line(Emulator::Exact, "/t");
-        assert!(exact.contains("-icount shift=0,sleep=off") && exact.contains("norandmaps"), "{exact}");
-        assert!(exact.contains("snapshot=on,file=/o") && exact.contains("snapshot=on,file=/t"), "{exact}");
-        let plain = command_line(Emulator::Qemu, "/t");
-        assert!(!plain.contains("icount") && !plain.contains("norandmaps"), "{plain}");
+        let of_exact = command_line(Emulator::Exact, "/t");
+        assert!(of_exact.contains("-icount shift=0,sleep=off") && of_exact.contains("norandmaps"), "{of_exact}");
+        assert!(of_exact.contains("snapshot=on,file=/o") && of_exact.contains("snapshot=on,file=/t"), "{of_exact}");
+        let of_qemu = command_line(Emulator::Qemu, "/t");
+        assert!(!of_qemu.contains("icount") && !of_qemu.contains("norandmaps"), "{of_qemu}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Errors because of which a guest cannot run, with messages for users.
+//! The errors that keep a guest from running, with messages for users.
 
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use std::path::{Path, PathBuf};
 
 /// The result of a function of this crate.
@@ -17,7 +17,7 @@ pub enum Error {
     Plan(String),
     /// A file is not of the expected kind, or damaged.
     #[error("{}: {why}", .path.display())]
-    Unfit {
+    InvalidFile {
         /// The file.
         path: PathBuf,
         /// The fault.
@@ -29,15 +29,16 @@ pub enum Error {
 }
 
 impl Error {
-    /// Makes an error of a failed system call on a path.
-    pub fn io(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
-        let error = fsarena_sys::Error::io(doing, path);
+    /// Returns a function that makes the error of a failed system call on a path, for `map_err`. `operation` is a participle:
+    /// `reading`.
+    pub fn io(operation: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
+        let error = fsarena_sys::Error::io(operation, path);
         move |source| Error::System(error(source))
     }
 
     /// An error about a file that is not of the expected kind, or damaged.
-    pub fn unfit(path: &Path, why: impl Into<String>) -> Error {
-        Error::Unfit { path: path.into(), why: why.into() }
+    pub fn invalid_file(path: &Path, why: impl Into<String>) -> Error {
+        Error::InvalidFile { path: path.into(), why: why.into() }
     }
 }
 
@@ -47,10 +48,10 @@ impl From<fsarena_sys::CommandError> for Error {
     }
 }
 
-impl Exits for Error {
+impl HasExitCode for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Error::Missing(_) | Error::Unfit { .. } => ExitCode::Missing,
+            Error::Missing(_) | Error::InvalidFile { .. } => ExitCode::Missing,
             Error::Plan(_) => ExitCode::Usage,
             Error::System(error) => error.exit_code(),
         }

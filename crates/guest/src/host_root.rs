@@ -1,8 +1,8 @@
-//! What a guest needs to run programs of the host: a root filesystem that shows the files of the host and takes writes.
+//! The root filesystem of a guest that runs programs of the host: it shows the files of the host and takes writes.
 //!
-//! The lower layer is the host's `/`, read-only, over 9p: the host decides what the user who started fsarena may read. An overlay
-//! keeps the writes of the guest in memory, so that they vanish with the guest. The guest has its own `/proc`, `/sys`, `/dev`,
-//! `/run` and `/tmp`, which describe a running system.
+//! The lower layer is the host's `/`, read-only, over 9p: the host decides what the user who started fsarena may read. An
+//! overlay keeps the writes of the guest in memory, so that they vanish with the guest. The guest has its own `/proc`,
+//! `/sys`, `/dev`, `/run` and `/tmp`, which describe a running system.
 
 use fsarena_core::plan::GuestPlan;
 use fsarena_sys::mount::mount_by_syscall;
@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 
 /// The kernel modules that such a root requires.
 pub const MODULES: [&str; 3] = ["9p", "9pnet_virtio", "overlay"];
-/// Directories of the host that a guest does not show, because it has its own.
+/// Directories of which a guest shows its own instead of those of the host.
 const OWN_DIRS: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
 /// The mount point of the files of the host in the guest.
-pub(crate) const HOST: &str = "/host";
+pub(crate) const HOST_MOUNT: &str = "/host";
 /// The mount point of the tmpfs that holds the guest's writes.
-const WRITTEN: &str = "/written";
+const WRITES_MOUNT: &str = "/written";
 /// The mount point of both as one tree, which becomes the root.
-pub(crate) const ROOT: &str = "/root";
+pub(crate) const ROOT_MOUNT: &str = "/root";
 /// The mounts in that tree: type, mount point, options.
 const MOUNTS: [(&str, &str, &str); 7] = [
     ("proc", "proc", "nosuid,nodev,noexec"),
@@ -34,7 +34,7 @@ const MOUNTS: [(&str, &str, &str); 7] = [
     ("tmpfs", "tmp", "nosuid,nodev,mode=1777"),
 ];
 /// Links that udev makes in `/dev`.
-const LINKS: [(&str, &str); 4] = [
+const DEV_LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd", "/dev/fd"),
     ("/proc/self/fd/0", "/dev/stdin"),
     ("/proc/self/fd/1", "/dev/stdout"),
@@ -48,12 +48,13 @@ const LINKS: [(&str, &str); 4] = [
 /// The kernel lacks 9p or overlays, or QEMU does not export the files.
 pub fn enter() -> Result<()> {
     mount_host()?;
-    mount("tmpfs", "tmpfs", Path::new(WRITTEN), "mode=755")?;
-    for part in ["upper", "work"] {
-        std::fs::create_dir(Path::new(WRITTEN).join(part))?;
+    mount("tmpfs", "tmpfs", Path::new(WRITES_MOUNT), "mode=755")?;
+    for dir in ["upper", "work"] {
+        std::fs::create_dir(Path::new(WRITES_MOUNT).join(dir))?;
     }
-    let layers = format!("nosuid,nodev,lowerdir={HOST},upperdir={WRITTEN}/upper,workdir={WRITTEN}/work");
-    mount("overlay", "overlay", Path::new(ROOT), &layers)?;
+    let layers =
+        format!("nosuid,nodev,lowerdir={HOST_MOUNT},upperdir={WRITES_MOUNT}/upper,workdir={WRITES_MOUNT}/work");
+    mount("overlay", "overlay", Path::new(ROOT_MOUNT), &layers)?;
     enter_tree()
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn mount_host() -> Result<()> {
     mount(
         "9p",
         GuestPlan::HOST_FILES_DEVICE,
-        Path::new(HOST),
+        Path::new(HOST_MOUNT),
         "ro,nosuid,nodev,trans=virtio,version=9p2000.L,access=any,cache=loose,msize=262144",
     )
 }
@@ -72,14 +73,14 @@ pub(crate) fn mount_host() -> Result<()> {
 /// # Errors
 /// The kernel refuses.
 pub fn enter_tree() -> Result<()> {
-    for (kind, place, options) in MOUNTS {
-        mount(kind, kind, &Path::new(ROOT).join(place), options)?;
+    for (kind, mount_point, options) in MOUNTS {
+        mount(kind, kind, &Path::new(ROOT_MOUNT).join(mount_point), options)?;
     }
-    std::env::set_current_dir(ROOT)?;
+    std::env::set_current_dir(ROOT_MOUNT)?;
     rustix::mount::mount_move(".", "/")?;
     rustix::process::chroot(".")?;
     std::env::set_current_dir("/")?;
-    for (target, link) in LINKS {
+    for (target, link) in DEV_LINKS {
         symlink(target, link).or_else(|error| if Path::new(link).exists() { Ok(()) } else { Err(error) })?;
     }
     rustix::mount::mount_change("/", MountPropagationFlags::SHARED | MountPropagationFlags::REC)?;
@@ -108,8 +109,8 @@ fn enable_loopback() -> Result<()> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
     // SAFETY: an all-zero request is valid, and the name fits.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-        *to = *from as libc::c_char;
+    for (slot, byte) in request.ifr_name.iter_mut().zip(b"lo") {
+        *slot = *byte as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     // SAFETY: the socket is open, and the request outlives the call.
@@ -124,22 +125,22 @@ fn enable_loopback() -> Result<()> {
 ///
 /// # Errors
 /// The copy is missing.
-pub fn show_copy(copy: &Path, at: &Path) -> Result<()> {
-    let failed = |error: Error| Error::other(format!("showing the copy of {}: {error}", at.display()));
-    let show = || -> Result<()> {
-        if !at.exists() {
+pub fn mount_copy(copy: &Path, target: &Path) -> Result<()> {
+    let to_error = |error: Error| Error::other(format!("showing the copy of {}: {error}", target.display()));
+    let mount = || -> Result<()> {
+        if !target.exists() {
             // The path lies in a directory that the guest has for itself.
-            std::fs::create_dir_all(at.parent().unwrap_or(Path::new("/")))?;
+            std::fs::create_dir_all(target.parent().unwrap_or(Path::new("/")))?;
             match copy.metadata()?.is_dir() {
-                true => std::fs::create_dir(at)?,
-                false => drop(File::create(at)?),
+                true => std::fs::create_dir(target)?,
+                false => drop(File::create(target)?),
             }
         }
-        rustix::mount::mount_bind_recursive(copy, at)?;
+        rustix::mount::mount_bind_recursive(copy, target)?;
         let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
-        Ok(rustix::mount::mount_remount(at, flags, c"")?)
+        Ok(rustix::mount::mount_remount(target, flags, c"")?)
     };
-    show().map_err(failed)
+    mount().map_err(to_error)
 }
 
 /// Copies files of the host into the memory of the guest, so that programs find them there. Skips missing files, because a
@@ -154,8 +155,8 @@ pub fn copy_up(files: &[PathBuf]) {
     }
 }
 
-/// Makes the overlay keep the names in a directory while the guest runs. The overlay keeps names only of directories that it has
-/// copied, and only while a process has the directory open.
+/// Makes the overlay keep the names in a directory while the guest runs. The overlay keeps names only of directories that
+/// it has copied, and only while a process has the directory open.
 fn keep_listing(dir: &Path) {
     let listed = lchown(dir, None, None).and_then(|()| std::fs::read_dir(dir));
     if let Ok(mut listing) = listed {
@@ -167,23 +168,24 @@ fn keep_listing(dir: &Path) {
 /// Looks up paths, so that the kernel knows which exist, and copies the symbolic links on their way into memory: the kernel
 /// reads a link from the host each time.
 pub fn look_up(names: &[PathBuf]) {
-    let mut seen = BTreeSet::new();
+    let mut copied = BTreeSet::new();
     for name in names {
-        copy_links(name, &mut seen);
+        copy_links(name, &mut copied);
         drop(name.metadata());
     }
 }
 
-/// Copies up the symbolic links on the way to a path, and those on the way to their targets. `seen` has the links copied so far.
-fn copy_links(path: &Path, seen: &mut BTreeSet<PathBuf>) {
-    let mut above: Vec<&Path> = path.ancestors().collect();
-    above.reverse();
-    for link in above {
+/// Copies up the symbolic links on the way to a path, and those on the way to their targets. `copied` has the links
+/// copied so far.
+fn copy_links(path: &Path, copied: &mut BTreeSet<PathBuf>) {
+    let mut ancestors: Vec<&Path> = path.ancestors().collect();
+    ancestors.reverse();
+    for link in ancestors {
         let Ok(target) = std::fs::read_link(link) else { continue };
-        if seen.insert(link.into()) {
+        if copied.insert(link.into()) {
             // The overlay copies a link when its owner is set, even to the same owner.
             drop(lchown(link, None, None));
-            copy_links(&link.parent().unwrap_or(link).join(target), seen);
+            copy_links(&link.parent().unwrap_or(link).join(target), copied);
         }
     }
 }
@@ -191,7 +193,7 @@ fn copy_links(path: &Path, seen: &mut BTreeSet<PathBuf>) {
 /// The number of attempts so far to reach another machine, by the counters of the kernel: packets and connections
 /// without a route, and datagrams without a receiver: a guest has no name server, so a program that looks up the name
 /// of a machine sends its query to a port of the loopback interface that nobody listens on.
-pub fn network_attempts() -> u64 {
+pub fn count_network_attempts() -> u64 {
     let text = |name: &str| std::fs::read_to_string(name).unwrap_or_default();
     let (of_ip4, of_ip6) = (text("/proc/net/snmp"), text("/proc/net/snmp6"));
     let ip4 = [("Ip:", "OutNoRoutes"), ("Udp:", "NoPorts")].map(|(group, name)| snmp_counter(&of_ip4, group, name));
@@ -207,7 +209,7 @@ fn snmp_counter(text: &str, group: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(group));
     let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let mut counters = names.split_whitespace().zip(values.split_whitespace());
-    counters.find(|(found, _)| *found == name).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+    counters.find(|(counter, _)| *counter == name).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! The tree has the files that programs opened, the names that they looked up, all symbolic links on the way, and the entries
 //! of the directories that they listed.
 
-use crate::host_root::{self, HOST, ROOT};
+use crate::host_root::{self, HOST_MOUNT, ROOT_MOUNT};
 use rustix::fs::{AtFlags, CWD, Gid, Timespec, Timestamps, Uid, chownat, utimensat};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -31,79 +31,80 @@ impl HostTree {
     /// The kernel lacks 9p, or the memory of the guest is too small.
     pub fn copy_from_host(&self) -> Result<()> {
         host_root::mount_host()?;
-        host_root::mount("tmpfs", "tmpfs", Path::new(ROOT), "mode=755,size=75%")?;
+        host_root::mount("tmpfs", "tmpfs", Path::new(ROOT_MOUNT), "mode=755,size=75%")?;
         let mut copier = TreeCopier { copied: BTreeSet::new(), dirs: vec![] };
         for path in self.files.iter().chain(&self.names) {
             copier.copy_path(path, MAX_LINKS)?;
         }
-        for dir in self.files.iter().filter(|path| path_below(HOST, path).is_dir()) {
-            for entry in std::fs::read_dir(path_below(HOST, dir))?.flatten() {
+        for dir in self.files.iter().filter(|path| path_below(HOST_MOUNT, path).is_dir()) {
+            for entry in std::fs::read_dir(path_below(HOST_MOUNT, dir))?.flatten() {
                 copier.copy_path(&dir.join(entry.file_name()), MAX_LINKS)?;
             }
         }
         copier.finish()?;
-        Ok(rustix::mount::unmount(HOST, rustix::mount::UnmountFlags::empty())?)
+        Ok(rustix::mount::unmount(HOST_MOUNT, rustix::mount::UnmountFlags::empty())?)
     }
 }
 
-/// The path of a host path below another root.
+/// A path of the host below another root.
 fn path_below(root: &str, path: &Path) -> PathBuf {
     Path::new(root).join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// A copy in progress.
 struct TreeCopier {
-    /// The paths that are copied.
+    /// The paths that were copied.
     copied: BTreeSet<PathBuf>,
     /// The copied directories with their metadata, because their times change when entries are added.
     dirs: Vec<(PathBuf, Metadata)>,
 }
 
 impl TreeCopier {
-    /// Copies the file that a path leads to, and everything on the way; follows at most `links` symbolic links.
-    fn copy_path(&mut self, path: &Path, links: usize) -> Result<()> {
-        let mut at = PathBuf::from("/");
+    /// Copies the file that a path leads to, and everything on the way; follows at most `max_links` symbolic links.
+    fn copy_path(&mut self, path: &Path, max_links: usize) -> Result<()> {
+        let mut current = PathBuf::from("/");
         let mut parts = path.components();
         parts.next();
         while let Some(part) = parts.next() {
             match part {
-                Component::ParentDir => drop(at.pop()),
-                part => at.push(part),
+                Component::ParentDir => drop(current.pop()),
+                part => current.push(part),
             }
-            if host_root::is_in_own_dir(&at) {
+            if host_root::is_in_own_dir(&current) {
                 return Ok(());
             }
-            let Ok(meta) = path_below(HOST, &at).symlink_metadata() else { return Ok(()) };
-            if self.copied.insert(at.clone()) {
-                self.copy(&at, &meta).map_err(|error| {
-                    Error::other(format!("copying {} into the memory of the guest: {error}", at.display()))
+            let Ok(meta) = path_below(HOST_MOUNT, &current).symlink_metadata() else { return Ok(()) };
+            if self.copied.insert(current.clone()) {
+                self.copy_entry(&current, &meta).map_err(|error| {
+                    Error::other(format!("copying {} into the memory of the guest: {error}", current.display()))
                 })?;
             }
             if meta.is_symlink() {
-                let target = std::fs::read_link(path_below(HOST, &at))?;
-                let target = at.parent().unwrap_or(&at).join(target).join(parts.as_path());
-                return if links == 0 { Ok(()) } else { self.copy_path(&target, links - 1) };
+                let target = std::fs::read_link(path_below(HOST_MOUNT, &current))?;
+                let target = current.parent().unwrap_or(&current).join(target).join(parts.as_path());
+                return if max_links == 0 { Ok(()) } else { self.copy_path(&target, max_links - 1) };
             }
         }
         Ok(())
     }
 
-    fn copy(&mut self, path: &Path, meta: &Metadata) -> Result<()> {
-        let (from, to) = (path_below(HOST, path), path_below(ROOT, path));
+    /// Copies one file, directory or symbolic link; ignores other kinds of files.
+    fn copy_entry(&mut self, path: &Path, meta: &Metadata) -> Result<()> {
+        let (original, copy) = (path_below(HOST_MOUNT, path), path_below(ROOT_MOUNT, path));
         let kind = meta.file_type();
         if kind.is_dir() {
-            std::fs::create_dir(&to)?;
-            self.dirs.push((to.clone(), meta.clone()));
+            std::fs::create_dir(&copy)?;
+            self.dirs.push((copy.clone(), meta.clone()));
         } else if kind.is_symlink() {
-            symlink(std::fs::read_link(&from)?, &to)?;
+            symlink(std::fs::read_link(&original)?, &copy)?;
         } else if kind.is_file() {
             // A file that this user may not read is left out, because it could not be read over 9p either.
-            let Ok(mut source) = std::fs::File::open(&from) else { return Ok(()) };
-            std::io::copy(&mut source, &mut std::fs::File::create(&to)?)?;
+            let Ok(mut source) = std::fs::File::open(&original) else { return Ok(()) };
+            std::io::copy(&mut source, &mut std::fs::File::create(&copy)?)?;
         } else {
             return Ok(());
         }
-        set_attributes(&to, meta)
+        set_attributes(&copy, meta)
     }
 
     /// Sets the times of the directories, innermost first.
@@ -112,6 +113,7 @@ impl TreeCopier {
     }
 }
 
+/// Sets the owner, the permissions and the times of a copy.
 fn set_attributes(path: &Path, meta: &Metadata) -> Result<()> {
     let (uid, gid) = (Uid::from_raw(meta.uid()), Gid::from_raw(meta.gid()));
     chownat(CWD, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;

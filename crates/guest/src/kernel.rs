@@ -1,10 +1,10 @@
 //! Finding a kernel: a file that the user names, a kernel of a Debian package, or the newest available one.
 
+pub use crate::apt::OnCommand;
 use crate::debian::{self, compare_releases, matches_version, sort_releases};
 use crate::kernel_dir::{self, KernelFiles, PackagedKernel, find_packaged_kernels};
-pub use crate::suites::OnCommand;
 use crate::vmlinux::{ELF_MAGIC, ElfKind, elf_kind};
-use crate::{Error, Result, cache, kernel_config, module_build, modules::Modules, suites::AptDirs, vmlinux};
+use crate::{Error, Result, apt::AptDirs, cache, kernel_config, module_build, modules::Modules, vmlinux};
 use fsarena_core::setting_text::setting;
 use fsarena_sys::input;
 use std::path::{Path, PathBuf};
@@ -35,9 +35,9 @@ pub struct KernelDirs {
     /// The cache for fetched and unpacked kernels.
     pub cache: PathBuf,
     /// The cache of root, which every user may read.
-    pub shared: PathBuf,
-    /// `--modules`: where the modules of kernels named by their path are.
-    pub modules: Option<PathBuf>,
+    pub shared_cache: PathBuf,
+    /// The directory of the modules of kernels that are named by their path; None to search near the kernel.
+    pub modules_dir: Option<PathBuf>,
     /// The suites of Debian that kernels are fetched from.
     pub apt_dirs: AptDirs,
 }
@@ -59,24 +59,24 @@ impl GuestKernel {
         if self.modules.is_known() {
             return self.modules.has(filesystem);
         }
-        let Ok(bytes) = input::read(&self.code, vmlinux::LARGEST_KERNEL_BYTES) else { return true };
-        let wanted = [filesystem.as_bytes(), b"\0"].concat();
+        let Ok(bytes) = input::read(&self.code, vmlinux::MAX_KERNEL_BYTES) else { return true };
+        let name = [filesystem.as_bytes(), b"\0"].concat();
         // `memmem` is many times as fast as `windows`, and a kernel is large.
-        vmlinux::is_compressed(&bytes) || memchr::memmem::find(&bytes, &wanted).is_some()
+        vmlinux::is_compressed(&bytes) || memchr::memmem::find(&bytes, &name).is_some()
     }
 }
 
 impl KernelDirs {
     /// The default directories of this machine.
-    pub fn of_this_machine(modules: Option<PathBuf>) -> KernelDirs {
-        let cache = cache::dir();
+    pub fn of_this_machine(modules_dir: Option<PathBuf>) -> KernelDirs {
+        let cache = cache::user_dir();
         let apt_dirs = AptDirs::in_cache(&cache);
-        KernelDirs { root: "/".into(), cache, shared: cache::SHARED.into(), modules, apt_dirs }
+        KernelDirs { root: "/".into(), cache, shared_cache: cache::SHARED_DIR.into(), modules_dir, apt_dirs }
     }
 
     /// The directories that kernels lie below: each fetched package, and the root of this machine.
     fn roots(&self) -> Vec<PathBuf> {
-        let caches = [&self.cache, &self.shared].into_iter().flat_map(std::fs::read_dir);
+        let caches = [&self.cache, &self.shared_cache].into_iter().flat_map(std::fs::read_dir);
         let entries = caches.flatten().flatten().map(|entry| entry.path());
         let is_package = |path: &PathBuf| ["boot", "usr/lib/modules"].iter().any(|dir| path.join(dir).is_dir());
         let mut roots: Vec<PathBuf> = entries.filter(is_package).collect();
@@ -97,8 +97,8 @@ impl KernelDirs {
     /// The modules of a packaged kernel, and those that fsarena has compiled for it.
     fn modules_of(&self, kernel: &PackagedKernel) -> Result<Modules> {
         let mut modules = Modules::open(&kernel.modules)?;
-        for dir in module_build::find_compiled([&self.cache, &self.shared], &kernel.release) {
-            modules.add(&dir)?;
+        for dir in module_build::find_compiled_modules([&self.cache, &self.shared_cache], &kernel.release) {
+            modules.add_dir(&dir)?;
         }
         Ok(modules)
     }
@@ -114,29 +114,29 @@ impl KernelDirs {
     }
 
     /// The releases of the kernels whose modules can be read and meet a condition.
-    pub fn releases_with(&self, has: impl Fn(&Modules) -> bool) -> Vec<String> {
+    pub fn releases_with(&self, accepts: impl Fn(&Modules) -> bool) -> Vec<String> {
         let kernels = find_packaged_kernels(&self.roots()).into_iter();
-        let kernels = kernels.filter(|kernel| self.modules_of(kernel).is_ok_and(|modules| has(&modules)));
+        let kernels = kernels.filter(|kernel| self.modules_of(kernel).is_ok_and(|modules| accepts(&modules)));
         sort_releases(kernels.map(|kernel| kernel.release))
     }
 }
 
-/// Finds the kernel that a level of the factor `kernel` names: a file, a directory with a kernel that was built or installed there,
-/// or a version of Debian. An empty level means the newest available kernel, or the
-/// newest kernel of Debian if none is available.
+/// Finds the kernel that a level of the factor `kernel` names: a file, a directory with a kernel that was built or
+/// installed there, or a version of Debian. An empty level means the newest available kernel, or the newest kernel of
+/// Debian if none is available.
 ///
 /// # Errors
 /// No such kernel exists, it is damaged, or the cache cannot be written.
-pub fn find(level: &str, dirs: &KernelDirs, log: OnCommand) -> Result<GuestKernel> {
+pub fn find_kernel(level: &str, dirs: &KernelDirs, log: OnCommand) -> Result<GuestKernel> {
     let KernelFiles { image, modules, config } = find_files(level, dirs, log)?;
     let bytes = read_image(&image)?;
-    let info = vmlinux::inspect(&image, &bytes)?;
+    let info = vmlinux::inspect_kernel(&image, &bytes)?;
     let modules = match modules {
         Some(modules) => modules,
         None => find_modules(&image, &info.release, dirs)?,
     };
     let config_beside_image = image.with_file_name(format!("config-{}", info.release));
-    let (image, code) = match vmlinux::find_or_unpack(&image, &bytes, &info, &[&dirs.cache, &dirs.shared])? {
+    let (image, code) = match vmlinux::find_or_unpack(&image, &bytes, &info, &[&dirs.cache, &dirs.shared_cache])? {
         Some(vmlinux) if vmlinux.kind == ElfKind::Bootable => (vmlinux.path.clone(), vmlinux.path),
         // QEMU boots it only inside its bzImage.
         Some(vmlinux) => (image, vmlinux.path),
@@ -144,7 +144,7 @@ pub fn find(level: &str, dirs: &KernelDirs, log: OnCommand) -> Result<GuestKerne
         None => (image.clone(), image),
     };
     let files = [config.as_path(), config_beside_image.as_path()];
-    let read_code = || input::read(&code, vmlinux::LARGEST_KERNEL_BYTES).unwrap_or_default();
+    let read_code = || input::read(&code, vmlinux::MAX_KERNEL_BYTES).unwrap_or_default();
     let config = kernel_config::read_config(files, read_code).unwrap_or_default();
     Ok(GuestKernel { image, code, release: info.release, modules, config })
 }
@@ -163,16 +163,16 @@ fn find_files(level: &str, dirs: &KernelDirs, log: OnCommand) -> Result<KernelFi
     }
     let path = Path::new(level);
     if path.is_dir() {
-        let files = kernel_dir::open_built(path)?;
+        let files = kernel_dir::find_built_kernel(path)?;
         // The modules that the user names by `--modules` come first.
-        return Ok(KernelFiles { modules: files.modules.filter(|_| dirs.modules.is_none()), ..files });
+        return Ok(KernelFiles { modules: files.modules.filter(|_| dirs.modules_dir.is_none()), ..files });
     }
     Ok(KernelFiles { image: path.into(), modules: None, config: PathBuf::new() })
 }
 
 /// Reads the image of a kernel; the error for a missing file names the forms of the setting `kernel`.
 fn read_image(image: &Path) -> Result<Vec<u8>> {
-    input::read(image, vmlinux::LARGEST_KERNEL_BYTES).map_err(|error| {
+    input::read(image, vmlinux::MAX_KERNEL_BYTES).map_err(|error| {
         let why = format!(
             "{error}; {} takes a file, a directory with a kernel that you built, or debian:VERSION",
             setting("kernel", "")
@@ -180,7 +180,7 @@ fn read_image(image: &Path) -> Result<Vec<u8>> {
         if input::is_refusal(&error) || error.kind() == std::io::ErrorKind::NotFound {
             return Error::Plan(format!("{}: {why}", image.display()));
         }
-        Error::unfit(image, why)
+        Error::invalid_file(image, why)
     })
 }
 
@@ -197,7 +197,7 @@ fn check_bootable(image: &Path, kind: ElfKind) -> Result<PathBuf> {
         }
         ElfKind::Program => "is a program, not a kernel that QEMU boots".into(),
     };
-    Err(Error::unfit(image, why))
+    Err(Error::invalid_file(image, why))
 }
 
 /// An installed kernel of that version, else a fetched one that is undamaged, else one that is fetched now.
@@ -209,31 +209,32 @@ fn find_packaged(version: &str, dirs: &KernelDirs, log: OnCommand) -> Result<Pac
             return Ok(kernel);
         }
         cache::record_damage(&kernel.root, "fetches that kernel again");
-        cache::remove(&kernel.root);
+        cache::remove_entry(&kernel.root);
         roots.retain(|root| *root != kernel.root);
     }
-    let place = debian::fetch(version, &dirs.cache, &dirs.apt_dirs, &dirs.releases(), log)?;
-    newest_kernel(std::slice::from_ref(&place), version)
-        .ok_or_else(|| Error::unfit(&place, "the package that was unpacked here has no kernel with modules"))
+    let package_dir = debian::fetch_kernel(version, &dirs.cache, &dirs.apt_dirs, &dirs.releases(), log)?;
+    newest_kernel(std::slice::from_ref(&package_dir), version).ok_or_else(|| {
+        Error::invalid_file(&package_dir, "the package that was unpacked here has no kernel with modules")
+    })
 }
 
 /// The newest kernel below these roots that has this version. If the version is empty and only kernels of a flavour exist,
 /// the newest of those.
 fn newest_kernel(roots: &[PathBuf], version: &str) -> Option<PackagedKernel> {
     let mut kernels = find_packaged_kernels(roots);
-    let has_plain = kernels.iter().any(|kernel| matches_version(&kernel.release, version));
-    kernels.retain(|kernel| matches_version(&kernel.release, version) || (version.is_empty() && !has_plain));
+    let has_match = kernels.iter().any(|kernel| matches_version(&kernel.release, version));
+    kernels.retain(|kernel| matches_version(&kernel.release, version) || (version.is_empty() && !has_match));
     kernels.into_iter().max_by(|a, b| compare_releases(&a.release, &b.release))
 }
 
 /// The modules of a kernel that the user named by its path: below `--modules`, else near the image or installed.
 fn find_modules(image: &Path, release: &str, dirs: &KernelDirs) -> Result<Modules> {
-    if let Some(named_dir) = &dirs.modules {
+    if let Some(named_dir) = &dirs.modules_dir {
         let candidates = ["", "lib/modules", "usr/lib/modules"].map(|dir| named_dir.join(dir).join(release));
         let has_modules = |dir: &&PathBuf| dir.join("kernel").is_dir() || dir.join("modules.builtin").is_file();
         let why = || format!("has no modules of {release}: neither kernel/ nor modules.builtin");
-        let found = candidates.iter().chain([named_dir]).find(has_modules);
-        return Modules::open(found.ok_or_else(|| Error::unfit(named_dir, why()))?);
+        let modules_dir = candidates.iter().chain([named_dir]).find(has_modules);
+        return Modules::open(modules_dir.ok_or_else(|| Error::invalid_file(named_dir, why()))?);
     }
     let near_image = image.parent().unwrap_or(Path::new("/")).join("../lib/modules");
     let candidates = [near_image, dirs.root.join("lib/modules")];
@@ -245,7 +246,7 @@ fn find_modules(image: &Path, release: &str, dirs: &KernelDirs) -> Result<Module
 mod tests {
     use super::*;
 
-    fn machine(releases: &[&str]) -> (tempfile::TempDir, KernelDirs) {
+    fn dirs_with_kernels(releases: &[&str]) -> (tempfile::TempDir, KernelDirs) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");
         std::fs::create_dir_all(root.join("boot")).unwrap();
@@ -255,13 +256,13 @@ mod tests {
         }
         let cache = dir.path().join("cache");
         let apt_dirs = AptDirs::with_mirror(&cache, "file:///nowhere/debian");
-        let dirs = KernelDirs { root, cache, shared: dir.path().join("shared"), modules: None, apt_dirs };
+        let dirs = KernelDirs { root, cache, shared_cache: dir.path().join("shared"), modules_dir: None, apt_dirs };
         (dir, dirs)
     }
 
     #[test]
     fn the_newest_installed_kernel_of_a_version_is_found() {
-        let (_dir, dirs) = machine(&["6.1.0-9-amd64", "6.1.0-53-amd64", "6.12.1-amd64"]);
+        let (_dir, dirs) = dirs_with_kernels(&["6.1.0-9-amd64", "6.1.0-53-amd64", "6.12.1-amd64"]);
         let release = |version: &str| {
             let kernel = newest_kernel(std::slice::from_ref(&dirs.root), version)?;
             Some(kernel.image.file_name()?.to_string_lossy().into_owned())
@@ -274,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_kernel_beside_its_modules_is_found_once() {
-        let (_dir, dirs) = machine(&[]);
+        let (_dir, dirs) = dirs_with_kernels(&[]);
         let modules = dirs.root.join("usr/lib/modules/7.3.4+deb13-amd64");
         std::fs::create_dir_all(&modules).unwrap();
         std::fs::write(modules.join("vmlinuz"), "").unwrap();
@@ -286,27 +287,27 @@ mod tests {
 
     #[test]
     fn a_flavour_is_used_if_requested_or_if_there_is_no_other() {
-        let (_dir, dirs) = machine(&["6.1.0-53-cloud-amd64"]);
+        let (_dir, dirs) = dirs_with_kernels(&["6.1.0-53-cloud-amd64"]);
         let found = |version: &str| newest_kernel(&dirs.roots(), version).is_some();
         assert!(found("") && found("6.1-cloud") && !found("6.1"));
-        let (_dir, dirs) = machine(&["6.1.0-9-amd64", "6.1.0-53-cloud-amd64"]);
+        let (_dir, dirs) = dirs_with_kernels(&["6.1.0-9-amd64", "6.1.0-53-cloud-amd64"]);
         assert_eq!(newest_kernel(&dirs.roots(), "").unwrap().release, "6.1.0-9-amd64");
     }
 
     /// No package has the version 0.01.
     #[test]
     fn a_fetched_kernel_that_was_damaged_is_fetched_again() {
-        let (_dir, dirs) = machine(&[]);
+        let (_dir, dirs) = dirs_with_kernels(&[]);
         let package = dirs.cache.join("linux-image-0.01.0-amd64");
         let modules = package.join("lib/modules/0.01.0-amd64");
         std::fs::create_dir_all(package.join("boot")).unwrap();
         std::fs::create_dir_all(&modules).unwrap();
         std::fs::write(package.join("boot/vmlinuz-0.01.0-amd64"), "kernel").unwrap();
         std::fs::write(modules.join("ext4.ko"), "module").unwrap();
-        let found = || find_packaged("0.01", &dirs, &mut |_| {});
-        assert!(found().is_ok() && found().is_ok());
+        let find = || find_packaged("0.01", &dirs, &mut |_| {});
+        assert!(find().is_ok() && find().is_ok());
         std::fs::write(modules.join("ext4.ko"), "modula").unwrap();
-        let error = found().unwrap_err().to_string();
+        let error = find().unwrap_err().to_string();
         assert!(error.contains("no kernel") && error.contains("0.01") && !package.exists(), "{error}");
         assert!(
             cache::take_damage().iter().any(|line| line.contains("linux-image-0.01.0") && line.contains("fetches"))
@@ -315,14 +316,14 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_a_kernel_is_refused() {
-        let (dir, dirs) = machine(&[]);
+        let (dir, dirs) = dirs_with_kernels(&[]);
         let path = dir.path().join("bzImage");
         std::fs::write(&path, "text").unwrap();
-        let error = find(path.to_str().unwrap(), &dirs, &mut |_| {}).unwrap_err();
+        let error = find_kernel(path.to_str().unwrap(), &dirs, &mut |_| {}).unwrap_err();
         assert!(error.to_string().contains("not an x86 kernel"), "{error}");
-        let error = find("/nowhere/bzImage", &dirs, &mut |_| {}).unwrap_err();
+        let error = find_kernel("/nowhere/bzImage", &dirs, &mut |_| {}).unwrap_err();
         assert!(error.to_string().starts_with("/nowhere/bzImage: No such file"), "{error}");
-        let error = find("/proc/self/exe", &dirs, &mut |_| {}).unwrap_err().to_string();
+        let error = find_kernel("/proc/self/exe", &dirs, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("is a program, not a kernel"), "{error}");
     }
 
@@ -337,11 +338,11 @@ mod tests {
 
     #[test]
     fn a_named_directory_of_modules_must_exist() {
-        let (dir, mut dirs) = machine(&["6.1.0-9-amd64"]);
+        let (dir, mut dirs) = dirs_with_kernels(&["6.1.0-9-amd64"]);
         let image = dir.path().join("image");
-        dirs.modules = Some(dir.path().join("root"));
+        dirs.modules_dir = Some(dir.path().join("root"));
         assert!(find_modules(&image, "6.1.0-9-amd64", &dirs).is_ok());
-        dirs.modules = Some(dir.path().join("elsewhere"));
+        dirs.modules_dir = Some(dir.path().join("elsewhere"));
         assert!(find_modules(&image, "6.1.0-9-amd64", &dirs).is_err());
     }
 }

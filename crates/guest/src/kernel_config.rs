@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::Path;
 
 /// Options that check the kernel or record its execution at run time (LOCK_STAT, KCOV and gcov only record), each with its name
-/// in messages. Options that distributions set, such as KFENCE,
-/// DEBUG_LIST and PAGE_POISONING, are not among them, because they cost little or need a boot parameter.
+/// in messages. The list omits options that distributions set, such as KFENCE, DEBUG_LIST and PAGE_POISONING: they cost little
+/// or need a boot parameter.
 const DEBUG_OPTIONS: [(&str, &str); 24] = [
     ("KASAN", "KASAN"),
     ("KCSAN", "KCSAN"),
@@ -41,9 +41,9 @@ pub(crate) fn find_debug_options(config: &str) -> Vec<&'static str> {
             |line: &str| line.strip_prefix("CONFIG_").and_then(|rest| rest.strip_prefix(option)) == Some("=y");
         config.lines().any(sets_option)
     };
-    let set = DEBUG_OPTIONS.iter().filter(|(option, _)| is_set(option));
-    let mut names: Vec<&'static str> = set.map(|(_, name)| *name).collect();
-    // PROVE_LOCKING selects the others of lockdep.
+    let set_options = DEBUG_OPTIONS.iter().filter(|(option, _)| is_set(option));
+    let mut names: Vec<&'static str> = set_options.map(|(_, name)| *name).collect();
+    // PROVE_LOCKING sets the other options of lockdep.
     if names.contains(&"lockdep (PROVE_LOCKING)") {
         let of_lockdep = ["lockdep (DEBUG_LOCK_ALLOC)", "DEBUG_SPINLOCK", "DEBUG_MUTEXES", "DEBUG_RWSEMS"];
         names.retain(|name| !of_lockdep.contains(name));
@@ -55,10 +55,10 @@ pub(crate) fn find_debug_options(config: &str) -> Vec<&'static str> {
 /// (CONFIG_IKCONFIG). None if neither exists.
 pub(crate) fn read_config<'a>(
     files: impl IntoIterator<Item = &'a Path>,
-    code: impl FnOnce() -> Vec<u8>,
+    read_code: impl FnOnce() -> Vec<u8>,
 ) -> Option<String> {
-    let written = files.into_iter().find_map(|path| std::fs::read_to_string(path).ok());
-    written.or_else(|| extract_embedded(&code()))
+    let from_file = files.into_iter().find_map(|path| std::fs::read_to_string(path).ok());
+    from_file.or_else(|| extract_embedded_config(&read_code()))
 }
 
 /// The mark before the compressed configuration in a kernel (kernel/configs.c).
@@ -67,10 +67,10 @@ const CONFIG_MARK: &[u8] = b"IKCFG_ST";
 const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
 /// The configuration in the code of a kernel.
-fn extract_embedded(code: &[u8]) -> Option<String> {
-    let at = memchr::memmem::find(code, CONFIG_MARK)? + CONFIG_MARK.len();
+fn extract_embedded_config(code: &[u8]) -> Option<String> {
+    let start = memchr::memmem::find(code, CONFIG_MARK)? + CONFIG_MARK.len();
     let mut text = String::new();
-    flate2::read::GzDecoder::new(&code[at..]).take(MAX_CONFIG_BYTES).read_to_string(&mut text).ok()?;
+    flate2::read::GzDecoder::new(&code[start..]).take(MAX_CONFIG_BYTES).read_to_string(&mut text).ok()?;
     Some(text)
 }
 
@@ -95,17 +95,20 @@ mod tests {
         let mut gzip = flate2::write::GzEncoder::new(b"code IKCFG_ST".to_vec(), flate2::Compression::fast());
         std::io::Write::write_all(&mut gzip, CONFIG.as_bytes()).unwrap();
         let code = [gzip.finish().unwrap(), b"IKCFG_ED more".to_vec()].concat();
-        let found = || read_config([dir.path(), path.as_path()], || code.clone());
-        assert_eq!(found().as_deref(), Some(CONFIG));
+        let read = || read_config([dir.path(), path.as_path()], || code.clone());
+        assert_eq!(read().as_deref(), Some(CONFIG));
         std::fs::write(&path, "CONFIG_KCOV=y\n").unwrap();
-        assert_eq!(find_debug_options(&found().unwrap()), ["KCOV"]);
-        assert_eq!((extract_embedded(b"no mark"), extract_embedded(b"IKCFG_ST but no gzip")), (None, None));
+        assert_eq!(find_debug_options(&read().unwrap()), ["KCOV"]);
+        assert_eq!(
+            (extract_embedded_config(b"no mark"), extract_embedded_config(b"IKCFG_ST but no gzip")),
+            (None, None)
+        );
     }
 
     /// The kernels of Debian must not be reported.
     #[test]
     fn kernels_of_debian_have_no_debug_options() {
-        let caches = std::fs::read_dir(crate::cache::SHARED).into_iter().flatten().flatten();
+        let caches = std::fs::read_dir(crate::cache::SHARED_DIR).into_iter().flatten().flatten();
         let boots = caches.filter_map(|package| std::fs::read_dir(package.path().join("boot")).ok());
         for file in boots.flatten().flatten().map(|entry| entry.path()) {
             if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("config-")) {

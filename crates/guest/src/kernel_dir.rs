@@ -1,12 +1,12 @@
-//! Directories with kernels: those that packages or `make install` filled, with an image in `boot/` and modules in `lib/modules/`,
-//! and build trees.
+//! Directories with kernels: those that packages or `make install` filled, with an image in `boot/` and modules in
+//! `lib/modules/`, and build trees.
 
 use crate::{Error, Result, debian::compare_releases, modules::Modules};
 use rustix::fs::Access;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A kernel with modules that a package brought.
+/// An installed or unpacked kernel with modules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackagedKernel {
     /// The directory that the package was unpacked into: the root of this machine for one that is installed.
@@ -28,15 +28,15 @@ impl PackagedKernel {
 
 /// The kernels below these roots that have modules.
 pub(crate) fn find_packaged_kernels(roots: &[PathBuf]) -> Vec<PackagedKernel> {
-    let mut found = vec![];
+    let mut kernels = vec![];
     for root in roots {
         let mut releases = BTreeSet::new();
         for modules_dir in ["usr/lib/modules", "lib/modules"] {
             for entry in std::fs::read_dir(root.join(modules_dir)).into_iter().flatten().flatten() {
                 let release = entry.file_name().to_string_lossy().into_owned();
-                let (modules, in_boot) = (entry.path(), root.join("boot").join(format!("vmlinuz-{release}")));
+                let (modules, image_in_boot) = (entry.path(), root.join("boot").join(format!("vmlinuz-{release}")));
                 // Debian's packages from 7.2 on have the kernel beside its modules.
-                let images = [in_boot, modules.join("vmlinuz")];
+                let images = [image_in_boot, modules.join("vmlinuz")];
                 // An ordinary user may not read the kernels of some distributions.
                 let image = images.into_iter().find(|image| rustix::fs::access(image, Access::READ_OK).is_ok());
                 // Where /lib is /usr/lib, both have it.
@@ -44,12 +44,12 @@ pub(crate) fn find_packaged_kernels(roots: &[PathBuf]) -> Vec<PackagedKernel> {
                     && modules.is_dir()
                     && releases.insert(release.clone())
                 {
-                    found.push(PackagedKernel { root: root.clone(), release, image, modules });
+                    kernels.push(PackagedKernel { root: root.clone(), release, image, modules });
                 }
             }
         }
     }
-    found
+    kernels
 }
 
 /// The files of a kernel.
@@ -64,7 +64,7 @@ pub(crate) struct KernelFiles {
 }
 
 /// The path of the compressed kernel in the build tree of a kernel for x86.
-const BZIMAGE: &str = "arch/x86/boot/bzImage";
+const BZIMAGE_PATH: &str = "arch/x86/boot/bzImage";
 /// What to do to get a kernel that fsarena finds, for messages.
 const REMEDY: &str = "build one there (make bzImage modules), or install one (make install INSTALL_PATH=DIR/boot, make \
                    modules_install INSTALL_MOD_PATH=DIR)";
@@ -73,13 +73,16 @@ const REMEDY: &str = "build one there (make bzImage modules), or install one (ma
 ///
 /// # Errors
 /// A directory without a kernel, or with modules that are not built.
-pub(crate) fn open_built(dir: &Path) -> Result<KernelFiles> {
+pub(crate) fn find_built_kernel(dir: &Path) -> Result<KernelFiles> {
     if let Some(image) = newest_image(dir) {
         return Ok(KernelFiles { image, modules: read_built_modules(dir)?, config: dir.join(".config") });
     }
     let installed = find_packaged_kernels(&[dir.to_path_buf()]);
     let Some(installed) = installed.into_iter().max_by(|a, b| compare_releases(&a.release, &b.release)) else {
-        return Err(Error::unfit(dir, format!("has neither vmlinux, {BZIMAGE} nor boot/vmlinuz-RELEASE; {REMEDY}")));
+        return Err(Error::invalid_file(
+            dir,
+            format!("has neither vmlinux, {BZIMAGE_PATH} nor boot/vmlinuz-RELEASE; {REMEDY}"),
+        ));
     };
     let config = installed.config_path();
     Ok(KernelFiles { modules: Some(Modules::open(&installed.modules)?), image: installed.image, config })
@@ -88,12 +91,12 @@ pub(crate) fn open_built(dir: &Path) -> Result<KernelFiles> {
 /// The newer one of the kernels of a build tree. The bzImage is made of the vmlinux, so it is stale if it is older; otherwise
 /// it is preferred, because it has no debug symbols.
 fn newest_image(tree: &Path) -> Option<PathBuf> {
-    let image = |path: &str| {
+    let built_image = |path: &str| {
         let path = tree.join(path);
         Some((std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?.modified().ok()?, path))
     };
-    match (image(BZIMAGE), image("vmlinux")) {
-        (Some((bzimage, _)), Some((vmlinux, path))) if bzimage < vmlinux => Some(path),
+    match (built_image(BZIMAGE_PATH), built_image("vmlinux")) {
+        (Some((bzimage_time, _)), Some((vmlinux_time, path))) if bzimage_time < vmlinux_time => Some(path),
         (Some((_, path)), _) | (None, Some((_, path))) => Some(path),
         (None, None) => None,
     }
@@ -105,7 +108,7 @@ fn read_built_modules(tree: &Path) -> Result<Option<Modules>> {
     let Ok(order) = std::fs::read_to_string(&list) else { return Ok(None) };
     let files: Vec<PathBuf> = order.lines().filter_map(|line| find_module_file(tree, line)).collect();
     if files.is_empty() && !order.trim().is_empty() {
-        return Err(Error::unfit(&list, "lists modules that are not built: make modules"));
+        return Err(Error::invalid_file(&list, "lists modules that are not built: make modules"));
     }
     Modules::from_files(tree, files).map(Some)
 }
@@ -113,11 +116,11 @@ fn read_built_modules(tree: &Path) -> Result<Option<Modules>> {
 /// The file of a module in the tree, from a line of the list: the installed path `kernel/fs/jfs/jfs.ko` before Linux 6.2, the
 /// object `fs/jfs/jfs.o` since then. None if the module is not built.
 fn find_module_file(tree: &Path, line: &str) -> Option<PathBuf> {
-    let plain = Path::new(line).with_extension("ko");
-    let plain = [plain.strip_prefix("kernel").ok(), Some(plain.as_path())];
+    let listed = Path::new(line).with_extension("ko");
+    let candidates = [listed.strip_prefix("kernel").ok(), Some(listed.as_path())];
     // The tree has a directory `kernel` with other modules, too.
-    let mut found = plain.into_iter().flatten().rev().map(|path| tree.join(path));
-    found.find(|path| path.is_file())
+    let mut paths = candidates.into_iter().flatten().rev().map(|path| tree.join(path));
+    paths.find(|path| path.is_file())
 }
 
 #[cfg(test)]
@@ -125,7 +128,7 @@ mod tests {
     use super::*;
     use std::time::{Duration, SystemTime};
 
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    fn write_tree(files: &[(&str, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = dir.path().join(path);
@@ -140,7 +143,7 @@ mod tests {
         for (order, built_in) in
             [("fs/jfs/jfs.o\nkernel/trace/x-y.o\nfs/no/no.o\n", ""), ("kernel/fs/jfs/jfs.ko\n", "kernel/")]
         {
-            let dir = tree(&[
+            let dir = write_tree(&[
                 ("vmlinux", ""),
                 ("modules.order", order),
                 ("modules.builtin", format!("{built_in}fs/ext4/ext4.ko\n").as_str()),
@@ -149,7 +152,7 @@ mod tests {
                 // Left by an earlier build.
                 ("fs/xfs/xfs.ko", ""),
             ]);
-            let built = open_built(dir.path()).unwrap();
+            let built = find_built_kernel(dir.path()).unwrap();
             let modules = built.modules.unwrap();
             assert!(modules.has("jfs") && modules.has("ext4") && !modules.has("xfs") && !modules.has("no"));
             assert_eq!(modules.has("x_y"), order.contains("x-y"));
@@ -159,35 +162,35 @@ mod tests {
 
     #[test]
     fn the_image_is_the_one_that_was_built_last() {
-        let dir = tree(&[("vmlinux", ""), (BZIMAGE, "")]);
-        let image = || open_built(dir.path()).unwrap().image;
+        let dir = write_tree(&[("vmlinux", ""), (BZIMAGE_PATH, "")]);
+        let image = || find_built_kernel(dir.path()).unwrap().image;
         let set_age = |name: &str, seconds: u64| {
             let file = std::fs::File::options().write(true).open(dir.path().join(name)).unwrap();
             file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
         };
         set_age("vmlinux", 60);
-        assert_eq!(image(), dir.path().join(BZIMAGE));
-        set_age(BZIMAGE, 3600);
+        assert_eq!(image(), dir.path().join(BZIMAGE_PATH));
+        set_age(BZIMAGE_PATH, 3600);
         assert_eq!(image(), dir.path().join("vmlinux"));
-        assert!(open_built(dir.path()).unwrap().modules.is_none());
+        assert!(find_built_kernel(dir.path()).unwrap().modules.is_none());
     }
 
     #[test]
     fn an_installed_kernel_is_found_by_its_release() {
-        let dir = tree(&[
+        let dir = write_tree(&[
             ("boot/vmlinuz-6.18.0-mine", ""),
             ("boot/vmlinuz-6.9.0-mine", ""),
             ("lib/modules/6.18.0-mine/kernel/fs/jfs/jfs.ko", ""),
             ("lib/modules/6.9.0-mine/modules.builtin", ""),
         ]);
-        let built = open_built(dir.path()).unwrap();
+        let built = find_built_kernel(dir.path()).unwrap();
         assert!(built.image.ends_with("boot/vmlinuz-6.18.0-mine") && built.modules.unwrap().has("jfs"));
         assert_eq!(built.config, dir.path().join("boot/config-6.18.0-mine"));
     }
 
     #[test]
-    fn errors_name_what_is_not_built() {
-        let error = |files: &[(&str, &str)]| open_built(tree(files).path()).unwrap_err().to_string();
+    fn errors_name_the_missing_kernel_or_modules() {
+        let error = |files: &[(&str, &str)]| find_built_kernel(write_tree(files).path()).unwrap_err().to_string();
         assert!(error(&[("README", "")]).contains("neither vmlinux"));
         let unbuilt = error(&[("vmlinux", ""), ("modules.order", "fs/jfs/jfs.o\n")]);
         assert!(unbuilt.contains("modules that are not built: make modules"), "{unbuilt}");

@@ -41,7 +41,7 @@ pub struct Guest {
 pub enum GuestMessage {
     /// A line.
     Line(String),
-    /// No line within the given time.
+    /// No line until the timeout.
     Silence,
     /// The guest ended, and the caller has received all its lines.
     End,
@@ -73,6 +73,7 @@ impl GuestCommand {
     }
 }
 
+/// The error if the emulator cannot be started; it names the package of a missing one.
 fn start_error(program: &OsString, error: std::io::Error) -> Error {
     if error.kind() != std::io::ErrorKind::NotFound {
         return Error::io("starting", program)(error);
@@ -99,12 +100,12 @@ impl Guest {
         GuestMessage::Silence
     }
 
-    /// Waits until the guest ends by itself or the timeout, then kills its process group. Returns its exit status if it ended by
-    /// itself, and the end of its console.
+    /// Waits until the guest ends by itself or the timeout, then kills its process group. Returns its exit status if it
+    /// ended by itself, and the end of its console.
     pub fn wait_and_kill(mut self, timeout: Duration) -> (Option<ExitStatus>, ConsoleEnd) {
         if self.status.is_none() {
-            let ended = wait_until(Instant::now() + timeout, Cancel::Never, || self.child.try_wait().transpose());
-            self.status = ended.ok().and_then(|status| status.ok());
+            let exit = wait_until(Instant::now() + timeout, Cancel::Never, || self.child.try_wait().transpose());
+            self.status = exit.ok().and_then(|status| status.ok());
         }
         (self.status, self.console_end())
     }
@@ -123,11 +124,11 @@ impl Drop for Guest {
 }
 
 /// The largest number of lines of a console in a message.
-const LAST_LINES: usize = 12;
+const MAX_LINES: usize = 12;
 /// The number of bytes at the end of a console that are searched for the reason.
-const LAST_BYTES: u64 = 16 << 10;
+const SEARCHED_BYTES: u64 = 16 << 10;
 /// The text that a kernel prints when it panics.
-const PANIC: &str = "Kernel panic";
+const PANIC_MESSAGE: &str = "Kernel panic";
 /// Texts on consoles, the reasons for the end of a guest that they indicate, and the setting that helps, if there is one.
 const REASONS: [(&str, &str, &str); 9] = [
     ("initrd is too large", "it has too little memory to begin with", MEMORY_SETTING),
@@ -141,7 +142,7 @@ const REASONS: [(&str, &str, &str); 9] = [
         MEMORY_SETTING,
     ),
     ("No working init found", "its kernel could not start fsarena", ""),
-    (PANIC, "its kernel panicked", ""),
+    (PANIC_MESSAGE, "its kernel panicked", ""),
     ("Error loading uncompressed kernel", "QEMU cannot load that kernel", ""),
 ];
 const MEMORY_SETTING: &str = "guest_memory";
@@ -158,19 +159,19 @@ pub struct ConsoleEnd {
 impl ConsoleEnd {
     /// Reads the end of a console; empty if the file is missing.
     pub fn read(console: &Path) -> ConsoleEnd {
-        let text = File::open(console).and_then(|mut file| read_tail(&mut file, LAST_BYTES)).unwrap_or_default();
-        let found = REASONS.iter().find(|(sign, _, _)| text.contains(sign));
-        let reason = found.map(|(_, why, helps)| match *helps {
+        let text = File::open(console).and_then(|mut file| read_tail(&mut file, SEARCHED_BYTES)).unwrap_or_default();
+        let known_end = REASONS.iter().find(|(sign, _, _)| text.contains(sign));
+        let reason = known_end.map(|(_, why, helpful_setting)| match *helpful_setting {
             "" => why.to_string(),
             name => format!("{why}: {}", setting(name, "")),
         });
         let printable: String = text.chars().filter(|letter| *letter == '\n' || !letter.is_control()).collect();
         let lines: Vec<&str> = printable.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-        let (before, last) = lines.split_at(lines.len().saturating_sub(LAST_LINES));
+        let (earlier_lines, last_lines) = lines.split_at(lines.len().saturating_sub(MAX_LINES));
         // A panic message can be followed by a trace with more lines than fsarena prints.
-        let panic = before.iter().rev().find(|line| line.contains(PANIC));
-        let shown: Vec<&str> = panic.into_iter().chain(last).copied().collect();
-        ConsoleEnd { lines: shown.join("\n"), reason }
+        let panic = earlier_lines.iter().rev().find(|line| line.contains(PANIC_MESSAGE));
+        let message_lines: Vec<&str> = panic.into_iter().chain(last_lines).copied().collect();
+        ConsoleEnd { lines: message_lines.join("\n"), reason }
     }
 }
 
@@ -189,10 +190,10 @@ fn split_off_guest(parent: u32) -> std::io::Result<()> {
     // SAFETY: plain system calls, and a handler that makes one.
     unsafe {
         let handler: extern "C" fn(c_int) = kill_own_group;
-        let ready = libc::setsid() >= 0
+        let is_prepared = libc::setsid() >= 0
             && libc::signal(libc::SIGTERM, handler as libc::sighandler_t) != libc::SIG_ERR
             && libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) == 0;
-        if !ready {
+        if !is_prepared {
             return Err(std::io::Error::last_os_error());
         }
         if libc::getppid() != parent as libc::pid_t {
@@ -271,10 +272,10 @@ mod tests {
         text += "\u{1b}[0m[ 1.0] Kernel panic - not syncing: VFS\r\n\r\n";
         std::fs::write(&console, &text).unwrap();
         let console_end = ConsoleEnd::read(&console);
-        assert_eq!(console_end.lines.lines().count(), LAST_LINES);
+        assert_eq!(console_end.lines.lines().count(), MAX_LINES);
         assert!(console_end.lines.ends_with("Kernel panic - not syncing: VFS"));
         assert_eq!(console_end.reason.as_deref(), Some("its kernel panicked"));
-        text += &"  trace\r\n".repeat(LAST_LINES);
+        text += &"  trace\r\n".repeat(MAX_LINES);
         std::fs::write(&console, text).unwrap();
         assert!(ConsoleEnd::read(&console).lines.contains("Kernel panic"));
         assert_eq!(ConsoleEnd::read(&dir.path().join("none")), ConsoleEnd { lines: String::new(), reason: None });

@@ -2,35 +2,31 @@
 //!
 //! A guest needs no root and uses only image files as disks. It runs fsarena itself as `/init`, so that the same agent
 //! measures in a guest and on the host.
-//!
-//! Modules whose names say little: `inside` is the work of `/init` in a guest; `opened` records the files that its
-//! programs open; `counter` counts instructions; `writes` records and replays the writes to a disk; `stripes`
-//! distributes an image over the members of an array; `suites` keeps the package lists of the releases of Debian.
 
+pub mod access_recorder;
+pub mod apt;
+pub mod array_members;
 pub mod cache;
 pub mod config;
-pub mod counter;
 pub mod debian;
 pub mod emulator;
 mod error;
+pub mod guest_boot;
 pub mod host_root;
 pub mod host_tree;
-pub mod inside;
+pub mod initramfs;
+pub mod instruction_counter;
 pub mod kernel;
 mod kernel_config;
 mod kernel_dir;
+pub mod kvm_trial;
 pub mod launch;
-pub mod layout;
+pub mod memory_layout;
 pub mod module_build;
 pub mod modules;
-pub mod opened;
-pub mod packing;
 pub mod snapshot;
-pub mod stripes;
-pub mod suites;
 pub mod terminal;
-pub mod trial;
 pub mod vmlinux;
-pub mod writes;
+pub mod write_recording;
 
 pub use error::{Error, Result};

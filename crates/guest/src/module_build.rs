@@ -4,7 +4,7 @@
 //! An interrupted build continues at its last step, and within the compilation at the last file. The cache keeps the modules
 //! of each kernel with their digests.
 
-use crate::suites::{AptDirs, OnCommand};
+use crate::apt::{AptDirs, OnCommand};
 use crate::{Error, Result, cache};
 use fsarena_sys::CommandError;
 use fsarena_sys::argv::Argv;
@@ -25,13 +25,13 @@ pub enum BuildStep {
     Fetching,
     /// Continues a build that was interrupted.
     Continuing,
-    /// Finds out what the kernel offers, by compiling small tests.
+    /// Detects the features of the kernel by compiling small tests.
     Configuring,
-    /// Compiles: the number of compiled files, and of all files.
+    /// Compiles. The fields are the number of compiled files and the number of all files.
     Compiling(usize, usize),
 }
 
-/// A function that is called with each step.
+/// A function that is called at the beginning of each step, and again as the compilation progresses.
 pub type OnStep<'a> = &'a mut dyn FnMut(BuildStep);
 
 /// The directory of the compiled modules of a package for a kernel, in a cache.
@@ -40,32 +40,32 @@ fn modules_dir(cache: &Path, package: &str, release: &str) -> PathBuf {
 }
 
 /// The directories in these caches with compiled modules for a kernel, whatever the package. Removes damaged ones.
-pub(crate) fn find_compiled(caches: [&Path; 2], release: &str) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = vec![];
+pub(crate) fn find_compiled_modules(caches: [&Path; 2], release: &str) -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = vec![];
     for cache in caches {
         for entry in std::fs::read_dir(cache).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             let package = name.strip_prefix("modules-").and_then(|rest| rest.strip_suffix(release));
-            let is_new = found.iter().all(|dir| dir.file_name() != Some(OsStr::new(&name)));
+            let is_new = dirs.iter().all(|dir| dir.file_name() != Some(OsStr::new(&name)));
             if release.is_empty() || package.is_none_or(|package| !package.ends_with('-')) || !is_new {
                 continue;
             }
             if cache::verify_package(&entry.path()) {
-                found.push(entry.path());
+                dirs.push(entry.path());
             } else {
                 cache::record_damage(&entry.path(), "runs guests without these modules until you compile them again");
-                cache::remove(&entry.path());
+                cache::remove_entry(&entry.path());
             }
         }
     }
-    found
+    dirs
 }
 
 /// Compiles the modules of a package for the kernel of this release, unless the cache has them. Returns their directory.
 ///
 /// # Errors
 /// A program is missing, the sources or headers cannot be fetched, they do not compile, or a signal interrupted this process.
-pub fn build(
+pub fn build_modules(
     package: &str,
     release: &str,
     (cache, apt_dirs): (&Path, &AptDirs),
@@ -77,9 +77,9 @@ pub fn build(
     check_program("objcopy", "binutils")?;
     let build_dir = cache.join(format!("building-{package}-{release}"));
     std::fs::create_dir_all(&build_dir).map_err(Error::io("making", &build_dir))?;
-    let _lock = lock(&build_dir, on_step)?;
+    let _lock = lock_build(&build_dir, on_step)?;
     if final_dir.is_dir() {
-        crate::cache::remove(&build_dir);
+        crate::cache::remove_entry(&build_dir);
         return Ok(final_dir);
     }
     let source = build_dir.join("source");
@@ -101,12 +101,12 @@ pub fn build(
     tree.compile(on_step, log)?;
     tree.install(release, &build_dir.join("done"), log)?;
     std::fs::rename(build_dir.join("done"), &final_dir).map_err(Error::io("moving modules to", &final_dir))?;
-    crate::cache::remove(&build_dir);
+    crate::cache::remove_entry(&build_dir);
     Ok(final_dir)
 }
 
 /// Locks the directory of a build until the file is dropped.
-fn lock(build_dir: &Path, on_step: OnStep) -> Result<File> {
+fn lock_build(build_dir: &Path, on_step: OnStep) -> Result<File> {
     let path = build_dir.join("lock");
     let file = File::create(&path).map_err(Error::io("opening", &path))?;
     match file.try_lock() {
@@ -130,8 +130,8 @@ fn check_program(name: &str, package: &str) -> Result<()> {
 /// The packages to unpack: the source of the modules, the headers of the kernel, and the parts that these require.
 fn list_packages(package: &str, release: &str, apt_dirs: &AptDirs, log: OnCommand) -> Result<Vec<String>> {
     let headers = format!("linux-headers-{release}");
-    let found = apt_dirs.packages(&headers, |_| true, log)?;
-    let Some(headers) = found.iter().find(|found| found.name == headers) else {
+    let packages = apt_dirs.list_packages(&headers, |_| true, log)?;
+    let Some(headers) = packages.iter().find(|package| package.name == headers) else {
         return Err(Error::Missing(format!(
             "no suite of Debian has {headers}, without which no module can be compiled for that kernel; \
              `fsarena list kernels` lists the kernels that Debian has"
@@ -157,9 +157,9 @@ impl SourceTree {
     fn open(src: &Path, release: &str) -> Result<SourceTree> {
         let entries = std::fs::read_dir(src).map_err(Error::io("reading", src))?.flatten();
         let dirs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        let find = |what: &str, is: &dyn Fn(&Path) -> bool| {
-            let found = dirs.iter().find(|dir| is(dir)).cloned();
-            found.ok_or_else(|| Error::unfit(src, format!("has no {what}")))
+        let find = |noun: &str, matches: &dyn Fn(&Path) -> bool| {
+            let dir = dirs.iter().find(|dir| matches(dir)).cloned();
+            dir.ok_or_else(|| Error::invalid_file(src, format!("has no {noun}")))
         };
         Ok(SourceTree {
             flavour: find("headers", &|dir| dir.ends_with(format!("linux-headers-{release}")))?,
@@ -173,9 +173,9 @@ impl SourceTree {
         let file = self.flavour.join("Makefile");
         let text = std::fs::read_to_string(&file).map_err(Error::io("reading", &file))?;
         let common = self.common.join("Makefile");
-        let moved = format!("include {}\n", common.display());
-        if text != moved {
-            std::fs::write(&file, moved).map_err(Error::io("writing", &file))?;
+        let corrected = format!("include {}\n", common.display());
+        if text != corrected {
+            std::fs::write(&file, corrected).map_err(Error::io("writing", &file))?;
         }
         // If `vmlinux` were here, the build would make BTF type information for the modules, and that requires pahole.
         let _ = std::fs::remove_file(self.flavour.join("vmlinux"));
@@ -196,8 +196,8 @@ impl SourceTree {
         let argv = low_priority_command(&self.modules.join("configure"));
         let argv = argv.arg("--with-config=kernel").arg(option("linux", &self.common));
         argv.arg(option("linux-obj", &self.flavour)).cwd(&self.modules).run_checked(log).map_err(build_error)?;
-        let mark = self.configured_marker();
-        File::create(&mark).map_err(Error::io("writing", &mark))?;
+        let marker = self.configured_marker();
+        File::create(&marker).map_err(Error::io("writing", &marker))?;
         Ok(())
     }
 
@@ -216,11 +216,11 @@ impl SourceTree {
         // Without debug information the build takes less time and disk, and the code is the same.
         let argv = low_priority_command(Path::new("make")).arg(format!("-j{jobs}")).arg("KCFLAGS=-g0");
         let argv = argv.cwd(&self.modules).discard_stdout();
-        let all = list_objects(&self.modules.join("module"));
+        let objects = list_objects(&self.modules.join("module"));
         let finished = std::thread::scope(|scope| {
             let make = scope.spawn(|| argv.run());
             while !make.is_finished() {
-                on_step(BuildStep::Compiling(all.iter().filter(|path| path.is_file()).count(), all.len()));
+                on_step(BuildStep::Compiling(objects.iter().filter(|path| path.is_file()).count(), objects.len()));
                 // The end of a scoped thread unparks this one, so the last pause is cut short.
                 std::thread::park_timeout(POLL_INTERVAL);
             }
@@ -233,8 +233,8 @@ impl SourceTree {
     }
 
     /// Copies the modules without debug information, with their digests.
-    fn install(&self, release: &str, to: &Path, log: OnCommand) -> Result<()> {
-        let dir = to.join("lib/modules").join(release);
+    fn install(&self, release: &str, target: &Path, log: OnCommand) -> Result<()> {
+        let dir = target.join("lib/modules").join(release);
         std::fs::create_dir_all(&dir).map_err(Error::io("making", &dir))?;
         let mut count = 0;
         for entry in std::fs::read_dir(self.modules.join("module")).into_iter().flatten().flatten() {
@@ -245,9 +245,9 @@ impl SourceTree {
             }
         }
         if count == 0 {
-            return Err(Error::unfit(&self.modules, "make succeeded and made no module"));
+            return Err(Error::invalid_file(&self.modules, "make succeeded and made no module"));
         }
-        cache::write_digest_list(to).map_err(Error::io("noting the digests of", to))
+        cache::write_digest_list(target).map_err(Error::io("noting the digests of", target))
     }
 }
 
@@ -262,7 +262,7 @@ fn low_priority_command(program: &Path) -> Argv {
 /// The error of a failed build, with the remedy if there is one.
 fn build_error(error: CommandError) -> Error {
     match error {
-        CommandError::Failed { .. } if cancel::requested().is_none() => Error::Missing(format!(
+        CommandError::Failed { .. } if cancel::received_signal().is_none() => Error::Missing(format!(
             "the modules cannot be compiled for this kernel: {error}\nTry another kernel: `fsarena list kernels` lists them"
         )),
         error => error.into(),
@@ -305,17 +305,17 @@ mod tests {
     fn modules_are_found_by_the_release_of_their_kernel_and_damage_removes_them() {
         let dir = tempfile::tempdir().unwrap();
         let [cache, shared] = ["cache", "shared"].map(|name| dir.path().join(name));
-        let found = |release: &str| find_compiled([&cache, &shared], release);
+        let find = |release: &str| find_compiled_modules([&cache, &shared], release);
         let release = "6.12.1+deb13-amd64";
         let compiled = modules_dir(&cache, "zfs-dkms", release);
         let module = compiled.join("lib/modules").join(release).join("zfs.ko");
         std::fs::create_dir_all(module.parent().unwrap()).unwrap();
         std::fs::write(&module, "module").unwrap();
         crate::cache::write_digest_list(&compiled).unwrap();
-        assert_eq!(found(release), [compiled]);
-        assert!(found("12.1+deb13-amd64").is_empty() && found("").is_empty());
+        assert_eq!(find(release), [compiled]);
+        assert!(find("12.1+deb13-amd64").is_empty() && find("").is_empty());
         std::fs::write(&module, "modula").unwrap();
-        assert!(found(release).is_empty() && !module.exists());
+        assert!(find(release).is_empty() && !module.exists());
     }
 
     #[test]
@@ -326,8 +326,8 @@ mod tests {
             std::fs::write(dir.path().join(file), "").unwrap();
         }
         std::fs::write(dir.path().join("Kbuild"), "spl-y += lapi.o a.o \\\n missing.o\n").unwrap();
-        let found = list_objects(dir.path());
-        assert_eq!(found, ["a.o", "lua/lapi.o"].map(|name| dir.path().join(name)).into());
+        let objects = list_objects(dir.path());
+        assert_eq!(objects, ["a.o", "lua/lapi.o"].map(|name| dir.path().join(name)).into());
     }
 
     #[test]
@@ -354,7 +354,7 @@ mod tests {
     /// The build of this source only copies files.
     #[test]
     fn a_source_is_configured_and_compiled_and_its_modules_are_kept_with_digests() {
-        if !fsarena_sys::testkit::program("make") || !fsarena_sys::testkit::program("objcopy") {
+        if !fsarena_sys::testkit::has_program("make") || !fsarena_sys::testkit::has_program("objcopy") {
             return;
         }
         let dir = tempfile::tempdir().unwrap();

@@ -38,7 +38,7 @@ pub struct Module {
 struct Dependencies {
     /// Modules without which it cannot be loaded.
     required: Vec<String>,
-    /// Modules that it requests but does not need.
+    /// Modules that it requests but does not require.
     optional: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl Modules {
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub(crate) fn add(&mut self, dir: &Path) -> Result<()> {
+    pub(crate) fn add_dir(&mut self, dir: &Path) -> Result<()> {
         for path in files_below(dir)? {
             if let Some(name) = module_name(&path) {
                 self.files.entry(name).or_insert(path);
@@ -81,8 +81,8 @@ impl Modules {
     /// A digest of the state of all files at the first call: after `make modules_install` other files may have the same
     /// names.
     pub(crate) fn digest_of_files(&self) -> &str {
-        let all = || self.files.values().map(|path| cache::digest_state(path).unwrap_or_default());
-        self.digest.get_or_init(|| cache::digest_parts(all()))
+        let file_digests = || self.files.values().map(|path| cache::digest_state(path).unwrap_or_default());
+        self.digest.get_or_init(|| cache::digest_parts(file_digests()))
     }
 
     /// Whether this kernel has a module, built in or as a file.
@@ -101,45 +101,47 @@ impl Modules {
         !self.built_in.is_empty() || !self.files.is_empty()
     }
 
-    /// Returns the modules to load for the wanted ones, each after all of its dependencies.
+    /// Returns the modules to load for the requested ones, each after all of its dependencies.
     ///
     /// `crc32c` is the name of the module to load for the checksum crc32c, which several modules implement.
     ///
     /// # Errors
-    /// One of them, or one that it depends on, is neither built in nor a file; where a file is not a module.
-    pub fn load_order(&self, wanted: &[&str], crc32c: &str) -> Result<Vec<Module>> {
-        let mut order = LoadOrder { modules: self, crc32c, seen: BTreeSet::new(), modules_to_load: vec![] };
-        for name in wanted {
-            order.add(&with_underscores(name), true)?;
+    /// A module, or one that it depends on, is neither built in nor a file; or a file is not a module.
+    pub fn load_order(&self, requested: &[&str], crc32c: &str) -> Result<Vec<Module>> {
+        let mut order = LoadOrder { modules: self, crc32c, visited: BTreeSet::new(), modules_to_load: vec![] };
+        for name in requested {
+            order.add_module(&with_underscores(name), true)?;
         }
         Ok(order.modules_to_load)
     }
 }
 
+/// A list of modules to load, while it is made.
 struct LoadOrder<'a> {
     modules: &'a Modules,
     crc32c: &'a str,
-    seen: BTreeSet<String>,
+    visited: BTreeSet<String>,
     modules_to_load: Vec<Module>,
 }
 
 impl LoadOrder<'_> {
-    fn add(&mut self, name: &str, is_required: bool) -> Result<()> {
+    /// Adds a module after all of its dependencies.
+    fn add_module(&mut self, name: &str, is_required: bool) -> Result<()> {
         let name = if name == "crc32c" { with_underscores(self.crc32c) } else { name.to_string() };
-        if self.modules.built_in.contains(&name) || !self.seen.insert(name.clone()) {
+        if self.modules.built_in.contains(&name) || !self.visited.insert(name.clone()) {
             return Ok(());
         }
         let Some(path) = self.modules.files.get(&name) else {
             let why = format!("this kernel has no module {name}");
-            return if is_required { Err(Error::unfit(&self.modules.dir, why)) } else { Ok(()) };
+            return if is_required { Err(Error::invalid_file(&self.modules.dir, why)) } else { Ok(()) };
         };
         let elf = read_module(path)?;
-        let dependencies = dependencies_of(&modinfo(path, &elf)?);
+        let dependencies = parse_dependencies(&read_modinfo(path, &elf)?);
         for name in &dependencies.optional {
-            self.add(name, false)?;
+            self.add_module(name, false)?;
         }
         for name in &dependencies.required {
-            self.add(name, true)?;
+            self.add_module(name, true)?;
         }
         self.modules_to_load.push(Module { name, elf });
         Ok(())
@@ -150,15 +152,15 @@ impl LoadOrder<'_> {
 fn files_below(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut files = vec![];
     for entry in WalkDir::new(dir).sort_by_file_name() {
-        files.push(entry.map_err(|error| Error::unfit(dir, error.to_string()))?.into_path());
+        files.push(entry.map_err(|error| Error::invalid_file(dir, error.to_string()))?.into_path());
     }
     Ok(files)
 }
 
-/// `kernel/fs/ext4/ext4.ko.xz` → `ext4`; none for any other file.
+/// The name of the module in a file: `ext4` for `kernel/fs/ext4/ext4.ko.xz`. None if the file is not a module.
 fn module_name(path: &Path) -> Option<String> {
-    let (stem, end) = path.file_name()?.to_str()?.split_once(".ko")?;
-    ["", ".xz", ".zst", ".gz"].contains(&end).then(|| with_underscores(stem))
+    let (stem, extension) = path.file_name()?.to_str()?.split_once(".ko")?;
+    ["", ".xz", ".zst", ".gz"].contains(&extension).then(|| with_underscores(stem))
 }
 
 /// The name of a module with underscores; the kernel treats dashes the same.
@@ -177,24 +179,24 @@ fn read_module(path: &Path) -> Result<Vec<u8>> {
 /// Reads everything up to a limit, because a small file can unpack to more than fits in memory.
 fn read_limited(path: &Path, reader: &mut dyn Read, limit: u64) -> Result<Vec<u8>> {
     let mut elf = Vec::new();
-    let read = reader.take(limit + 1).read_to_end(&mut elf).map_err(Error::io("decompressing", path))?;
-    if read as u64 > limit {
-        return Err(Error::unfit(path, format!("not a kernel module: it unpacks to more than {limit} bytes")));
+    let length = reader.take(limit + 1).read_to_end(&mut elf).map_err(Error::io("decompressing", path))?;
+    if length as u64 > limit {
+        return Err(Error::invalid_file(path, format!("not a kernel module: it unpacks to more than {limit} bytes")));
     }
     Ok(elf)
 }
 
 /// The `name=value` strings of the section `.modinfo`.
-fn modinfo(path: &Path, elf: &[u8]) -> Result<Vec<String>> {
-    let not_a_module = |error: object::Error| Error::unfit(path, format!("not a kernel module: {error}"));
+fn read_modinfo(path: &Path, elf: &[u8]) -> Result<Vec<String>> {
+    let not_a_module = |error: object::Error| Error::invalid_file(path, format!("not a kernel module: {error}"));
     let file = object::File::parse(elf).map_err(not_a_module)?;
-    let section = file.section_by_name(".modinfo").ok_or_else(|| Error::unfit(path, "not a kernel module"))?;
+    let section = file.section_by_name(".modinfo").ok_or_else(|| Error::invalid_file(path, "not a kernel module"))?;
     let bytes = section.data().map_err(not_a_module)?;
     let strings = bytes.split(|byte| *byte == 0).filter(|text| !text.is_empty());
     Ok(strings.map(|text| String::from_utf8_lossy(text).into_owned()).collect())
 }
 
-fn dependencies_of(modinfo: &[String]) -> Dependencies {
+fn parse_dependencies(modinfo: &[String]) -> Dependencies {
     let mut dependencies = Dependencies::default();
     for line in modinfo {
         if let Some(names) = line.strip_prefix("depends=") {
@@ -220,7 +222,7 @@ mod tests {
     #[test]
     fn dependencies_are_read_from_modinfo() {
         let info = strings(&["license=GPL", "softdep=pre: crc32c post: x-y", "depends=jbd2,crc16", "depends="]);
-        let dependencies = dependencies_of(&info);
+        let dependencies = parse_dependencies(&info);
         assert_eq!(dependencies.required, ["jbd2", "crc16"]);
         assert_eq!(dependencies.optional, ["crc32c", "x_y"]);
     }
@@ -248,7 +250,7 @@ mod tests {
     #[test]
     fn modules_are_decompressed_in_every_format() {
         let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, bytes: &[u8]| {
+        let write_and_read = |name: &str, bytes: &[u8]| {
             let path = dir.path().join(name);
             std::fs::write(&path, bytes).unwrap();
             read_module(&path).unwrap()
@@ -257,9 +259,9 @@ mod tests {
         std::io::Write::write_all(&mut gzip, b"\x7fELF").unwrap();
         let level = ruzstd::encoding::CompressionLevel::Fastest;
         let zstd = ruzstd::encoding::compress_to_vec(&b"\x7fELF"[..], level);
-        assert_eq!(write("a.ko.zst", &zstd), b"\x7fELF");
-        assert_eq!(write("a.ko.gz", &gzip.finish().unwrap()), b"\x7fELF");
-        assert_eq!(write("a.ko", b"\x7fELF"), b"\x7fELF");
+        assert_eq!(write_and_read("a.ko.zst", &zstd), b"\x7fELF");
+        assert_eq!(write_and_read("a.ko.gz", &gzip.finish().unwrap()), b"\x7fELF");
+        assert_eq!(write_and_read("a.ko", b"\x7fELF"), b"\x7fELF");
         let bomb = read_limited(Path::new("b.ko.gz"), &mut std::io::repeat(0), 1 << 20).unwrap_err().to_string();
         assert!(bomb.contains("more than 1048576 bytes"), "{bomb}");
     }

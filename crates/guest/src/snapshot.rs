@@ -2,17 +2,17 @@
 //!
 //! Under translation a kernel boots for seconds, before each cell, and always in the same way. So it boots once: its
 //! `/init` does everything that does not depend on the cell, closes the disks and reports
-//! [`READY_MESSAGE`](crate::config::READY_MESSAGE). QEMU then writes the machine's state to a file, as it does to move a machine to
-//! another host. Each guest starts from that file, with its own disks and the config that it finds in QEMU's `fw_cfg`.
-//! Decision record 0009 has the reasons.
+//! [`READY_MESSAGE`](crate::config::READY_MESSAGE). QEMU then writes the machine's state to a file, as it does to move a
+//! machine to another host. Each guest starts from that file, with its own disks and the config that it finds in QEMU's
+//! `fw_cfg`. Decision record 0009 has the reasons.
 //!
 //! fsarena sends commands to QEMU over QMP, its protocol of JSON lines.
 
 use crate::cache::{self, Digester};
-use crate::counter::HELD_EXTENSION;
 use crate::emulator::{Machine, QEMU};
+use crate::initramfs::{RUNNING_PROGRAM, libraries};
+use crate::instruction_counter::HELD_EXTENSION;
 use crate::launch::GuestCommand;
-use crate::packing::{RUNNING_PROGRAM, libraries};
 use fsarena_sys::wait::{Cancel, WaitError, wait_until};
 use fsarena_sys::{cancel, program};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -24,8 +24,9 @@ use std::time::{Duration, Instant};
 use std::{ffi::OsString, fs::File, mem::MaybeUninit, os::unix::ffi::OsStrExt};
 use std::{os::unix::net::UnixStream, process::Stdio};
 
-/// The prefix of the names of saved machines, and how many to keep: each takes some 170 MB.
+/// The prefix of the names of saved machines.
 const NAME_PREFIX: &str = "booted-";
+/// The number of saved machines to keep: each takes some 170 MB.
 const MAX_KEPT: usize = 6;
 /// Machines that were used within this time are kept, too.
 const MIN_IDLE: Duration = Duration::from_secs(600);
@@ -43,8 +44,8 @@ const PIPE_BYTES: usize = 1 << 20;
 pub struct Snapshot {
     /// Its directory.
     pub dir: PathBuf,
-    /// Its file with the state.
-    state: PathBuf,
+    /// The file with its state.
+    state_file: PathBuf,
 }
 
 /// The directory of a machine's saved state. Its name depends on everything that the state depends on, including the
@@ -52,7 +53,7 @@ pub struct Snapshot {
 /// if other users can write to the cache.
 pub fn snapshot_dir(cache: &Path, machine: &Machine, modules: &[String]) -> Option<PathBuf> {
     let empty_paths: Vec<PathBuf> = machine.test_images.iter().map(|_| PathBuf::new()).collect();
-    let shape = Machine {
+    let template = Machine {
         initramfs: None,
         config: None,
         test_images: &empty_paths,
@@ -65,7 +66,7 @@ pub fn snapshot_dir(cache: &Path, machine: &Machine, modules: &[String]) -> Opti
     let fixed = [machine.kernel.image.clone(), program::find(QEMU)?, RUNNING_PROGRAM.into()];
     let files = fixed.into_iter().chain(libraries().into_iter().map(PathBuf::from));
     let states: Vec<String> = files.map(|file| cache::digest_state(&file)).collect::<Option<_>>()?;
-    let argv = cache::digest_parts(shape.argv().iter().map(|word| word.as_bytes()));
+    let argv = cache::digest_parts(template.argv().iter().map(|word| word.as_bytes()));
     let (loaded, states) = (cache::digest_parts(modules), cache::digest_parts(states));
     let key = cache::digest_parts([&argv, &loaded, machine.kernel.modules.digest_of_files(), &states]);
     let name = format!("{NAME_PREFIX}{}-{key}", cache::boot_prefix());
@@ -73,11 +74,11 @@ pub fn snapshot_dir(cache: &Path, machine: &Machine, modules: &[String]) -> Opti
 }
 
 /// Returns the saved machine of this directory, if it is complete.
-pub fn find(dir: &Path) -> Option<Snapshot> {
-    let state = cache::entries_named(dir, STATE_FILE).pop()?;
+pub fn find_snapshot(dir: &Path) -> Option<Snapshot> {
+    let state_file = cache::find_entries(dir, STATE_FILE).pop()?;
     dir.join(CONSOLE_FILE).is_file().then(|| {
         cache::mark_used(dir);
-        Snapshot { dir: dir.into(), state }
+        Snapshot { dir: dir.into(), state_file }
     })
 }
 
@@ -120,19 +121,19 @@ impl SnapshotDraft {
         std::fs::copy(console, self.dir.join(CONSOLE_FILE))?;
         match std::fs::rename(&self.dir, &self.final_dir) {
             // Another process has saved this machine meanwhile.
-            Err(_) if find(&self.final_dir).is_some() => std::fs::remove_dir_all(&self.dir)?,
-            renamed => renamed?,
+            Err(_) if find_snapshot(&self.final_dir).is_some() => std::fs::remove_dir_all(&self.dir)?,
+            result => result?,
         }
         if let Some(cache) = self.final_dir.parent() {
             cache::remove_oldest(cache, NAME_PREFIX, MAX_KEPT, MIN_IDLE);
         }
-        find(&self.final_dir).ok_or_else(|| ErrorKind::NotFound.into())
+        find_snapshot(&self.final_dir).ok_or_else(|| ErrorKind::NotFound.into())
     }
 }
 
 /// Makes QEMU write its machine's state to a file. Returns its digest.
-fn save_state(monitor: &mut QmpMonitor, to: &Path) -> Result<String> {
-    let file = File::create(to)?;
+fn save_state(monitor: &mut QmpMonitor, state_file: &Path) -> Result<String> {
+    let file = File::create(state_file)?;
     let (ours, theirs) = UnixStream::pair()?;
     monitor.pass_file("state", theirs.as_fd())?;
     drop(theirs);
@@ -166,20 +167,20 @@ fn save_error(error: WaitError) -> Error {
 }
 
 /// Copies QEMU's output to the file until end of file. Returns its digest.
-fn copy_state(mut from: UnixStream, mut to: &File, deadline: Instant) -> Result<String> {
-    from.set_read_timeout(Some(POLL_INTERVAL))?;
+fn copy_state(mut state: UnixStream, mut file: &File, deadline: Instant) -> Result<String> {
+    state.set_read_timeout(Some(POLL_INTERVAL))?;
     let (mut part, mut digester) = (vec![0; PIPE_BYTES], Digester::default());
     loop {
-        match from.read(&mut part) {
+        match state.read(&mut part) {
             Ok(0) => return Ok(digester.finish()),
             Ok(count) => {
                 digester.add(&part[..count]);
-                to.write_all(&part[..count])?;
+                file.write_all(&part[..count])?;
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error),
         }
-        if let Some(signal) = cancel::requested() {
+        if let Some(signal) = cancel::received_signal() {
             return Err(save_error(WaitError::Cancelled(signal)));
         }
         if Instant::now() > deadline {
@@ -190,8 +191,8 @@ fn copy_state(mut from: UnixStream, mut to: &File, deadline: Instant) -> Result<
 
 impl Snapshot {
     /// Whether the state file still has the digest in its name. This reads the whole file.
-    pub fn is_whole(&self) -> bool {
-        File::open(&self.state).is_ok_and(|file| cache::matches_digest(&self.state, file))
+    pub fn is_intact(&self) -> bool {
+        File::open(&self.state_file).is_ok_and(|file| cache::matches_digest(&self.state_file, file))
     }
 
     /// Returns the command that starts a guest from this state. The guest's console log continues the saved one.
@@ -199,7 +200,7 @@ impl Snapshot {
     /// # Errors
     /// The state file is missing, or the guest's directory cannot be written.
     pub fn guest_command(&self, machine: &Machine) -> Result<GuestCommand> {
-        let mut state = File::open(&self.state)?;
+        let mut state = File::open(&self.state_file)?;
         std::fs::copy(self.dir.join(CONSOLE_FILE), machine.console())?;
         let (reader, mut writer) = std::io::pipe()?;
         // This only saves time, so a failure does not matter.
@@ -212,28 +213,28 @@ impl Snapshot {
 
     /// Removes the saved machine, because its state file is damaged.
     pub fn discard(self) {
-        cache::remove(&self.dir);
+        cache::remove_entry(&self.dir);
     }
 }
 
 /// Saves the machine behind a monitor without the contents of the files that are its memory and its disks. If its guest is held
-/// until the file `hold` exists, it is saved at the instruction that holds it.
+/// until `hold_file` exists, it is saved at the instruction that holds it.
 ///
 /// # Errors
 /// QEMU refuses or fails, the disk is full, or a signal interrupts fsarena.
-pub fn save_devices(monitor: UnixStream, to: &Path, hold: Option<&Path>) -> Result<()> {
+pub fn save_devices(monitor: UnixStream, state_file: &Path, hold_file: Option<&Path>) -> Result<()> {
     let mut monitor = QmpMonitor::connect(monitor)?;
     monitor.exclude_shared_memory()?;
-    if let Some(hold) = hold {
-        let held = hold.with_extension(HELD_EXTENSION);
-        let is_held = || held.exists().then_some(());
+    if let Some(hold_file) = hold_file {
+        let report_file = hold_file.with_extension(HELD_EXTENSION);
+        let is_held = || report_file.exists().then_some(());
         wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, is_held).map_err(save_error)?;
         // QEMU can stop the guest only when the guest leaves the hold, which it does once the file exists.
         monitor.send_command("stop", json!({}))?;
-        File::create(hold)?;
+        File::create(hold_file)?;
         monitor.read_return()?;
     }
-    save_state(&mut monitor, to)?;
+    save_state(&mut monitor, state_file)?;
     // If QEMU ignores this, the caller kills it.
     let _ = monitor.execute("quit", json!({}));
     Ok(())
@@ -243,12 +244,13 @@ pub fn save_devices(monitor: UnixStream, to: &Path, hold: Option<&Path>) -> Resu
 ///
 /// # Errors
 /// QEMU refuses or fails.
-pub fn restore_devices(monitor: UnixStream, from: &Path) -> Result<()> {
+pub fn restore_devices(monitor: UnixStream, state_file: &Path) -> Result<()> {
     let mut monitor = QmpMonitor::connect(monitor)?;
     monitor.exclude_shared_memory()?;
-    monitor.pass_file("state", File::open(from)?.as_fd())?;
+    monitor.pass_file("state", File::open(state_file)?.as_fd())?;
     monitor.execute("migrate-incoming", json!({ "uri": "fd:state" }))?;
-    // A command to continue that comes before the state is complete has no effect on a machine that was saved while it was stopped.
+    // A command to continue that comes before the state is complete has no effect on a machine that was saved while it
+    // was stopped.
     let mut is_read = || -> Result<Option<()>> {
         let status = monitor.execute("query-status", json!({}))?;
         Ok((status["status"] != "inmigrate").then_some(()))
@@ -353,25 +355,25 @@ mod tests {
     use fsarena_core::plan::{Accelerator, Emulator};
 
     #[test]
-    fn the_directory_of_a_machine_depends_on_its_shape_but_not_on_its_disks() {
+    fn the_directory_of_a_machine_depends_on_its_devices_but_not_on_its_images() {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("kernel");
         std::fs::write(&image, "one").unwrap();
         let kernel = GuestKernel { image: image.clone(), release: "6.1".into(), ..GuestKernel::default() };
-        let at = |test: &[&str], config: &str, memory_mib| {
-            let test: Vec<PathBuf> = test.iter().map(PathBuf::from).collect();
+        let snapshot_dir_of = |test_images: &[&str], config: &str, memory_mib| {
+            let test_images: Vec<PathBuf> = test_images.iter().map(PathBuf::from).collect();
             let machine = Machine {
                 emulator: Emulator::Qemu,
                 accelerator: Accelerator::Tcg,
                 kernel: &kernel,
                 initramfs: None,
                 config: Some(Path::new(config)),
-                test_images: &test,
+                test_images: &test_images,
                 write_recording: None,
                 journal_image: None,
                 source_image: Path::new("/other"),
-                host_files: false,
-                terminal: false,
+                has_host_files: false,
+                has_terminal: false,
                 memory: None,
                 keeps_disks: false,
                 clock_start: "",
@@ -380,18 +382,18 @@ mod tests {
             };
             snapshot_dir(dir.path(), &machine, &["ext4".into()])
         };
-        if at(&["/a"], "", 512).is_none() {
-            fsarena_sys::testkit::skipped("program qemu-system-x86_64");
+        if snapshot_dir_of(&["/a"], "", 512).is_none() {
+            fsarena_sys::testkit::record_skip("program qemu-system-x86_64");
             return;
         }
-        let one = at(&["/a"], "/config", 512);
-        assert_eq!(one, at(&["/b"], "/others", 512));
-        assert_ne!(one, at(&["/a", "/b"], "/config", 512));
-        assert_ne!(one, at(&["/a"], "/config", 1024));
+        let base = snapshot_dir_of(&["/a"], "/config", 512);
+        assert_eq!(base, snapshot_dir_of(&["/b"], "/others", 512));
+        assert_ne!(base, snapshot_dir_of(&["/a", "/b"], "/config", 512));
+        assert_ne!(base, snapshot_dir_of(&["/a"], "/config", 1024));
         std::fs::write(&image, "another").unwrap();
-        assert_ne!(one, at(&["/a"], "/config", 512));
+        assert_ne!(base, snapshot_dir_of(&["/a"], "/config", 512));
         std::fs::remove_file(&image).unwrap();
-        assert_eq!(at(&["/a"], "/config", 512), None);
+        assert_eq!(snapshot_dir_of(&["/a"], "/config", 512), None);
     }
 
     #[test]
@@ -401,14 +403,14 @@ mod tests {
         std::fs::create_dir(&final_dir).unwrap();
         std::fs::write(final_dir.join(CONSOLE_FILE), "").unwrap();
         std::fs::write(final_dir.join(STATE_FILE), "abc").unwrap();
-        assert!(find(&final_dir).is_none());
+        assert!(find_snapshot(&final_dir).is_none());
         let state = final_dir.join(cache::name_with_digest(STATE_FILE, &cache::digest(&b"abc"[..]).unwrap()));
         std::fs::rename(final_dir.join(STATE_FILE), &state).unwrap();
-        let found = find(&final_dir).unwrap();
-        assert!(found.is_whole());
+        let snapshot = find_snapshot(&final_dir).unwrap();
+        assert!(snapshot.is_intact());
         std::fs::write(state, "abd").unwrap();
-        assert!(!found.is_whole());
-        found.discard();
+        assert!(!snapshot.is_intact());
+        snapshot.discard();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 

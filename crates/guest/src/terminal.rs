@@ -3,7 +3,7 @@
 //! The host sends frames: a byte for the kind, two for the length, and the content. The guest sends the output of the shell as
 //! it is.
 
-use crate::{config::TERMINAL_PORT, inside::open_port};
+use crate::{config::TERMINAL_PORT, guest_boot::open_port};
 use fsarena_sys::user::User;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result, Write};
@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 /// The directory in the guest with the pipes of a shell without a terminal.
-const PIPES: &str = "/run/fsarena/shell";
+const PIPE_DIR: &str = "/run/fsarena/shell";
 /// The number of bytes of one copy.
-const PIECE_BYTES: usize = 4096;
+const COPY_BYTES: usize = 4096;
 /// The character that ends the input of a terminal (Ctrl-D).
 const END_OF_INPUT: u8 = 4;
 
@@ -39,7 +39,7 @@ impl Frame {
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn write(&self, to: &mut impl Write) -> Result<()> {
+    pub fn write(&self, writer: &mut impl Write) -> Result<()> {
         let (kind, content) = match self {
             Frame::Bytes(bytes) => (0, bytes.clone()),
             Frame::Size { rows, columns } => (1, [rows.to_be_bytes(), columns.to_be_bytes()].concat()),
@@ -49,22 +49,22 @@ impl Frame {
         let mut frame = vec![kind];
         frame.extend(length.to_be_bytes());
         frame.extend(content);
-        to.write_all(&frame)
+        writer.write_all(&frame)
     }
 
     /// Reads the next frame; None at the end of the stream.
     ///
     /// # Errors
     /// Those of the reader, and a frame of an unknown kind.
-    pub fn read(from: &mut impl Read) -> Result<Option<Frame>> {
-        let mut head = [0; 3];
-        match from.read_exact(&mut head) {
+    pub fn read(reader: &mut impl Read) -> Result<Option<Frame>> {
+        let mut header = [0; 3];
+        match reader.read_exact(&mut header) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
-            read => read?,
+            result => result?,
         }
-        let [kind, length @ ..] = head;
+        let [kind, length @ ..] = header;
         let mut content = vec![0; usize::from(u16::from_be_bytes(length))];
-        from.read_exact(&mut content)?;
+        reader.read_exact(&mut content)?;
         Ok(Some(match (kind, content.as_slice()) {
             (0, _) => Frame::Bytes(content),
             (1, [a, b, c, d]) => {
@@ -108,7 +108,7 @@ impl GuestTerminal {
             while let Ok(Some(frame)) = Frame::read(&mut frames) {
                 match frame {
                     Frame::Bytes(bytes) => drop(keys.write_all(&bytes)),
-                    Frame::Size { rows, columns } => set_size(&keys, rows, columns),
+                    Frame::Size { rows, columns } => set_terminal_size(&keys, rows, columns),
                     Frame::End => drop(keys.write_all(&[END_OF_INPUT])),
                 }
             }
@@ -118,26 +118,26 @@ impl GuestTerminal {
     }
 
     fn open_pipes(port: File, user: &User) -> Result<GuestTerminal> {
-        std::fs::create_dir_all(PIPES)?;
-        let [input, output] = ["input", "output"].map(|name| Path::new(PIPES).join(name));
+        std::fs::create_dir_all(PIPE_DIR)?;
+        let [input, output] = ["input", "output"].map(|name| Path::new(PIPE_DIR).join(name));
         for pipe in [&input, &output] {
             let mode = rustix::fs::Mode::from_raw_mode(0o600);
             rustix::fs::mknodat(rustix::fs::CWD, pipe, rustix::fs::FileType::Fifo, mode, 0)?;
             user.chown_to_user(pipe)?;
         }
-        let (mut frames, to) = (port.try_clone()?, input.clone());
+        let (mut frames, input_path) = (port.try_clone()?, input.clone());
         std::thread::spawn(move || {
-            let Ok(mut to) = OpenOptions::new().write(true).open(to) else { return };
+            let Ok(mut pipe) = OpenOptions::new().write(true).open(input_path) else { return };
             while let Ok(Some(Frame::Bytes(bytes))) = Frame::read(&mut frames) {
-                if to.write_all(&bytes).is_err() {
+                if pipe.write_all(&bytes).is_err() {
                     return;
                 }
             }
         });
-        let from = output.clone();
+        let output_path = output.clone();
         let sender = std::thread::spawn(move || {
-            if let Ok(from) = File::open(from) {
-                copy_output(from, port);
+            if let Ok(pipe) = File::open(output_path) {
+                copy_output(pipe, port);
             }
         });
         Ok(GuestTerminal { input, output, sender })
@@ -151,10 +151,10 @@ impl GuestTerminal {
 }
 
 /// Copies until the end of input, or until an error: reading a pseudo-terminal fails when no process has it open.
-fn copy_output(mut from: File, mut to: File) {
-    let mut piece = [0; PIECE_BYTES];
-    while let Ok(count @ 1..) = from.read(&mut piece) {
-        if to.write_all(&piece[..count]).is_err() {
+fn copy_output(mut output: File, mut port: File) {
+    let mut piece = [0; COPY_BYTES];
+    while let Ok(count @ 1..) = output.read(&mut piece) {
+        if port.write_all(&piece[..count]).is_err() {
             return;
         }
     }
@@ -180,7 +180,7 @@ fn make_pseudo_terminal() -> Result<(File, PathBuf)> {
     Ok((File::from(master), PathBuf::from(String::from_utf8_lossy(&name).into_owned())))
 }
 
-fn set_size(terminal: &File, rows: u16, columns: u16) {
+fn set_terminal_size(terminal: &File, rows: u16, columns: u16) {
     let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: the size outlives the call. A terminal that refuses it keeps its size.
     unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
@@ -195,18 +195,18 @@ mod tests {
         let frames = [Frame::Bytes(b"ls\r".to_vec()), Frame::Size { rows: 40, columns: 132 }, Frame::End];
         let mut stream = vec![];
         frames.iter().for_each(|frame| frame.write(&mut stream).unwrap());
-        let mut from = stream.as_slice();
+        let mut reader = stream.as_slice();
         for frame in frames {
-            assert_eq!(Frame::read(&mut from).unwrap(), Some(frame));
+            assert_eq!(Frame::read(&mut reader).unwrap(), Some(frame));
         }
-        assert_eq!(Frame::read(&mut from).unwrap(), None);
+        assert_eq!(Frame::read(&mut reader).unwrap(), None);
         assert!(Frame::read(&mut [9, 0, 0].as_slice()).is_err());
     }
 
     #[test]
     fn a_pseudo_terminal_has_the_size_that_was_set() {
         let (master, path) = make_pseudo_terminal().unwrap();
-        set_size(&master, 40, 132);
+        set_terminal_size(&master, 40, 132);
         let shell = OpenOptions::new().read(true).write(true).open(path).unwrap();
         let size = rustix::termios::tcgetwinsize(&shell).unwrap();
         assert_eq!((size.ws_row, size.ws_col), (40, 132));

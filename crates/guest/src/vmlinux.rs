@@ -1,7 +1,7 @@
 //! The files of kernels: decompresses the kernel inside a bzImage, and determines how QEMU can boot an ELF file.
 //!
-//! An emulated CPU spends seconds on the decompression at each boot; the host needs one second, once. The layout of a bzImage is
-//! that of the kernel's documentation, "The Linux/x86 Boot Protocol".
+//! An emulated CPU spends seconds on the decompression at each boot; the host needs one second, once. The layout of a
+//! bzImage is that of the kernel's documentation, "The Linux/x86 Boot Protocol".
 
 use crate::{Error, Result, cache};
 use object::Endianness;
@@ -10,27 +10,30 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use std::path::{Path, PathBuf};
 use std::{io::Read, time::Duration};
 
-const MAGIC_AT: usize = 0x202;
-const MAGIC: &[u8] = b"HdrS";
-const SETUP_SECTORS_AT: usize = 0x1F1;
-const RELEASE_AT: usize = 0x20E;
-const PAYLOAD_AT: usize = 0x248;
-const PAYLOAD_LENGTH_AT: usize = 0x24C;
-const SECTOR: usize = 512;
+/// Offsets in a bzImage, in bytes, and the magic number at the first of them.
+const MAGIC_OFFSET: usize = 0x202;
+const BZIMAGE_MAGIC: &[u8] = b"HdrS";
+const SETUP_SECTORS_OFFSET: usize = 0x1F1;
+const RELEASE_OFFSET: usize = 0x20E;
+const PAYLOAD_OFFSET: usize = 0x248;
+const PAYLOAD_LENGTH_OFFSET: usize = 0x24C;
+const SECTOR_BYTES: usize = 512;
 /// The largest kernel that is read and decompressed, in bytes. The largest real kernels have 100 MB, or 800 MB with debug
 /// symbols.
-pub const LARGEST_KERNEL_BYTES: u64 = 1 << 30;
-/// The prefix of the names of unpacked kernels, how many to keep, and the minimum age of those that are removed.
-/// Kernel developers add one every day, and a run in progress needs the kernel that it unpacked.
+pub const MAX_KERNEL_BYTES: u64 = 1 << 30;
+/// The prefix of the names of unpacked kernels in the cache.
 const NAME_PREFIX: &str = "vmlinux-";
+/// The number of unpacked kernels to keep: kernel developers add one every day.
 const MAX_KEPT: usize = 12;
-const MIN_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+/// The time since the last use after which an unpacked kernel may be removed: a run in progress needs the kernel that it
+/// unpacked.
+const MIN_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest release in uname(2), in bytes.
-const LONGEST_RELEASE_BYTES: usize = 64;
+const MAX_RELEASE_BYTES: usize = 64;
 /// The text before the release in every kernel.
 const BANNER: &[u8] = b"Linux version ";
 
-/// The facts of a kernel file.
+/// The release of a kernel file, and the range of the compressed kernel in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelInfo {
     /// The output of `uname -r` in the guest; empty if the file does not contain it.
@@ -39,33 +42,34 @@ pub struct KernelInfo {
     payload: Option<std::ops::Range<usize>>,
 }
 
-/// Reads the facts of a kernel file.
+/// Reads the release of a kernel file, and finds the compressed kernel in it.
 ///
 /// # Errors
 /// The file is neither a bzImage nor an ELF file, or ends too early.
-pub fn inspect(path: &Path, bytes: &[u8]) -> Result<KernelInfo> {
+pub fn inspect_kernel(path: &Path, bytes: &[u8]) -> Result<KernelInfo> {
     if bytes.starts_with(ELF_MAGIC) {
         return Ok(KernelInfo { release: find_release(bytes).unwrap_or_default(), payload: None });
     }
-    if bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) != Some(MAGIC) {
-        return Err(Error::unfit(path, "not an x86 kernel; expected a bzImage or a vmlinux"));
+    if bytes.get(MAGIC_OFFSET..MAGIC_OFFSET + BZIMAGE_MAGIC.len()) != Some(BZIMAGE_MAGIC) {
+        return Err(Error::invalid_file(path, "not an x86 kernel; expected a bzImage or a vmlinux"));
     }
-    let truncated = || Error::unfit(path, "is a truncated kernel: it ends before its payload does");
-    let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize);
-    let sectors = if bytes[SETUP_SECTORS_AT] == 0 { 4 } else { bytes[SETUP_SECTORS_AT] };
-    let start = (usize::from(sectors) + 1) * SECTOR + u32_at(PAYLOAD_AT).ok_or_else(truncated)?;
-    let end = start + u32_at(PAYLOAD_LENGTH_AT).ok_or_else(truncated)?;
+    let truncated = || Error::invalid_file(path, "is a truncated kernel: it ends before its payload does");
+    let u32_at = |offset: usize| Some(u32::from_le_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?) as usize);
+    let sectors = if bytes[SETUP_SECTORS_OFFSET] == 0 { 4 } else { bytes[SETUP_SECTORS_OFFSET] };
+    let start = (usize::from(sectors) + 1) * SECTOR_BYTES + u32_at(PAYLOAD_OFFSET).ok_or_else(truncated)?;
+    let end = start + u32_at(PAYLOAD_LENGTH_OFFSET).ok_or_else(truncated)?;
     if end > bytes.len() {
         return Err(truncated());
     }
-    let release_at = SECTOR + usize::from(u16::from_le_bytes([bytes[RELEASE_AT], bytes[RELEASE_AT + 1]]));
-    let release = bytes.get(release_at..).and_then(parse_release).unwrap_or_default();
+    let release_offset =
+        SECTOR_BYTES + usize::from(u16::from_le_bytes([bytes[RELEASE_OFFSET], bytes[RELEASE_OFFSET + 1]]));
+    let release = bytes.get(release_offset..).and_then(parse_release).unwrap_or_default();
     Ok(KernelInfo { release, payload: Some(start..end) })
 }
 
 /// Whether these are the bytes of a bzImage, whose kernel is compressed.
 pub fn is_compressed(bytes: &[u8]) -> bool {
-    bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) == Some(MAGIC) && !bytes.starts_with(ELF_MAGIC)
+    bytes.get(MAGIC_OFFSET..MAGIC_OFFSET + BZIMAGE_MAGIC.len()) == Some(BZIMAGE_MAGIC) && !bytes.starts_with(ELF_MAGIC)
 }
 
 /// An uncompressed kernel in the cache.
@@ -90,65 +94,66 @@ pub fn find_or_unpack(
 ) -> Result<Option<UnpackedKernel>> {
     let [first, ..] = caches else { return Ok(None) };
     let Some(payload) = info.payload.clone().map(|range| &bytes[range]) else { return Ok(None) };
-    let damaged = |error: &dyn std::fmt::Display| Error::unfit(path, format!("is a damaged kernel: {error}"));
+    let damaged = |error: &dyn std::fmt::Display| Error::invalid_file(path, format!("is a damaged kernel: {error}"));
     let Some(reader) = decompressing_reader(payload).map_err(|error| damaged(&error))? else {
         return Ok(None);
     };
-    let name = format!("{NAME_PREFIX}{}-{:08x}", info.release, checksum(payload));
-    for path in caches.iter().flat_map(|dir| cache::entries_named(dir, &name)) {
+    let name = format!("{NAME_PREFIX}{}-{:08x}", info.release, fnv_checksum(payload));
+    for path in caches.iter().flat_map(|dir| cache::find_entries(dir, &name)) {
         if let Ok(vmlinux) = std::fs::read(&path)
             && cache::matches_digest(&path, &vmlinux[..])
         {
             return Ok(Some(UnpackedKernel { path, kind: elf_kind(&vmlinux) }));
         }
-        cache::remove(&path);
+        cache::remove_entry(&path);
         cache::record_damage(&path, "unpacks the kernel again");
     }
     let mut vmlinux = Vec::new();
-    reader.take(LARGEST_KERNEL_BYTES).read_to_end(&mut vmlinux).map_err(|error| damaged(&error))?;
+    reader.take(MAX_KERNEL_BYTES).read_to_end(&mut vmlinux).map_err(|error| damaged(&error))?;
     if !vmlinux.starts_with(ELF_MAGIC) {
-        return Err(Error::unfit(path, "holds something else than a kernel"));
+        return Err(Error::invalid_file(path, "holds something else than a kernel"));
     }
-    let place = write_entry(&vmlinux, first, &name).map_err(Error::io("writing in", first))?;
-    cache::remove_oldest(first, NAME_PREFIX, MAX_KEPT, MIN_AGE);
-    Ok(Some(UnpackedKernel { path: place, kind: elf_kind(&vmlinux) }))
+    let unpacked = write_entry(&vmlinux, first, &name).map_err(Error::io("writing in", first))?;
+    cache::remove_oldest(first, NAME_PREFIX, MAX_KEPT, MIN_IDLE);
+    Ok(Some(UnpackedKernel { path: unpacked, kind: elf_kind(&vmlinux) }))
 }
 
 /// Writes an entry of the cache. It gets its name only when it is complete and on the disk.
 fn write_entry(vmlinux: &[u8], dir: &Path, name: &str) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(dir)?;
-    let place = dir.join(cache::name_with_digest(name, &cache::digest(vmlinux)?));
+    let path = dir.join(cache::name_with_digest(name, &cache::digest(vmlinux)?));
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
     std::io::Write::write_all(&mut file, vmlinux)?;
     // All users may use the kernels that root unpacked.
     file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
     file.as_file().sync_all()?;
-    file.persist(&place)?;
-    Ok(place)
+    file.persist(&path)?;
+    Ok(path)
 }
 
 /// The release in the banner of an uncompressed kernel.
 fn find_release(bytes: &[u8]) -> Option<String> {
-    let at = bytes.windows(BANNER.len()).position(|window| window == BANNER)?;
-    parse_release(&bytes[at + BANNER.len()..]).filter(|word| word.starts_with(|first: char| first.is_ascii_digit()))
+    let offset = bytes.windows(BANNER.len()).position(|window| window == BANNER)?;
+    parse_release(&bytes[offset + BANNER.len()..]).filter(|word| word.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 /// The release up to the next blank or NUL. It becomes a part of file names, so it must be a valid release of uname(2):
 /// short and without a slash.
 fn parse_release(bytes: &[u8]) -> Option<String> {
-    let end = bytes.iter().take(LONGEST_RELEASE_BYTES + 1).position(|byte| matches!(byte, 0 | b' '))?;
+    let end = bytes.iter().take(MAX_RELEASE_BYTES + 1).position(|byte| matches!(byte, 0 | b' '))?;
     let word = std::str::from_utf8(&bytes[..end]).ok()?;
     word.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/').then(|| word.to_string())
 }
 
 /// An FNV-1a checksum, which distinguishes builds of one release.
-fn checksum(bytes: &[u8]) -> u64 {
+fn fnv_checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-pub(crate) const XZ: &[u8] = &[0xFD, b'7', b'z', b'X', b'Z', 0];
-const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
-const GZIP: &[u8] = &[0x1F, 0x8B, 8];
+/// The first bytes of files that xz, zstd and gzip compressed.
+pub(crate) const XZ_MAGIC: &[u8] = &[0xFD, b'7', b'z', b'X', b'Z', 0];
+const ZSTD_MAGIC: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
+const GZIP_MAGIC: &[u8] = &[0x1F, 0x8B, 8];
 
 /// A reader that decompresses these bytes; None if they are not compressed in a known way.
 ///
@@ -157,9 +162,9 @@ const GZIP: &[u8] = &[0x1F, 0x8B, 8];
 pub(crate) fn decompressing_reader<'a>(bytes: &'a [u8]) -> std::io::Result<Option<Box<dyn Read + 'a>>> {
     Ok(match bytes {
         // Only one stream, because in a bzImage the size of the decompressed kernel follows it.
-        bytes if bytes.starts_with(XZ) => Some(Box::new(lzma_rust2::XzReader::new(bytes, false))),
-        bytes if bytes.starts_with(GZIP) => Some(Box::new(flate2::read::GzDecoder::new(bytes))),
-        bytes if bytes.starts_with(ZSTD) => {
+        bytes if bytes.starts_with(XZ_MAGIC) => Some(Box::new(lzma_rust2::XzReader::new(bytes, false))),
+        bytes if bytes.starts_with(GZIP_MAGIC) => Some(Box::new(flate2::read::GzDecoder::new(bytes))),
+        bytes if bytes.starts_with(ZSTD_MAGIC) => {
             Some(Box::new(ruzstd::decoding::StreamingDecoder::new(bytes).map_err(std::io::Error::other)?))
         }
         _ => None,
@@ -170,7 +175,7 @@ pub(crate) fn decompressing_reader<'a>(bytes: &'a [u8]) -> std::io::Result<Optio
 pub(crate) const ELF_MAGIC: &[u8] = b"\x7fELF";
 /// The owner and the type of the note with the address at which QEMU enters a kernel: `XEN_ELFNOTE_PHYS32_ENTRY`.
 const ENTRY_NOTE_OWNER: &[u8] = b"Xen";
-const PHYS32_ENTRY: u32 = 0x12;
+const ENTRY_NOTE_TYPE: u32 = 0x12;
 /// Kernels for x86 lie above this address, programs below it.
 const KERNEL_BASE: u64 = 0xC000_0000;
 
@@ -204,7 +209,7 @@ fn read_elf_kind<H: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> object::Re
         }
         let Some(mut notes) = segment.notes(endian, bytes)? else { continue };
         while let Some(note) = notes.next()? {
-            if note.name() == ENTRY_NOTE_OWNER && note.n_type(endian) == PHYS32_ENTRY {
+            if note.name() == ENTRY_NOTE_OWNER && note.n_type(endian) == ENTRY_NOTE_TYPE {
                 return Ok(ElfKind::Bootable);
             }
         }
@@ -218,13 +223,13 @@ mod tests {
 
     /// A bzImage with one sector of setup, a release and a payload.
     fn bzimage(payload: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![0; 2 * SECTOR + 16];
-        bytes[SETUP_SECTORS_AT] = 1;
-        bytes[MAGIC_AT..MAGIC_AT + 4].copy_from_slice(MAGIC);
-        bytes[RELEASE_AT..RELEASE_AT + 2].copy_from_slice(&0x100u16.to_le_bytes());
-        bytes[SECTOR + 0x100..SECTOR + 0x100 + 14].copy_from_slice(b"6.1.0-test (x)");
-        bytes[PAYLOAD_AT] = 16;
-        bytes[PAYLOAD_LENGTH_AT] = payload.len() as u8;
+        let mut bytes = vec![0; 2 * SECTOR_BYTES + 16];
+        bytes[SETUP_SECTORS_OFFSET] = 1;
+        bytes[MAGIC_OFFSET..MAGIC_OFFSET + 4].copy_from_slice(BZIMAGE_MAGIC);
+        bytes[RELEASE_OFFSET..RELEASE_OFFSET + 2].copy_from_slice(&0x100u16.to_le_bytes());
+        bytes[SECTOR_BYTES + 0x100..SECTOR_BYTES + 0x100 + 14].copy_from_slice(b"6.1.0-test (x)");
+        bytes[PAYLOAD_OFFSET] = 16;
+        bytes[PAYLOAD_LENGTH_OFFSET] = payload.len() as u8;
         bytes.extend(payload);
         bytes
     }
@@ -233,22 +238,25 @@ mod tests {
     fn the_release_and_the_payload_of_a_bzimage_are_found() {
         let path = Path::new("k");
         let whole = bzimage(b"payload");
-        let info = inspect(path, &whole).unwrap();
+        let info = inspect_kernel(path, &whole).unwrap();
         assert_eq!((info.release.as_str(), &whole[info.payload.unwrap()]), ("6.1.0-test", &b"payload"[..]));
-        let error = inspect(path, &whole[..whole.len() - 1]).unwrap_err().to_string();
+        let error = inspect_kernel(path, &whole[..whole.len() - 1]).unwrap_err().to_string();
         assert!(error.contains("truncated"), "{error}");
-        assert!(inspect(path, b"#!/bin/sh").is_err());
-        let mut elsewhere = whole;
-        elsewhere[SECTOR + 0x100..SECTOR + 0x104].copy_from_slice(b"../x");
-        assert_eq!(inspect(path, &elsewhere).unwrap().release, "");
+        assert!(inspect_kernel(path, b"#!/bin/sh").is_err());
+        let mut with_slash = whole;
+        with_slash[SECTOR_BYTES + 0x100..SECTOR_BYTES + 0x104].copy_from_slice(b"../x");
+        assert_eq!(inspect_kernel(path, &with_slash).unwrap().release, "");
     }
 
     #[test]
     fn an_elf_file_has_no_payload() {
         let bytes = b"\x7fELF....Linux version %s\0....Linux version 6.2.1 (me)".to_vec();
-        assert_eq!(inspect(Path::new("k"), &bytes).unwrap(), KernelInfo { release: String::new(), payload: None });
+        assert_eq!(
+            inspect_kernel(Path::new("k"), &bytes).unwrap(),
+            KernelInfo { release: String::new(), payload: None }
+        );
         let bytes = b"\x7fELF....Linux version 6.2.1 (me)";
-        assert_eq!(inspect(Path::new("k"), bytes).unwrap().release, "6.2.1");
+        assert_eq!(inspect_kernel(Path::new("k"), bytes).unwrap().release, "6.2.1");
     }
 
     #[test]
@@ -262,15 +270,15 @@ mod tests {
         // The kernel's makefile appends the decompressed size to the stream.
         for payload in [gzip.finish().unwrap(), [&zstd[..], &[12, 0, 0, 0]].concat()] {
             let bytes = bzimage(&payload);
-            let info = inspect(Path::new("k"), &bytes).unwrap();
-            let unpacked = || find_or_unpack(Path::new("k"), &bytes, &info, &[cache.path()]).unwrap().unwrap();
-            let first = unpacked();
+            let info = inspect_kernel(Path::new("k"), &bytes).unwrap();
+            let unpack = || find_or_unpack(Path::new("k"), &bytes, &info, &[cache.path()]).unwrap().unwrap();
+            let first = unpack();
             assert!(std::fs::read(&first.path).unwrap().starts_with(b"\x7fELF by "));
-            assert_eq!(unpacked(), first);
+            assert_eq!(unpack(), first);
             // Damage of the same length, and truncation.
             for damage in [&b"\x7fELF by hand"[..], b""] {
                 std::fs::write(&first.path, damage).unwrap();
-                assert_eq!(unpacked(), first);
+                assert_eq!(unpack(), first);
                 assert!(std::fs::read(&first.path).unwrap().starts_with(b"\x7fELF by "));
             }
         }
@@ -278,19 +286,19 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_payload_is_named() {
+    fn a_damaged_payload_is_an_error_and_an_unknown_one_is_left_to_the_guest() {
         let cache = tempfile::tempdir().unwrap();
-        let bytes = bzimage(&[XZ, b"nonsense"].concat());
-        let info = inspect(Path::new("k"), &bytes).unwrap();
+        let bytes = bzimage(&[XZ_MAGIC, b"nonsense"].concat());
+        let info = inspect_kernel(Path::new("k"), &bytes).unwrap();
         let error = find_or_unpack(Path::new("k"), &bytes, &info, &[cache.path()]).unwrap_err().to_string();
         assert!(error.contains("damaged kernel"), "{error}");
         let bytes = bzimage(b"lz4");
-        let info = inspect(Path::new("k"), &bytes).unwrap();
+        let info = inspect_kernel(Path::new("k"), &bytes).unwrap();
         assert_eq!(find_or_unpack(Path::new("k"), &bytes, &info, &[cache.path()]).unwrap(), None);
     }
 
     /// A file of 64 bits with one segment of notes at this address, which has one note.
-    fn elf_file(address: u64, owner: &[u8; 4], kind: u32) -> Vec<u8> {
+    fn elf_file(address: u64, note_owner: &[u8; 4], note_type: u32) -> Vec<u8> {
         let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
         file.extend([2u16, 62].map(u16::to_le_bytes).concat());
         file.extend(1u32.to_le_bytes());
@@ -299,8 +307,8 @@ mod tests {
         file.extend([64u16, 56, 1, 64, 0, 0].map(u16::to_le_bytes).concat());
         file.extend([4u32, 4].map(u32::to_le_bytes).concat());
         file.extend([120, address, address, 20, 20, 4].map(u64::to_le_bytes).concat());
-        file.extend([4, 4, kind].map(u32::to_le_bytes).concat());
-        file.extend(owner);
+        file.extend([4, 4, note_type].map(u32::to_le_bytes).concat());
+        file.extend(note_owner);
         file.extend(0x100_0000u32.to_le_bytes());
         file
     }

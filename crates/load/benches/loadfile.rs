@@ -6,7 +6,7 @@ use fsarena_sys::cpu::CpuTime;
 use std::{error::Error, time::Instant};
 
 /// Number of repetitions. The fastest counts, because other processes can only slow a repetition down.
-const ROUNDS: usize = 5;
+const REPETITIONS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
     match loadfile::find("") {
@@ -16,9 +16,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             let (times, program) = best_time(|| Ok(loadfile::load(&path)?))?;
             println!("{}: {:.1} MB in {times} (goal: 0.5 s)", path.display(), bytes as f64 / 1e6);
             println!("  {}", describe_size(&program));
-            let packed = program.encode();
-            let (times, _) = best_time(|| Ok(LoadProgram::decode(&packed)?))?;
-            println!("  {:.1} MB in the form that cells read, decoded in {times}", packed.len() as f64 / 1e6);
+            let encoded = program.encode();
+            let (times, _) = best_time(|| Ok(LoadProgram::decode(&encoded)?))?;
+            println!("  {:.1} MB in the form that cells read, decoded in {times}", encoded.len() as f64 / 1e6);
         }
     }
     let (times, program) = best_time(|| Ok(synthetic::generate_program(1)))?;
@@ -28,15 +28,15 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Repeats `make` and returns its shortest elapsed and CPU times as text, and the program that it made.
 fn best_time(make: impl Fn() -> Result<LoadProgram, Box<dyn Error>>) -> Result<(String, LoadProgram), Box<dyn Error>> {
-    let (mut elapsed, mut cpu, mut last) = (f64::INFINITY, f64::INFINITY, None);
-    for _ in 0..ROUNDS {
-        let (begun, before) = (Instant::now(), CpuTime::of_this_thread());
-        last = Some(make()?);
-        let used = CpuTime::of_this_thread().since(before);
-        elapsed = begun.elapsed().as_secs_f64().min(elapsed);
-        cpu = (used.total_ns() as f64 / 1e9).min(cpu);
+    let (mut elapsed_s, mut cpu_s, mut program) = (f64::INFINITY, f64::INFINITY, None);
+    for _ in 0..REPETITIONS {
+        let (start, cpu_before) = (Instant::now(), CpuTime::of_this_thread());
+        program = Some(make()?);
+        let cpu = CpuTime::of_this_thread().since(cpu_before);
+        elapsed_s = start.elapsed().as_secs_f64().min(elapsed_s);
+        cpu_s = (cpu.total_ns() as f64 / 1e9).min(cpu_s);
     }
-    Ok((format!("{elapsed:.3} s, {cpu:.3} s of CPU"), last.ok_or("no round")?))
+    Ok((format!("{elapsed_s:.3} s, {cpu_s:.3} s of CPU"), program.ok_or("no repetition")?))
 }
 
 fn describe_size(program: &LoadProgram) -> String {

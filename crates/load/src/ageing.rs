@@ -8,5 +8,5 @@ pub mod git_pulls;
 mod profile;
 pub mod tree_copy;
 
-pub use churn::{Churn, ChurnPlan};
+pub use churn::{ChurnOperations, ChurnPlan};
 pub use git_pulls::GitPulls;

@@ -1,6 +1,6 @@
 //! The error of tasks and of the preparation of workloads.
 
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use fsarena_sys::limits::remedy_suffix;
 use std::{io, path::Path};
 
@@ -14,14 +14,14 @@ pub enum TaskError {
     #[error(transparent)]
     Command(#[from] fsarena_sys::CommandError),
     /// A system call failed.
-    #[error("{doing}: {source}{}", remedy_suffix(.source))]
+    #[error("{operation}: {source}{}", remedy_suffix(.source))]
     Io {
-        /// The operation and its file.
-        doing: String,
+        /// The operation and its file, such as `write /mnt/f`.
+        operation: String,
         /// The error of the system call.
         source: io::Error,
     },
-    /// The work cannot be done with these settings or on this machine.
+    /// The work cannot be done with these settings, on this machine, or with the output of a program.
     #[error("{0}")]
     Unfit(String),
     /// The plan contains a contradiction or an invalid setting.
@@ -39,19 +39,19 @@ pub enum TaskError {
     /// The filesystem lost or damaged data that it had to keep.
     #[error("{0}")]
     Violation(String),
-    /// This task cannot be done here and is left out of the run, with this reason in the report.
+    /// The task cannot run here. The run skips it and reports this reason.
     #[error("{0}")]
-    LeftOut(String),
+    SkipTask(String),
 }
 
 impl TaskError {
     /// Makes an error of a failed system call: `TaskError::io("write /mnt/f")(error)`.
-    pub fn io<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> TaskError {
-        |source| TaskError::Io { doing: doing.into(), source: source.into() }
+    pub fn io<E: Into<io::Error>>(operation: impl Into<String>) -> impl FnOnce(E) -> TaskError {
+        |source| TaskError::Io { operation: operation.into(), source: source.into() }
     }
 }
 
-impl Exits for TaskError {
+impl HasExitCode for TaskError {
     fn exit_code(&self) -> ExitCode {
         match self {
             TaskError::Command(error) => error.exit_code(),
@@ -60,12 +60,12 @@ impl Exits for TaskError {
             TaskError::Failed(_) => ExitCode::Internal,
             TaskError::Violation(_) => ExitCode::Refuted,
             TaskError::Missing(_) => ExitCode::Missing,
-            TaskError::Unfit(_) | TaskError::Plan(_) | TaskError::LeftOut(_) => ExitCode::Usage,
+            TaskError::Unfit(_) | TaskError::Plan(_) | TaskError::SkipTask(_) => ExitCode::Usage,
         }
     }
 }
 
 /// Makes the error of a failed system call on a file: `.map_err(failed_to("write", &path))`.
-pub fn failed_to<E: Into<io::Error>>(doing: &str, path: &Path) -> impl FnOnce(E) -> TaskError {
-    move |source| TaskError::io(format!("{doing} {}", path.display()))(source)
+pub fn failed_to<E: Into<io::Error>>(verb: &str, path: &Path) -> impl FnOnce(E) -> TaskError {
+    move |source| TaskError::io(format!("{verb} {}", path.display()))(source)
 }

@@ -19,9 +19,9 @@ use std::{fmt::Write, io, path::Path};
 pub const MAX_JOB_FILE_BYTES: usize = 256 << 10;
 /// Longest line in bytes. fio reads a longer line as two.
 const MAX_LINE_BYTES: usize = 4000;
-/// Most files that include each other.
+/// Largest number of files that include one another, each within the one before.
 const MAX_INCLUDE_DEPTH: usize = 16;
-/// Most sections.
+/// Largest number of sections.
 const MAX_SECTIONS: usize = 1000;
 /// Keywords that fio replaces by numbers of this machine.
 pub const MACHINE_KEYWORDS: [&str; 3] = ["$pagesize", "$mb_memory", "$ncpus"];
@@ -30,8 +30,8 @@ pub const MACHINE_KEYWORDS: [&str; 3] = ["$pagesize", "$mb_memory", "$ncpus"];
 pub struct JobFileEnvironment<'a> {
     /// Reads an included file.
     pub read_file: &'a dyn Fn(&Path) -> io::Result<String>,
-    /// The value of an environment variable, or of one of [`MACHINE_KEYWORDS`]; None if it is not set.
-    pub look_up: &'a dyn Fn(&str) -> Option<String>,
+    /// Returns the value of an environment variable, or of one of [`MACHINE_KEYWORDS`]; None if it is not set.
+    pub look_up_variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
 /// A section: the options of a job, or the defaults of later jobs.
@@ -48,12 +48,13 @@ impl Section {
         self.name.starts_with("global")
     }
 
-    /// Appends its lines. Leaves out `wait_for` for jobs that are not in `jobs`, because they ran in an earlier group.
-    fn append_to(&self, jobs: &BTreeSet<String>, text: &mut String) {
+    /// Appends its lines. Leaves out `wait_for` for jobs that are not in `job_names`, because they ran in an earlier
+    /// group.
+    fn append_to(&self, job_names: &BTreeSet<String>, text: &mut String) {
         let _ = writeln!(text, "[{}]", self.name);
         for option in &self.options {
             match &option.value {
-                Some(job) if option.name == "wait_for" && !jobs.contains(job) => {}
+                Some(job) if option.name == "wait_for" && !job_names.contains(job) => {}
                 Some(value) => drop(writeln!(text, "{}={value}", option.name)),
                 None => drop(writeln!(text, "{}", option.name)),
             }
@@ -89,15 +90,16 @@ impl JobFile {
     /// # Errors
     /// Those of [`JobFile::parse_with_includes`], and an include or a variable.
     pub fn parse(name: &str, text: &str) -> Result<JobFile, JobFileError> {
-        let read = |_: &Path| Err(io::Error::other("a job in a plan includes no file; write its lines here"));
+        let refuse_include = |_: &Path| Err(io::Error::other("a job in a plan includes no file; write its lines here"));
         JobFile::parse_with_includes(
             Path::new(name),
             text,
-            &JobFileEnvironment { read_file: &read, look_up: &|_| None },
+            &JobFileEnvironment { read_file: &refuse_include, look_up_variable: &|_| None },
         )
     }
 
-    /// The file as fio gets it: without comments, included files, variables, and options that change only what fio prints.
+    /// The file as fio gets it: without comments, included files, variables, and options that change only what fio
+    /// prints.
     pub fn text(&self) -> String {
         self.text_with_sections(&|_| true)
     }
@@ -160,13 +162,15 @@ impl JobFile {
     fn check_jobs(&self, path: &Path) -> Result<(), JobFileError> {
         let job_groups = self.job_groups();
         if job_groups.is_empty() {
-            let why = "has no job; add a section, such as [job], with its options".into();
-            return Err(JobFileError { location: path.display().to_string(), problem: why });
+            let problem = "has no job; add a section, such as [job], with its options".into();
+            return Err(JobFileError { location: path.display().to_string(), problem });
         }
-        let mut seen: Vec<String> = vec![];
+        let mut earlier_jobs: Vec<String> = vec![];
         for job in job_groups.iter().flatten() {
             job.check_names_and_clones()?;
-            if let Some(awaited) = job.value("wait_for").filter(|awaited| !seen.iter().any(|name| name == awaited)) {
+            if let Some(awaited) =
+                job.value("wait_for").filter(|awaited| !earlier_jobs.iter().any(|name| name == awaited))
+            {
                 return job.refuse_option(
                     "wait_for",
                     &format!("names no job above it; name one of its sections, not `{awaited}`"),
@@ -178,7 +182,7 @@ impl JobFile {
                     "would end the jobs after the next stonewall too; use exit_what=stonewall",
                 );
             }
-            seen.push(job.name.clone());
+            earlier_jobs.push(job.name.clone());
         }
         Ok(())
     }
@@ -187,10 +191,10 @@ impl JobFile {
 /// Whether a text looks like a job file: it has a section and a common option of fio.
 pub fn looks_like_job_file(text: &str) -> bool {
     let lines = || text.lines().map(str::trim);
-    let common = ["rw", "readwrite", "ioengine", "bs", "iodepth", "numjobs"];
+    let common_options = ["rw", "readwrite", "ioengine", "bs", "iodepth", "numjobs"];
     let is_option = |line: &str| {
         let name = line.split_once('=').map_or("", |(name, _)| name.trim());
-        common.contains(&name)
+        common_options.contains(&name)
     };
     lines().any(|line| line.starts_with('[') && line.ends_with(']')) && lines().any(is_option)
 }
@@ -205,7 +209,7 @@ struct JobFileReader<'a> {
 
 impl JobFileReader<'_> {
     fn read_file(&mut self, path: &Path, text: &str, depth: usize) -> Result<(), JobFileError> {
-        let error_at = |location: String, why: &str| Err(JobFileError { location, problem: why.into() });
+        let error_at = |location: String, problem: &str| Err(JobFileError { location, problem: problem.into() });
         self.bytes = self.bytes.saturating_add(text.len());
         if self.bytes > MAX_JOB_FILE_BYTES {
             return error_at(
@@ -213,8 +217,8 @@ impl JobFileReader<'_> {
                 "too large for a job file; the limit is 256 KiB with its includes",
             );
         }
-        for (number, line) in text.lines().enumerate() {
-            let location = format!("{}:{}", path.display(), number + 1);
+        for (index, line) in text.lines().enumerate() {
+            let location = format!("{}:{}", path.display(), index + 1);
             if line.len() > MAX_LINE_BYTES {
                 return error_at(location, "the line is longer than 4000 bytes");
             }
@@ -238,8 +242,8 @@ impl JobFileReader<'_> {
                     location,
                     "this option is outside of a section; write [global] or a name, such as [job], above it",
                 );
-            } else if let Some(included) = line.strip_prefix("include") {
-                self.read_included_file(path, included, location, depth)?;
+            } else if let Some(after_include) = line.strip_prefix("include") {
+                self.read_included_file(path, after_include, location, depth)?;
             } else {
                 self.read_option(line, location)?;
             }
@@ -258,16 +262,16 @@ impl JobFileReader<'_> {
         Ok(())
     }
 
-    /// Reads an included file. As in fio, a relative name is below the current directory, or else beside the file that includes
-    /// it.
+    /// Reads the file of an `include` line in the file `path`; `after_include` is the rest of that line. As in fio, a
+    /// relative name is below the current directory, or else beside `path`.
     fn read_included_file(
         &mut self,
         path: &Path,
-        included: &str,
+        after_include: &str,
         location: String,
         depth: usize,
     ) -> Result<(), JobFileError> {
-        let name = included.strip_prefix([' ', '\t', '=']).map_or("", str::trim);
+        let name = after_include.strip_prefix([' ', '\t', '=']).map_or("", str::trim);
         if name.is_empty() {
             return Err(JobFileError { location, problem: "write `include FILE`".into() });
         }
@@ -277,15 +281,15 @@ impl JobFileReader<'_> {
                 problem: format!("more than {MAX_INCLUDE_DEPTH} files include each other"),
             });
         }
-        let beside = path.parent().unwrap_or(Path::new("")).join(name);
-        let (found_path, text) = match (self.environment.read_file)(Path::new(name)) {
+        let path_beside = path.parent().unwrap_or(Path::new("")).join(name);
+        let (included_path, text) = match (self.environment.read_file)(Path::new(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                (beside.clone(), (self.environment.read_file)(&beside))
+                (path_beside.clone(), (self.environment.read_file)(&path_beside))
             }
-            read => (name.into(), read),
+            result => (name.into(), result),
         };
         let text = text.map_err(|error| JobFileError { location, problem: format!("include {name}: {error}") })?;
-        self.read_file(&found_path, &text, depth + 1)
+        self.read_file(&included_path, &text, depth + 1)
     }
 
     fn read_option(&mut self, line: &str, location: String) -> Result<(), JobFileError> {
@@ -293,18 +297,18 @@ impl JobFileReader<'_> {
             Some((name, value)) => (name.trim(), Some(value.trim())),
             None => (line, None),
         };
-        let fault = |why: String| JobFileError { location: location.clone(), problem: why };
+        let option_error = |problem: String| JobFileError { location: location.clone(), problem };
         let Some(rule) = options::find_rule(name) else {
             let suggestion = nearest(name, options::accepted_names());
             let suggestion = suggestion.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
-            return Err(fault(format!(
+            return Err(option_error(format!(
                 "Unknown option `{name}`.{suggestion} fsarena passes only options to fio that it knows to stay in the filesystem under test"
             )));
         };
-        let value = value.map(|value| self.expand_variables(value)).transpose().map_err(fault)?;
-        if let Err(why) = options::check_value(rule, value.as_deref().unwrap_or_default()) {
-            let written = value.map_or(String::new(), |value| format!("={value}"));
-            return Err(fault(format!("{name}{written} {why}")));
+        let value = value.map(|value| self.expand_variables(value)).transpose().map_err(option_error)?;
+        if let Err(reason) = options::check_value(rule, value.as_deref().unwrap_or_default()) {
+            let shown_value = value.map_or(String::new(), |value| format!("={value}"));
+            return Err(option_error(format!("{name}{shown_value} {reason}")));
         }
         if let (Some(section), true) = (self.sections.last_mut(), rule != OptionRule::Dropped) {
             section.options.push(JobOption { name: name.into(), value, location });
@@ -318,7 +322,7 @@ impl JobFileReader<'_> {
         while let Some((before, (name, after))) =
             rest.split_once("${").and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
         {
-            let Some(replacement) = (self.environment.look_up)(name) else {
+            let Some(replacement) = (self.environment.look_up_variable)(name) else {
                 return Err(format!(
                     "the environment variable {name} is not set; set it before the command: `{name}=VALUE fsarena run FILE`, \
                      with sudo `sudo {name}=VALUE fsarena run FILE`"
@@ -336,11 +340,11 @@ impl JobFileReader<'_> {
             if value.contains(['+', '-', '*', '/']) {
                 return Err(format!("fio calculates `{value}` with another program; write the result"));
             }
-            let replacement = (self.environment.look_up)(keyword);
+            let replacement = (self.environment.look_up_variable)(keyword);
             let replacement = replacement.ok_or_else(|| format!("`{keyword}` is unknown here; write the number"))?;
             expanded = expanded.replace(keyword, &replacement);
         }
-        // fio itself would expand what is left.
+        // fio itself would expand the variables that are left.
         if expanded.contains("${") || MACHINE_KEYWORDS.iter().any(|keyword| expanded.contains(*keyword)) {
             return Err(format!("`{expanded}` still has a variable"));
         }
@@ -355,14 +359,15 @@ impl JobFileReader<'_> {
 mod tests {
     use super::*;
 
-    /// Reads a file with these included files and variables.
-    fn read(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<JobFile, String> {
-        let look_up = |all: &[(&str, &str)], name: &str| {
-            all.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
+    /// Parses a job file with these included files and variables.
+    fn parse_with(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<JobFile, String> {
+        let find_value = |pairs: &[(&str, &str)], name: &str| {
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string())
         };
-        let missing = || io::Error::from(io::ErrorKind::NotFound);
-        let read = |path: &Path| look_up(files, path.to_str().unwrap()).ok_or_else(missing);
-        let environment = JobFileEnvironment { read_file: &read, look_up: &|name| look_up(variables, name) };
+        let not_found = || io::Error::from(io::ErrorKind::NotFound);
+        let read_file = |path: &Path| find_value(files, path.to_str().unwrap()).ok_or_else(not_found);
+        let environment =
+            JobFileEnvironment { read_file: &read_file, look_up_variable: &|name| find_value(variables, name) };
         JobFile::parse_with_includes(Path::new("jobs/a.fio"), text, &environment).map_err(|error| error.to_string())
     }
 
@@ -374,7 +379,7 @@ mod tests {
     fn a_job_file_is_read_as_fio_reads_it() {
         let files =
             [("jobs/more.fio", "# more\nend_fsync=1\ninclude sub/deep.fio\n"), ("jobs/sub/deep.fio", "direct=1")];
-        let file = read(JOBS_WITH_INCLUDES, &files, &[("SIZE", "64m"), ("$ncpus", "2")]).unwrap();
+        let file = parse_with(JOBS_WITH_INCLUDES, &files, &[("SIZE", "64m"), ("$ncpus", "2")]).unwrap();
         let text = "[global]\nioengine=libaio\nsize=64m\nnumjobs=2\n[seq write]\nrw=write\nend_fsync=1\ndirect=1\n[global]\nbs=64k\n\
                     time_based\n[reader]\nstonewall\nreadwrite=randread\n[writer]\nrw=randwrite\nbuffered=0\n";
         assert_eq!(file.text(), text);
@@ -386,8 +391,11 @@ mod tests {
         // A global section has defaults only for the jobs below it.
         assert_eq!((job_groups[0][0].value("bs"), job_groups[1][0].value("bs")), (None, Some("64k")));
         assert_eq!((job_groups[1][0].value("rw"), job_groups[1][1].value("size")), (Some("randread"), Some("64m")));
-        let second = file.text_with_sections(&|section| section >= 3);
-        assert!(second.starts_with("[global]\nioengine") && !second.contains("seq write"), "{second}");
+        let second_group = file.text_with_sections(&|section| section >= 3);
+        assert!(
+            second_group.starts_with("[global]\nioengine") && !second_group.contains("seq write"),
+            "{second_group}"
+        );
     }
 
     #[test]
@@ -418,8 +426,8 @@ mod tests {
             ("[a]\nexitall\nexit_what=all\n[b]\nstonewall\n".into(), "a.fio:3: exit_what=all would end"),
         ] {
             let files = [("self.fio", "include self.fio"), ("/etc/section.fio", "[x]")];
-            let why = read(&text, &files, &[("BAD", "1m\nexec_prerun=reboot")]).unwrap_err();
-            assert!(why.contains(expected), "{text}: {expected}\n{why}");
+            let error = parse_with(&text, &files, &[("BAD", "1m\nexec_prerun=reboot")]).unwrap_err();
+            assert!(error.contains(expected), "{text}: {expected}\n{error}");
         }
     }
 

@@ -8,7 +8,8 @@ use fsarena_core::{
     sample::TaskOutput,
 };
 use fsarena_sys::{
-    CommandError, argv, cancel, dirs::Space, kernel::SysRoot, limits, process, process_output::or_printed_nothing,
+    CommandError, argv, cancel, dirs::FilesystemSpace, kernel::SysRoot, limits, process,
+    process_output::describe_output,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
@@ -24,10 +25,11 @@ use std::time::{Duration, Instant};
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
 /// Bytes of output that an error shows.
 const ERROR_OUTPUT_BYTES: usize = 4096;
-/// Bytes of output that the log keeps of a failed command.
+/// Bytes of output that the log of commands keeps of a failed command.
 const FAILED_LOG_BYTES: usize = 1 << 20;
-/// Bytes of output that the log keeps of other commands. They are few, because every cell has several commands.
-const LOG_BYTES: usize = 16 << 10;
+/// Bytes of output that the log of commands keeps of a command that succeeded: few, because each cell runs several
+/// commands.
+const SUCCESS_LOG_BYTES: usize = 16 << 10;
 /// How often fsarena checks for a signal and the time limit.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long processes that outlive their command may take to end by themselves.
@@ -65,58 +67,59 @@ impl Invocation {
     /// If it cannot start, fails, takes too long, prints too much or an invalid metric, leaves a process, or removes its
     /// working directory.
     pub fn run_and_log(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<TaskOutput> {
-        let begun = Instant::now();
-        let (ended, CommandOutput { tail, printed, .. }) = self.run(begun)?;
+        let start = Instant::now();
+        let (ended, CommandOutput { tail, printed, .. }) = self.run(start)?;
         let metrics = match &ended {
-            CommandEnd::Exit(0) if self.dir.is_dir() => printed.finish().map_err(CommandEnd::Unfit),
+            CommandEnd::Exit(0) if self.dir.is_dir() => printed.finish().map_err(CommandEnd::Rejected),
             CommandEnd::Exit(0) => {
-                Err(CommandEnd::Unfit("it removed its working directory, the filesystem under test".into()))
+                Err(CommandEnd::Rejected("it removed its working directory, the filesystem under test".into()))
             }
-            failed => Err(failed.clone()),
+            failure => Err(failure.clone()),
         };
-        let logged_bytes = if metrics.is_ok() { LOG_BYTES } else { FAILED_LOG_BYTES };
+        let logged_bytes = if metrics.is_ok() { SUCCESS_LOG_BYTES } else { FAILED_LOG_BYTES };
         let (argv, cwd) = (self.argv.clone(), Some(self.dir.display().to_string()));
         let output = Some(last_bytes(&tail, logged_bytes)).filter(|output| !output.is_empty());
-        let ms = begun.elapsed().as_millis() as u64;
+        let ms = start.elapsed().as_millis() as u64;
         log(CommandRecord { argv, times: 1, last: None, cwd, ended, ms, output });
         let mut task_output = TaskOutput::default();
         let metrics = metrics.map_err(|ended| {
             let output = last_bytes(&tail, ERROR_OUTPUT_BYTES).trim().to_string();
-            let output = format!("{}{}", or_printed_nothing(&output), failure_hint(&output, &self.dir));
+            let output = format!("{}{}", describe_output(&output), failure_hint(&output, &self.dir));
             CommandError::Failed { command: self.argv.join(" "), ended, output }
-        });
-        for (info, value) in metrics? {
+        })?;
+        for (info, value) in metrics {
             task_output.readings.set(&info.id, value);
             task_output.printed_metrics.push(info);
         }
         Ok(task_output)
     }
 
-    fn run(&self, begun: Instant) -> Result<(CommandEnd, CommandOutput)> {
+    /// Runs the command. Returns how it ended, and its output; see [`Invocation::run_and_log`] for errors.
+    fn run(&self, start: Instant) -> Result<(CommandEnd, CommandOutput)> {
         let program = || self.argv[0].clone();
-        let start_error = |source: io::Error| match (source.kind(), self.dir.is_dir()) {
+        let to_command_error = |source: io::Error| match (source.kind(), self.dir.is_dir()) {
             (io::ErrorKind::NotFound, true) => CommandError::NotFound { program: program() },
             _ => CommandError::NotStarted { program: program(), source },
         };
-        // Processes that outlive their parent become children of this one.
-        rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| start_error(error.into()))?;
-        let (reader, mut child) = self.spawn().map_err(start_error)?;
+        // Processes that outlive their parent become children of this process.
+        rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| to_command_error(error.into()))?;
+        let (reader, mut child) = self.spawn().map_err(to_command_error)?;
         let mut output =
             CommandOutput { reader, bytes: 0, tail: vec![], printed: PrintedMetrics::with_rules(&self.metric_rules) };
-        let kill_reason = self.watch(&child, &mut output, begun).map_err(start_error)?;
+        let kill_reason = self.watch(&child, &mut output, start).map_err(to_command_error)?;
         if kill_reason.is_some() {
             process::kill_group_of(&child);
         }
-        let status = child.wait().map_err(start_error)?;
-        let survivors = reap_survivors();
+        let status = child.wait().map_err(to_command_error)?;
+        let killed_survivors = reap_survivors();
         output.read_rest();
-        if let Some(signal) = cancel::requested() {
+        if let Some(signal) = cancel::received_signal() {
             return Err(CommandError::Interrupted { program: program(), signal }.into());
         }
         let ended = match kill_reason {
-            Some(reason) => CommandEnd::Unfit(reason),
-            None if status.success() && !survivors.is_empty() => {
-                CommandEnd::Unfit(format!("it left processes running: {}", survivors.join(", ")))
+            Some(reason) => CommandEnd::Rejected(reason),
+            None if status.success() && !killed_survivors.is_empty() => {
+                CommandEnd::Rejected(format!("it left processes running: {}", killed_survivors.join(", ")))
             }
             None => argv::command_end(status),
         };
@@ -132,14 +135,15 @@ impl Invocation {
         Ok((reader, limits::spawn(&mut command)?))
     }
 
-    /// Reads the output until the command ends. Returns the reason if the command has to be killed.
-    fn watch(&self, child: &Child, output: &mut CommandOutput, begun: Instant) -> io::Result<Option<String>> {
+    /// Reads the output until the command ends. Returns a reason if the caller must kill the command.
+    fn watch(&self, child: &Child, output: &mut CommandOutput, start: Instant) -> io::Result<Option<String>> {
         let pidfd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
         let mut is_open = true;
         loop {
+            // Once the output has ended, only the end of the command is left to wait for.
             let output_or_end = if is_open { output.reader.as_fd() } else { pidfd.as_fd() };
-            let [has_ended, readable] = poll_readable([pidfd.as_fd(), output_or_end], POLL_INTERVAL)?;
-            if is_open && readable {
+            let [has_ended, is_readable] = poll_readable([pidfd.as_fd(), output_or_end], POLL_INTERVAL)?;
+            if is_open && is_readable {
                 is_open = output.read_piece()?;
             }
             if output.bytes > MAX_OUTPUT_BYTES {
@@ -148,7 +152,8 @@ impl Invocation {
             if has_ended {
                 return Ok(None);
             }
-            if begun.elapsed() > self.time_limit || cancel::requested().is_some() {
+            // After a signal the caller returns `CommandError::Interrupted` instead of this reason.
+            if start.elapsed() > self.time_limit || cancel::received_signal().is_some() {
                 return Ok(Some(format!(
                     "it did not end within {} s ({})",
                     self.time_limit.as_secs_f64(),
@@ -163,26 +168,29 @@ impl CommandOutput {
     /// Reads one piece of the output. Returns false at its end.
     fn read_piece(&mut self) -> io::Result<bool> {
         let mut piece = [0; 1 << 16];
-        let read = self.reader.read(&mut piece)?;
-        self.bytes += read as u64;
-        self.tail.extend_from_slice(&piece[..read]);
-        self.printed.read_piece(&piece[..read]);
+        let piece_bytes = self.reader.read(&mut piece)?;
+        self.bytes += piece_bytes as u64;
+        self.tail.extend_from_slice(&piece[..piece_bytes]);
+        self.printed.read_piece(&piece[..piece_bytes]);
         // Drain only after twice the size, because draining moves all remaining bytes.
         if self.tail.len() > 2 * FAILED_LOG_BYTES {
             self.tail.drain(..self.tail.len() - FAILED_LOG_BYTES);
         }
-        Ok(read > 0)
+        Ok(piece_bytes > 0)
+    }
+
+    fn is_readable(&self) -> bool {
+        poll_readable([self.reader.as_fd()], Duration::ZERO).is_ok_and(|[is_readable]| is_readable)
     }
 
     /// Reads the rest of the pipe without waiting for a process that holds it open.
     fn read_rest(&mut self) {
-        let is_ready =
-            |output: &Self| poll_readable([output.reader.as_fd()], Duration::ZERO).is_ok_and(|[readable]| readable);
-        while is_ready(self) && self.bytes <= MAX_OUTPUT_BYTES && self.read_piece().unwrap_or(false) {}
+        while self.bytes <= MAX_OUTPUT_BYTES && self.is_readable() && self.read_piece().unwrap_or(false) {}
     }
 }
 
-/// Waits until one of the descriptors is readable, at most `timeout`, which is below a second. Returns which are readable.
+/// Waits until one of the descriptors is readable, at most `timeout`, which is below a second. Returns which are
+/// readable.
 fn poll_readable<const N: usize>(fds: [BorrowedFd; N], timeout: Duration) -> io::Result<[bool; N]> {
     let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
@@ -194,26 +202,26 @@ fn poll_readable<const N: usize>(fds: [BorrowedFd; N], timeout: Duration) -> io:
 
 /// The last `max_bytes` bytes of an output as text. It begins with `…` if bytes are left out.
 fn last_bytes(output: &[u8], max_bytes: usize) -> String {
-    let from = output.len().saturating_sub(max_bytes);
-    let ellipsis = if from > 0 { "…" } else { "" };
-    format!("{ellipsis}{}", String::from_utf8_lossy(&output[from..]))
+    let start = output.len().saturating_sub(max_bytes);
+    let ellipsis = if start > 0 { "…" } else { "" };
+    format!("{ellipsis}{}", String::from_utf8_lossy(&output[start..]))
 }
 
 /// Waits for processes that outlived their command, kills those that do not end in time, and returns the names of the
 /// killed ones.
 fn reap_survivors() -> Vec<String> {
-    let kernel = SysRoot::host();
-    let begun = Instant::now();
+    let sys_root = SysRoot::host();
+    let start = Instant::now();
     let mut names = Vec::new();
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => continue,
-            Ok(None) if begun.elapsed() < KILL_TIMEOUT => {}
+            Ok(None) if start.elapsed() < KILL_TIMEOUT => {}
             _ => return names,
         }
-        if begun.elapsed() > EXIT_TIMEOUT {
-            for pid in live_children(&kernel) {
-                names.push(process::describe(&kernel, pid.as_raw_nonzero().get()));
+        if start.elapsed() > EXIT_TIMEOUT {
+            for pid in live_children(&sys_root) {
+                names.push(process::describe(&sys_root, pid.as_raw_nonzero().get()));
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
         }
@@ -221,12 +229,13 @@ fn reap_survivors() -> Vec<String> {
     }
 }
 
-/// The children of this process in `/proc` that have not ended. Only wait(2) shows whether there are others.
-fn live_children(kernel: &SysRoot) -> Vec<Pid> {
+/// The children of this process that `/proc` shows and that have not ended. If `/proc` does not show all processes,
+/// only wait(2) reports the other children.
+fn live_children(sys_root: &SysRoot) -> Vec<Pid> {
     let own_pid = std::process::id() as i32;
     let mut children = vec![];
-    for pid in process::all_pids(kernel).unwrap_or_default() {
-        if let Ok(Some(stat)) = process::stat(kernel, pid)
+    for pid in process::all_pids(sys_root).unwrap_or_default() {
+        if let Ok(Some(stat)) = process::stat(sys_root, pid)
             && stat.ppid == own_pid
             && stat.state != 'Z'
         {
@@ -244,11 +253,11 @@ pub fn is_mounted_read_only(path: &Path) -> bool {
 
 /// Advice for a failure that a full or read-only filesystem caused; empty for other failures.
 pub fn failure_hint(output: &str, dir: &Path) -> String {
-    let read_only = is_mounted_read_only(dir);
-    let full = !read_only && Space::at_path(dir).is_ok_and(|space| space.is_full());
-    if read_only && output.contains("Read-only file system") {
+    let is_read_only = is_mounted_read_only(dir);
+    let is_full = !is_read_only && FilesystemSpace::at_path(dir).is_ok_and(|space| space.is_full());
+    if is_read_only && output.contains("Read-only file system") {
         "; the filesystem under test cannot be written to".into()
-    } else if full || output.contains("No space left on device") {
+    } else if is_full || output.contains("No space left on device") {
         format!("; the filesystem is full: allow more room ({})", setting("size", ""))
     } else if output.contains("Read-only file system") {
         "; a task can write only to $FSARENA_DIR, $FSARENA_SOURCE and $TMPDIR".into()

@@ -1,8 +1,9 @@
 //! Workloads: the timed tasks and the files that they need.
 //!
-//! A workload defines tasks. The runner, in another crate, waits until the machine is idle and times the tasks. A workload does
-//! not depend on the runner, so the same workload runs on this kernel, in a guest and on an MPI rank. Workloads use the load
-//! engine (`fsarena-engine`) and the player of dbench's loadfiles ([`dbench`]), which do not depend on workloads.
+//! A workload defines tasks. The runner, in another crate, waits until the machine is idle and times the tasks. A
+//! workload does not depend on the runner, so the same workload runs on this kernel, in a guest and on an MPI rank.
+//! Workloads use the load engine (`fsarena-engine`) and the player of dbench's loadfiles ([`dbench`]), which do not
+//! depend on workloads.
 //!
 //! | module | what it has |
 //! |---|---|

@@ -20,33 +20,33 @@ pub const SECONDS: SettingDef =
 pub const OPERATIONS: SettingDef = SettingDef::int("operations", 0..=1 << 40, 0)
     .help("end each task after exactly this number of operations instead; 0 to end it by time");
 
-/// The rate and the arrivals of a load. Returns `None` if `per_s` is 0, which stands for as fast as possible.
-pub fn engine_rate(settings: &Settings, per_s: i64) -> Option<Rate> {
+/// The rate and the arrivals of a load. Returns `None` if `rate_per_s` is 0, which stands for as fast as possible.
+pub fn engine_rate(settings: &Settings, rate_per_s: i64) -> Option<Rate> {
     let arrivals = if settings.text(ARRIVALS.id) == "fixed" { Arrivals::Fixed } else { Arrivals::Poisson };
-    (per_s > 0).then_some(Rate { per_s: per_s as f64, arrivals })
+    (rate_per_s > 0).then_some(Rate { per_s: rate_per_s as f64, arrivals })
 }
 
 /// Formats a rate for the parameters of a task: `max` for 0.
-pub fn rate_name(per_s: i64) -> String {
-    if per_s == 0 { "max".into() } else { per_s.to_string() }
+pub fn rate_name(rate_per_s: i64) -> String {
+    if rate_per_s == 0 { "max".into() } else { rate_per_s.to_string() }
 }
 
-/// The end of a task by [`OPERATIONS`] or [`SECONDS`]. If both are 0, it ends after the seconds of the scale.
+/// When a task ends, by [`OPERATIONS`] or [`SECONDS`]. If both are 0, it ends after the seconds of the scale.
 pub fn task_bound(job: &Job, seconds_by_scale: [f64; 3]) -> Bound {
     match job.settings.int(OPERATIONS.id) {
-        0 => Bound::Seconds(job.seconds(SECONDS.id, seconds_by_scale)),
+        0 => Bound::Seconds(job.seconds_or_by_scale(SECONDS.id, seconds_by_scale)),
         operations => Bound::Operations(operations as u64),
     }
 }
 
-/// Shuffles the tasks of a cell by the seed of the round. Workloads pass different numbers as `workload_seed`, so that their
-/// orders differ.
-pub fn shuffled<T>(mut tasks: Vec<T>, seed: u64, workload_seed: u64) -> Vec<T> {
+/// Shuffles the tasks of a cell by the seed of the round. Each workload passes another constant as `workload_seed`, so
+/// that their orders differ.
+pub fn shuffle_tasks<T>(mut tasks: Vec<T>, seed: u64, workload_seed: u64) -> Vec<T> {
     tasks.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(seed, workload_seed)));
     tasks
 }
 
-/// One task of a paced load: a number of clients and their rate.
+/// The load of one task: a number of clients and their rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacedLoad {
     /// Number of clients at the same time.
@@ -57,7 +57,7 @@ pub struct PacedLoad {
 
 impl PacedLoad {
     /// Every combination of the numbers of clients and the rates, without repetitions.
-    pub fn all(settings: &Settings) -> Vec<PacedLoad> {
+    pub fn combinations(settings: &Settings) -> Vec<PacedLoad> {
         let rates = settings.ints(RATES.id);
         let mut loads = vec![];
         for clients in settings.ints("clients") {
@@ -66,12 +66,12 @@ impl PacedLoad {
         distinct(loads)
     }
 
-    /// Names the task of this load for reports.
-    pub fn info(self, name: &str, title: &str) -> TaskInfo {
+    /// Describes the task of this load for reports.
+    pub fn task_info(self, name: &str, title: &str) -> TaskInfo {
         task::info(name, title, [("clients", self.clients.to_string()), ("rate", rate_name(self.rate_per_s))])
     }
 
-    /// The configuration of this load for the engine.
+    /// The configuration of this load for the engine. `kinds` are the names of its kinds of operations.
     pub fn config<'a>(self, job: &Job, kinds: &'a [&'static str], bound: Bound) -> CustomLoadConfig<'a> {
         let (threads, rate) = (self.clients, engine_rate(&job.settings, self.rate_per_s));
         let interval_ms = if job.scale == Scale::Paper { 100 } else { 20 };

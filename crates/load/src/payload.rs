@@ -17,10 +17,11 @@ pub fn payload_content(settings: &Settings) -> Content {
     if settings.text(PAYLOAD.id) == "zeros" { Content::Zeros } else { Content::Random }
 }
 
-/// Bytes of a piece. Every piece has the set ratio of text and noise, so that compression by blocks of any size finds it.
+/// Bytes of a piece. Every piece has the set ratio of text and noise, so that compression by blocks of any size finds
+/// it.
 const PIECE_BYTES: usize = 4096;
 
-/// Bytes of generated text, from which files take passages.
+/// Bytes of the generated text from which the text of all pieces is copied.
 const TEXT_BYTES: usize = 1 << 20;
 
 /// A source of file contents. The same seed gives the same contents.
@@ -39,8 +40,8 @@ impl Payload {
     }
 
     /// Fills a buffer with the next contents of the source.
-    pub fn fill(&mut self, out: &mut [u8]) {
-        for piece in out.chunks_mut(PIECE_BYTES) {
+    pub fn fill(&mut self, buffer: &mut [u8]) {
+        for piece in buffer.chunks_mut(PIECE_BYTES) {
             let (text, noise) = piece.split_at_mut(piece.len() * usize::from(self.compressible_percent) / 100);
             let start = self.rng.random_range(0..TEXT_BYTES - PIECE_BYTES);
             text.copy_from_slice(&self.text[start..start + text.len()]);
@@ -77,7 +78,7 @@ pub fn generate_noise(seed: u64, bytes: usize) -> Vec<u8> {
 
 /// Noise from which numbered contents are cut, each at an offset that depends on its number.
 pub struct Noise {
-    /// All bytes of the noise.
+    /// The whole noise.
     pub bytes: Vec<u8>,
     seed: u64,
 }
@@ -114,10 +115,10 @@ pub fn describe_difference(path: &Path, expected: &[u8]) -> Option<String> {
     match std::fs::read(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some("missing".into()),
         Err(error) => Some(error.to_string()),
-        Ok(found) if found.len() != expected.len() => {
-            Some(format!("{} bytes instead of {}", found.len(), expected.len()))
+        Ok(contents) if contents.len() != expected.len() => {
+            Some(format!("{} bytes instead of {}", contents.len(), expected.len()))
         }
-        Ok(found) => (found != expected).then(|| "other contents".into()),
+        Ok(contents) => (contents != expected).then(|| "other contents".into()),
     }
 }
 
@@ -145,9 +146,9 @@ mod tests {
     use std::process::{Command, Stdio};
 
     fn contents(seed: u64, compressible_percent: u8, bytes: usize) -> Vec<u8> {
-        let mut out = vec![0; bytes];
-        Payload::new(seed, compressible_percent).fill(&mut out);
-        out
+        let mut contents = vec![0; bytes];
+        Payload::new(seed, compressible_percent).fill(&mut contents);
+        contents
     }
 
     /// The size after gzip divided by the size before.
@@ -155,9 +156,9 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
-        let out = Command::new("gzip").arg("-c").stdin(file).stdout(Stdio::piped()).output().unwrap();
-        assert!(out.status.success());
-        out.stdout.len() as f64 / bytes.len() as f64
+        let output = Command::new("gzip").arg("-c").stdin(file).stdout(Stdio::piped()).output().unwrap();
+        assert!(output.status.success());
+        output.stdout.len() as f64 / bytes.len() as f64
     }
 
     #[test]
@@ -168,13 +169,13 @@ mod tests {
 
     #[test]
     fn gzip_compresses_text_and_mixed_contents_but_not_noise() {
-        let text = gzip_ratio(&contents(1, 100, 1 << 20));
-        assert!((0.25..0.5).contains(&text), "text shrinks to {text}");
-        let noise = gzip_ratio(&contents(1, 0, 1 << 20));
-        assert!((1.0..1.01).contains(&noise), "noise shrinks to {noise}");
+        let text_ratio = gzip_ratio(&contents(1, 100, 1 << 20));
+        assert!((0.25..0.5).contains(&text_ratio), "text shrinks to {text_ratio}");
+        let noise_ratio = gzip_ratio(&contents(1, 0, 1 << 20));
+        assert!((1.0..1.01).contains(&noise_ratio), "noise shrinks to {noise_ratio}");
         // The mean of the two is 0.68. gzip uses one code for both and compresses somewhat less.
-        let mixed = gzip_ratio(&contents(1, 50, 1 << 20));
-        assert!((0.65..0.8).contains(&mixed), "mixed contents shrink to {mixed}");
+        let mixed_ratio = gzip_ratio(&contents(1, 50, 1 << 20));
+        assert!((0.65..0.8).contains(&mixed_ratio), "mixed contents shrink to {mixed_ratio}");
     }
 
     #[test]

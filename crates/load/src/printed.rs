@@ -1,8 +1,8 @@
 //! Finds metrics in the output of a command: lines such as `fsarena-metric: tps 1234.5 per_s higher`, or values that a
-//! regular expression matches. A match that covers only a part of a number is an error.
+//! regular expression matches. A value that is only a part of a longer number is an error.
 
 use fsarena_core::metric::DeclaredMetrics;
-use fsarena_core::sample::{Direction, Fold, MetricSpec, Over, Unit};
+use fsarena_core::sample::{Direction, Fold, FoldRules, MetricSpec, Unit};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -45,25 +45,23 @@ impl MetricRule {
         Ok(MetricRule { metric: define_metric(name, unit, direction, options)?, name: (*name).into(), regex })
     }
 
-    /// Finds the value in a line. Returns `None` if the line does not match, and an error if the match is not a whole
-    /// number.
+    /// Finds the value in a line. Returns `None` if the line does not match, and an error if the value is not a number
+    /// or is only a part of a longer number.
     fn find_value(&self, line: &str) -> Option<Result<f64, String>> {
         let group = self.regex.captures(line)?.get(1)?;
         let is_percent = self.metric.unit == Unit::Percent;
         // A pattern that requires the text after the number, such as `([0-9.]+)ms`, does not match without that text.
-        let is_required = |without: &str| {
-            let match_without = self.regex.captures(without).and_then(|match_without| match_without.get(1));
-            match_without.is_none_or(|match_without| match_without.range() != group.range())
+        let is_required = |changed_line: &str| {
+            let changed_group = self.regex.captures(changed_line).and_then(|captures| captures.get(1));
+            changed_group.is_none_or(|changed_group| changed_group.range() != group.range())
         };
-        Some(
-            check_whole_number(line, group.range(), is_percent, is_required)
-                .and_then(|()| parse_number(group.as_str())),
-        )
+        let checked = check_complete_number(line, group.range(), is_percent, is_required);
+        Some(checked.and_then(|()| parse_number(group.as_str())))
     }
 }
 
-/// Makes a metric from the words of its definition. Its id is the name with the unit at its end, as in all readings, so that
-/// one id has one unit.
+/// Makes a metric from the words of its definition. Its id is the name with the unit at its end, as in all readings, so
+/// that one id has one unit.
 fn define_metric(name: &str, unit: &str, direction: &str, options: &[&str]) -> Result<MetricSpec, String> {
     check_name(name)?;
     let unit = Unit::from_suffix(unit).ok_or_else(|| {
@@ -76,8 +74,11 @@ fn define_metric(name: &str, unit: &str, direction: &str, options: &[&str]) -> R
 }
 
 fn check_name(name: &str) -> Result<(), String> {
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(fits) || name.len() > MAX_NAME_BYTES {
+    let is_name_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if !name.starts_with(|c: char| c.is_ascii_lowercase())
+        || !name.chars().all(is_name_char)
+        || name.len() > MAX_NAME_BYTES
+    {
         return Err(format!("a metric has a name of lower-case letters, digits and _, not `{name}`"));
     }
     Ok(())
@@ -94,11 +95,11 @@ fn apply_options(metric: MetricSpec, option_words: &[&str]) -> Result<MetricSpec
             return Err(format!("`{key}=` occurs twice"));
         }
     }
-    let all = remove_fold_option(&mut options, "over", false)?.map_or(metric.over, Over::all);
-    let over = Over {
-        tasks: remove_fold_option(&mut options, "over_tasks", false)?.unwrap_or(all.tasks),
-        ranks: remove_fold_option(&mut options, "over_ranks", true)?.unwrap_or(all.ranks),
-        hosts: remove_fold_option(&mut options, "over_hosts", true)?.unwrap_or(all.hosts),
+    let default_over = remove_fold_option(&mut options, "over", false)?.map_or(metric.over, FoldRules::all);
+    let over = FoldRules {
+        tasks: remove_fold_option(&mut options, "over_tasks", false)?.unwrap_or(default_over.tasks),
+        ranks: remove_fold_option(&mut options, "over_ranks", true)?.unwrap_or(default_over.ranks),
+        hosts: remove_fold_option(&mut options, "over_hosts", true)?.unwrap_or(default_over.hosts),
     };
     let quotient_of = match options.remove("of") {
         None => None,
@@ -117,34 +118,36 @@ fn apply_options(metric: MetricSpec, option_words: &[&str]) -> Result<MetricSpec
 }
 
 /// Removes an option such as `over=sum` and returns how it combines values, or `None` if the option is missing.
-/// `allows_rate` accepts [`Fold::Rate`].
+/// With `allows_rate`, it may be [`Fold::Rate`].
 fn remove_fold_option(
     options: &mut BTreeMap<&str, &str>,
     key: &str,
     allows_rate: bool,
 ) -> Result<Option<Fold>, String> {
     let Some(fold_name) = options.remove(key) else { return Ok(None) };
-    let known = Fold::ALL.into_iter().filter(|fold| allows_rate || *fold != Fold::Rate);
-    if let Some(fold) = known.clone().find(|fold| fold.word() == fold_name) {
+    let allowed_folds = Fold::ALL.into_iter().filter(|fold| allows_rate || *fold != Fold::Rate);
+    if let Some(fold) = allowed_folds.clone().find(|fold| fold.word() == fold_name) {
         return Ok(Some(fold));
     }
-    let known: Vec<&str> = known.map(Fold::word).collect();
-    Err(format!("`{key}={fold_name}` is not a way to combine values. Available: {}", known.join(", ")))
+    let fold_names: Vec<&str> = allowed_folds.map(Fold::word).collect();
+    Err(format!("`{key}={fold_name}` is not a way to combine values. Available: {}", fold_names.join(", ")))
 }
 
 /// The metrics in the output of one command, which it reads piece by piece.
 #[derive(Debug, Default)]
 pub struct PrintedMetrics {
     rules: Vec<MetricRule>,
+    /// The bytes of the current line so far.
     line: Vec<u8>,
     declared: DeclaredMetrics,
     /// The unit of each printed name, and the line or rule that declared the unit.
     units: BTreeMap<String, (Unit, String)>,
+    /// The last value of each metric, by its id.
     values: BTreeMap<String, f64>,
     /// The indices of the rules that found a value.
     matched_rules: BTreeSet<usize>,
     /// The error of the first invalid line.
-    fault: Option<String>,
+    first_error: Option<String>,
 }
 
 impl PrintedMetrics {
@@ -157,14 +160,15 @@ impl PrintedMetrics {
     pub fn read_piece(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
             // One byte more than the limit shows that the line is longer.
-            let room = (MAX_LINE_BYTES + 1).saturating_sub(self.line.len());
-            self.line.extend(&part[..part.len().min(room)]);
+            let max_bytes = (MAX_LINE_BYTES + 1).saturating_sub(self.line.len());
+            self.line.extend(&part[..part.len().min(max_bytes)]);
             if part.ends_with(b"\n") {
                 self.end_line();
             }
         }
     }
 
+    /// Parses the current line and starts the next one.
     fn end_line(&mut self) {
         // A build prints many lines without a metric.
         if self.rules.is_empty() && !self.line.trim_ascii_start().starts_with(METRIC_PREFIX.as_bytes()) {
@@ -177,28 +181,29 @@ impl PrintedMetrics {
             bytes.truncate(bytes.iter().rposition(u8::is_ascii_whitespace).unwrap_or(0));
         }
         let line = String::from_utf8_lossy(&bytes).trim_end().to_string();
-        if let Err(fault) = self.read_line(&line) {
-            self.fault.get_or_insert(fault);
+        if let Err(error) = self.parse_line(&line) {
+            self.first_error.get_or_insert(error);
         }
     }
 
-    fn read_line(&mut self, line: &str) -> Result<(), String> {
-        let fault = |fault| format!("it printed `{line}`: {fault}");
+    fn parse_line(&mut self, line: &str) -> Result<(), String> {
+        let line_error = |problem| format!("it printed `{line}`: {problem}");
         if let Some(text) = line.trim_start().strip_prefix(METRIC_PREFIX) {
-            let (metric, value) = parse_metric_line(text).map_err(fault)?;
+            let (metric, value) = parse_metric_line(text).map_err(line_error)?;
             let name = text.split_whitespace().next().unwrap_or("");
             self.store_value(name, &metric, value, &format!("`{line}`"))?;
         }
         for index in 0..self.rules.len() {
             let Some(value) = self.rules[index].find_value(line) else { continue };
             let MetricRule { metric, name, regex } = self.rules[index].clone();
-            self.store_value(&name, &metric, value.map_err(fault)?, &format!("the rule `{}`", regex.as_str()))?;
+            self.store_value(&name, &metric, value.map_err(line_error)?, &format!("the rule `{}`", regex.as_str()))?;
             self.matched_rules.insert(index);
         }
         Ok(())
     }
 
-    /// Stores a value and checks its definition. The last value of a metric counts, because programs print intermediate figures first.
+    /// Stores a value and checks its definition. The last value of a metric counts, because programs print intermediate
+    /// figures first.
     fn store_value(&mut self, name: &str, metric: &MetricSpec, value: f64, declared_by: &str) -> Result<(), String> {
         let (unit, first_declarer) = self.units.entry(name.into()).or_insert_with(|| (metric.unit, declared_by.into()));
         if *unit != metric.unit {
@@ -223,8 +228,8 @@ impl PrintedMetrics {
     /// The first invalid line, or the first rule that found no value.
     pub fn finish(mut self) -> Result<Vec<(MetricSpec, f64)>, String> {
         self.end_line();
-        if let Some(fault) = self.fault {
-            return Err(fault);
+        if let Some(error) = self.first_error {
+            return Err(error);
         }
         for (index, rule) in self.rules.iter().enumerate() {
             if !self.matched_rules.contains(&index) {
@@ -259,45 +264,47 @@ pub fn parse_nonnegative(text: &str) -> Option<f64> {
     parse_number(text.trim()).ok().filter(|value| *value >= 0.0)
 }
 
-/// Checks that a piece of a line is a whole number, and not a part of a longer number, such as `1.5` of `1.5e+06`, `1` of
-/// `1,234` or `12.5` of `12.5k`.
+/// Checks that a number in a line is complete, and not a part of a longer number, such as `1.5` of `1.5e+06`, `1` of
+/// `1,234` or `12.5` of `12.5k`. `number_range` is its position in bytes.
 ///
-/// A letter or per cent sign after the piece, and digits or a sign before it, make it a part, unless the pattern requires
-/// them. `is_required` receives the line with another character in that position, and returns whether the pattern no longer
-/// finds the piece there. A per cent sign may follow a value in per cent.
+/// A letter or per cent sign after the number, and digits or a sign before it, make it a part, unless the pattern
+/// requires them. `is_required` receives the line with another character in that position, and returns whether the
+/// pattern no longer finds the number there. With `is_percent`, a per cent sign may follow.
 ///
 /// # Errors
-/// If the piece is a part of a longer number; the text names that number.
-pub fn check_whole_number(
+/// If the number is a part of a longer one; the text names the longer one.
+pub fn check_complete_number(
     line: &str,
-    piece: Range<usize>,
+    number_range: Range<usize>,
     is_percent: bool,
     is_required: impl Fn(&str) -> bool,
 ) -> Result<(), String> {
-    let (before, after) = (&line[..piece.start], &line[piece.end..]);
+    let (before, after) = (&line[..number_range.start], &line[number_range.end..]);
     let mut is_part = number_continues(after);
     if let Some(suffix) = find_changing_suffix(after, is_percent) {
         let rest = &after[suffix.len_utf8()..];
-        is_part |= !is_required(&format!("{before}{}{}{rest}", &line[piece.clone()], placeholder(suffix)));
+        is_part |= !is_required(&format!("{before}{}{}{rest}", &line[number_range.clone()], placeholder(suffix)));
     }
     if number_starts_before(before)
         && let Some(last) = before.chars().next_back()
     {
         let rest = &before[..before.len() - last.len_utf8()];
-        is_part |= !is_required(&format!("{rest}{}{}", placeholder(last), &line[piece.start..]));
+        is_part |= !is_required(&format!("{rest}{}{}", placeholder(last), &line[number_range.start..]));
     }
     if !is_part {
         return Ok(());
     }
-    let in_number = |c: char| c.is_alphanumeric() || ".,+-%:".contains(c) || DIGIT_SEPARATORS.contains(&c);
-    let start = before.rfind(|c: char| !in_number(c)).map_or(0, |at| at + char_len(before, at));
-    let end = piece.end + after.find(|c: char| !in_number(c)).unwrap_or(after.len());
-    let (part, all) = (&line[piece], line[start..end].trim_end_matches(['.', ',', '-', '\'']));
-    Err(format!("`{part}` is only part of `{all}`; match the whole number, or name the unit behind it in the pattern"))
+    let may_be_in_number = |c: char| c.is_alphanumeric() || ".,+-%:".contains(c) || DIGIT_SEPARATORS.contains(&c);
+    let start = before.rfind(|c: char| !may_be_in_number(c)).map_or(0, |offset| offset + char_bytes(before, offset));
+    let end = number_range.end + after.find(|c: char| !may_be_in_number(c)).unwrap_or(after.len());
+    let (part, whole) = (&line[number_range], line[start..end].trim_end_matches(['.', ',', '-', '\'']));
+    Err(format!(
+        "`{part}` is only part of `{whole}`; match the whole number, or name the unit behind it in the pattern"
+    ))
 }
 
-/// Returns the first character after a number if it makes the number another one, such as the `k` of `12k`. A per cent sign
-/// is no such suffix of a value in per cent.
+/// Returns the first character after a number if it changes the value, such as the `k` of `12k`. With `is_percent`, a
+/// per cent sign does not.
 fn find_changing_suffix(after: &str, is_percent: bool) -> Option<char> {
     let next = after.chars().next()?;
     // `5:06` are minutes and seconds.
@@ -335,8 +342,8 @@ fn number_starts_before(before: &str) -> bool {
 }
 
 /// Bytes of the character at an offset.
-fn char_len(text: &str, at: usize) -> usize {
-    text[at..].chars().next().map_or(0, char::len_utf8)
+fn char_bytes(text: &str, offset: usize) -> usize {
+    text[offset..].chars().next().map_or(0, char::len_utf8)
 }
 
 #[cfg(test)]
@@ -362,16 +369,16 @@ mod tests {
 
     #[test]
     fn invalid_lines_and_rules_are_errors() {
-        let fault = |rules: &[&str], text: &str| read_metrics(rules, &[text]).unwrap_err();
-        assert!(fault(&[], "fsarena-metric: tps 1\n").contains("write a name, a value"));
-        assert!(fault(&[], "fsarena-metric: tps x per_s higher\n").contains("`x` is not a number"));
-        assert!(fault(&[], "fsarena-metric: tps 1 tons higher\n").contains("Unknown unit `tons`"));
-        assert!(fault(&[], "fsarena-metric: TPS 1 s higher\n").contains("lower-case"));
-        assert!(fault(&["tps per_s higher: tps = (.+)"], "no").contains("no line of its output matches"));
+        let read_error = |rules: &[&str], text: &str| read_metrics(rules, &[text]).unwrap_err();
+        assert!(read_error(&[], "fsarena-metric: tps 1\n").contains("write a name, a value"));
+        assert!(read_error(&[], "fsarena-metric: tps x per_s higher\n").contains("`x` is not a number"));
+        assert!(read_error(&[], "fsarena-metric: tps 1 tons higher\n").contains("Unknown unit `tons`"));
+        assert!(read_error(&[], "fsarena-metric: TPS 1 s higher\n").contains("lower-case"));
+        assert!(read_error(&["tps per_s higher: tps = (.+)"], "no").contains("no line of its output matches"));
         let many: String = (0..65).map(|n| format!("fsarena-metric: m{n} 1 count lower\n")).collect();
-        assert!(fault(&[], &many).contains("more than 64"));
-        for bad in ["tps", "tps per_s: x", "tps per_s higher: x", "tps per_s higher: (", "tps per_s up: (x)"] {
-            assert!(MetricRule::parse(bad).is_err(), "{bad}");
+        assert!(read_error(&[], &many).contains("more than 64"));
+        for invalid in ["tps", "tps per_s: x", "tps per_s higher: x", "tps per_s higher: (", "tps per_s up: (x)"] {
+            assert!(MetricRule::parse(invalid).is_err(), "{invalid}");
         }
     }
 
@@ -400,12 +407,12 @@ mod tests {
             Ok::<_, String>((metric.over, metric.quotient_of))
         };
         let (none, max) = (Fold::None, Fold::Max);
-        assert_eq!(parse_options("").unwrap(), (Over { tasks: none, ranks: max, hosts: max }, None));
-        assert_eq!(parse_options("over=sum").unwrap().0, Over::all(Fold::Sum));
-        let mixed = Over { tasks: Fold::Sum, ranks: Fold::Rate, hosts: Fold::Sum };
+        assert_eq!(parse_options("").unwrap(), (FoldRules { tasks: none, ranks: max, hosts: max }, None));
+        assert_eq!(parse_options("over=sum").unwrap().0, FoldRules::all(Fold::Sum));
+        let mixed = FoldRules { tasks: Fold::Sum, ranks: Fold::Rate, hosts: Fold::Sum };
         assert_eq!(parse_options("over_ranks=rate over=sum").unwrap().0, mixed);
         let quotient = Some(["a_s".to_string(), "b_count".to_string()]);
-        assert_eq!(parse_options("of=a_s/b_count over=none").unwrap(), (Over::all(none), quotient));
+        assert_eq!(parse_options("of=a_s/b_count over=none").unwrap(), (FoldRules::all(none), quotient));
         for (words, expected) in [
             ("over=rate", "Available: sum, max, min, mean, none"),
             ("over_ranks=all", "Available: sum, max, min, mean, rate, none"),
@@ -428,8 +435,8 @@ mod tests {
         assert!(error.contains("`m_s s higher` by `fsarena-metric: m 2 s higher`"), "{error}");
         let text = "fsarena-metric: m 1 count lower\nfsarena-metric: m 2 bytes lower\n";
         let error = read_metrics(&[], &[text]).unwrap_err();
-        let both = "m was declared in `count` by `fsarena-metric: m 1 count lower` and in `bytes` by `fsarena-metric: m 2 bytes";
-        assert!(error.contains(both), "{error}");
+        let expected = "m was declared in `count` by `fsarena-metric: m 1 count lower` and in `bytes` by `fsarena-metric: m 2 bytes";
+        assert!(error.contains(expected), "{error}");
         let two_names = "fsarena-metric: m_count 1 count lower\nfsarena-metric: m_bytes 2 bytes lower\n";
         assert_eq!(read_metrics(&[], &[two_names]).unwrap().len(), 2);
         let text = "fsarena-metric: m 1 s lower\nm is 5\n";

@@ -17,7 +17,8 @@ use std::path::Path;
 
 pub use op::Op;
 
-/// Makes the action that performs an operation. The log has the commands, also if fsarena makes their system calls itself.
+/// Makes the action that performs an operation. The log has its commands even if fsarena makes their system calls
+/// itself.
 pub fn make_action(op: &Op, Driver { is_native, may_clone }: Driver) -> Action {
     let mut argvs = op.argvs(may_clone);
     if is_native {
@@ -39,13 +40,13 @@ fn make_system_calls(op: &Op, may_clone: bool) -> Result<()> {
         Op::Remove(dir) => coreutils::remove_tree(dir),
         Op::Copy(from, to) => coreutils::copy_file(from, to, may_clone),
         Op::CopyInto(from, into, count) => {
-            (0..*count).try_for_each(|n| coreutils::copy_file(from, &into.join(n.to_string()), may_clone))
+            (0..*count).try_for_each(|number| coreutils::copy_file(from, &into.join(number.to_string()), may_clone))
         }
         Op::CopyTree(from, to) => coreutils::copy_tree(from, to, may_clone),
         Op::Untar(archive, into) => archives::unpack(archive, into),
         Op::Tar(archive, within, name) => archives::pack(archive, within, name),
         Op::WriteZeros(file, mebibytes) => coreutils::write_zeros(file, *mebibytes),
-        Op::Split(file, piece, into) => coreutils::split_file(file, *piece as usize, into),
+        Op::Split(file, piece_bytes, into) => coreutils::split_file(file, *piece_bytes as usize, into),
         Op::Cat(file) => coreutils::cat(file),
     }
 }
@@ -53,14 +54,15 @@ fn make_system_calls(op: &Op, may_clone: bool) -> Result<()> {
 /// Makes the untimed action that prepares the destination of an operation: it creates the directory that the operation
 /// writes to, or removes a file that an earlier cell left on the source disk.
 pub fn prepare_destination_action(op: &Op) -> Option<Action> {
-    let (doing, path, call): (_, _, fn(&Path) -> std::io::Result<()>) = match op {
+    let (command_name, path, system_call): (_, _, fn(&Path) -> std::io::Result<()>) = match op {
         Op::Touch(dir, _) | Op::MakeDirectories(dir, _) | Op::Split(_, _, dir) | Op::CopyInto(_, dir, _) => {
             ("mkdir", dir, |dir| std::fs::create_dir(dir))
         }
         Op::Copy(_, to) if to.exists() => ("rm", to, |file| std::fs::remove_file(file)),
         _ => return None,
     };
-    Some(Action::call_on(doing, path, move |path| call(path).map_err(failed_to(doing, path))))
+    let run = move |path: &Path| system_call(path).map_err(failed_to(command_name, path));
+    Some(Action::call_on(command_name, path, run))
 }
 
 /// The setting that chooses the real programs or their system calls.

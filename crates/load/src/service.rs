@@ -1,11 +1,11 @@
 //! Servers that a workload starts: their users, directories, logs, start and end.
 //!
-//! The kernel signals a server when this process ends for any reason. Like every other command, a server has the environment
-//! variable by which the undo journal finds the processes of an fsarena that crashed.
+//! The kernel signals a server when this process ends for any reason. Like every other command, a server has the
+//! environment variable by which the undo journal finds the processes of an fsarena that crashed.
 
 use crate::error::{Result, TaskError, failed_to};
 use fsarena_core::setting_text::setting;
-use fsarena_sys::{argv, cancel, dirs, limits, process, process_output::or_printed_nothing, user::User};
+use fsarena_sys::{argv, cancel, dirs, limits, process, process_output::describe_output, user::User};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time limit for a server to start, and to end after a signal.
+/// Time limit for a server to start, and to end after [`ServiceDef::end_signal`].
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause between two checks while fsarena waits for a server.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// How long fsarena waits for the last log lines of a server before it makes an error message.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
-/// Number of last log lines that an error shows. Several, because the server can log errors of its clients after the line with
-/// the cause.
+/// Number of last log lines that an error shows. More than one, because the server can log errors of its clients after
+/// the line with the cause.
 const ERROR_LOG_LINES: usize = 10;
 
 /// Properties of one kind of server.
@@ -63,26 +63,26 @@ impl ServiceDef {
         user.chown_to_user(file).map_err(TaskError::io(format!("give {} to user {}", file.display(), user.name)))
     }
 
-    /// Checks that the user may pass through the directory and all its parent directories.
+    /// Checks that the server's user may pass through the directory and all its parent directories.
     fn check_reachable(&self, dir: &Path, user: &User) -> Result<()> {
         let dir = dir.canonicalize().map_err(failed_to("look for", dir))?;
-        for above in dir.ancestors() {
-            let meta = above.metadata().map_err(failed_to("look at", above))?;
-            let needed = if meta.uid() == user.uid {
+        for ancestor in dir.ancestors() {
+            let meta = ancestor.metadata().map_err(failed_to("look at", ancestor))?;
+            let execute_bit = if meta.uid() == user.uid {
                 0o100
             } else if meta.gid() == user.gid {
                 0o010
             } else {
                 0o001
             };
-            if meta.permissions().mode() & needed == 0 {
+            if meta.permissions().mode() & execute_bit == 0 {
                 return Err(TaskError::Unfit(format!(
-                    "{} runs as user {}, who may not pass through {above:?}; keep the runs elsewhere (`{}`), or let \
+                    "{} runs as user {}, who may not pass through {ancestor:?}; keep the runs elsewhere (`{}`), or let \
                      everybody pass: chmod a+x {}",
                     self.name,
                     user.name,
                     setting("runs", "/var/tmp/runs"),
-                    above.display()
+                    ancestor.display()
                 )));
             }
         }
@@ -97,14 +97,15 @@ impl ServiceDef {
         if let Some(user) = user {
             command.uid(user.uid).gid(user.gid);
         }
-        // SAFETY: the closure makes only a system call. It runs after the change of user, because that change clears the signal.
+        // SAFETY: the closure makes only a system call. It runs after the change of user, because that change clears
+        // the signal.
         unsafe {
             command.pre_exec(move || Ok(rustix::process::set_parent_process_death_signal(Some(end_signal))?));
         }
         command
     }
 
-    /// Starts the server in a separate process group. `log` is the file to which it logs.
+    /// Starts the server in a separate process group. `log_path` is the file to which it logs.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -126,8 +127,8 @@ impl Service {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The last lines of its log. Waits up to a second for the server to end first: a server that crashes loses its clients
-    /// before it logs the reason. Call this only to explain an error.
+    /// The last lines of its log. Waits up to a second for the server to end first: a server that crashes loses its
+    /// clients before it logs the reason. Call this only to explain an error.
     pub fn last_log_lines(&self) -> String {
         poll_until(LAST_LINES_TIMEOUT, || self.has_ended());
         last_lines(&self.read_log())
@@ -139,7 +140,7 @@ impl Service {
         !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), options), Ok(None))
     }
 
-    /// Waits until `up` returns true for the text of its log.
+    /// Waits until `log_shows_up` returns true for the text of its log.
     ///
     /// # Errors
     /// If the server ends earlier or takes too long. The error has the last lines of its log.
@@ -149,18 +150,18 @@ impl Service {
             log = self.read_log();
             is_up = log_shows_up(&log);
             status = if is_up { Ok(None) } else { self.exit_status() };
-            is_up || !matches!(status, Ok(None)) || cancel::requested().is_some()
+            is_up || !matches!(status, Ok(None)) || cancel::received_signal().is_some()
         });
         let status = status?;
         if is_up {
             return Ok(());
         }
-        let fault = match status {
+        let reason = match status {
             Some(status) => format!("ended ({status})"),
             None => format!("was not up after {} s", WAIT_TIMEOUT.as_secs()),
         };
         cancel::check().map_err(|error| TaskError::Unfit(error.to_string()))?;
-        Err(TaskError::Unfit(format!("{} {fault}: {}", self.def.name, last_lines(&log))))
+        Err(TaskError::Unfit(format!("{} {reason}: {}", self.def.name, last_lines(&log))))
     }
 
     /// Shuts the server down cleanly with a signal and waits until it has ended, so that its data is on disk.
@@ -169,7 +170,7 @@ impl Service {
     /// If the server does not end within the time limit.
     pub fn stop(mut self, signal: Signal, timeout: Duration) -> Result<()> {
         self.send_signal(signal);
-        poll_until(timeout, || !matches!(self.exit_status(), Ok(None)) || cancel::requested().is_some());
+        poll_until(timeout, || !matches!(self.exit_status(), Ok(None)) || cancel::received_signal().is_some());
         if self.exit_status()?.is_some() {
             return Ok(());
         }
@@ -202,8 +203,8 @@ impl Drop for Service {
 
 /// Waits until a condition holds, or until the timeout.
 fn poll_until(timeout: Duration, mut condition: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !condition() && begun.elapsed() <= timeout {
+    let start = Instant::now();
+    while !condition() && start.elapsed() <= timeout {
         std::thread::sleep(POLL_INTERVAL);
     }
 }
@@ -211,5 +212,5 @@ fn poll_until(timeout: Duration, mut condition: impl FnMut() -> bool) {
 /// The last lines of a program's output, shortened for a message.
 pub fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().rev().take(ERROR_LOG_LINES).collect();
-    or_printed_nothing(&lines.into_iter().rev().collect::<Vec<_>>().join("; ")).into()
+    describe_output(&lines.into_iter().rev().collect::<Vec<_>>().join("; ")).into()
 }

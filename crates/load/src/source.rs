@@ -2,7 +2,7 @@
 
 use crate::error::{Result, TaskError, failed_to};
 use crate::payload::Payload;
-use crate::tree::{Entry, GeneratedTree, TOP_DIR};
+use crate::tree::{GeneratedTree, TOP_DIR, TreeEntry};
 use crate::workload::{Demands, Job, remark_note};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
 use fsarena_sys::cancel;
@@ -22,9 +22,9 @@ pub enum TreeSource {
         /// Number of files.
         files: u64,
         /// Per cent of each file that is compressible text.
-        compressible: u8,
+        compressible_percent: u8,
         /// Of 10,000 files, the number that get a twin of the same size beside them.
-        twins: u64,
+        twins_per_10_000: u64,
     },
     /// Existing directories.
     Directories(Vec<PathBuf>),
@@ -52,7 +52,7 @@ pub const TWINS: SettingDef = SettingDef::int("twins", 0..=10_000, 0)
 
 /// Number of files in the generated tree of a job.
 pub fn generated_file_count(job: &Job) -> u64 {
-    job.count(TREE_FILES.id, (20_000, 40))
+    job.count_or_published(TREE_FILES.id, (20_000, 40))
 }
 
 /// Per cent of each generated file of a job that is compressible text.
@@ -68,7 +68,7 @@ pub struct TreeSize {
     /// Directories, including the top one.
     pub directories: u64,
     /// Symbolic links.
-    pub links: u64,
+    pub symlinks: u64,
     /// Sockets, pipes and devices, which the archive leaves out.
     pub special_files: u64,
     /// Bytes of all files, each rounded up to blocks of 4 KiB.
@@ -80,15 +80,15 @@ pub struct TreeSize {
 impl TreeSize {
     /// Bytes of the tree on a filesystem where each directory and symbolic link takes a block.
     pub fn unpacked_bytes(&self) -> u64 {
-        self.block_bytes + 4096 * (self.directories + self.links)
+        self.block_bytes + 4096 * (self.directories + self.symlinks)
     }
 
-    /// Adds an entry of the tree.
-    fn add(&mut self, kind: EntryType, name: &Path, bytes: u64) {
+    /// Counts an entry of the tree. `name` is its path in the tree.
+    fn count_entry(&mut self, kind: EntryType, name: &Path, bytes: u64) {
         let count = match kind {
             EntryType::Regular => &mut self.files,
             EntryType::Directory => &mut self.directories,
-            EntryType::Symlink => &mut self.links,
+            EntryType::Symlink => &mut self.symlinks,
             _ => return self.special_files += 1,
         };
         *count += 1;
@@ -96,9 +96,10 @@ impl TreeSize {
         self.archive_bytes += entry_archive_bytes(name, bytes);
     }
 
-    /// Adds an entry of a real directory, and those of its demands that do not depend on its path. Returns its path in the tree.
-    fn add_source_entry(&mut self, entry: SourceEntry, demands: &mut Demands) -> Result<PathBuf> {
-        self.add(entry.kind, &entry.path_in_tree, entry.bytes());
+    /// Counts an entry of a real directory, and adds to `demands` what does not depend on its path. Returns its path in
+    /// the tree.
+    fn count_source_entry(&mut self, entry: SourceEntry, demands: &mut Demands) -> Result<PathBuf> {
+        self.count_entry(entry.kind, &entry.path_in_tree, entry.bytes());
         if entry.kind == EntryType::Symlink {
             let target = std::fs::read_link(&entry.path).map_err(failed_to("read link", &entry.path))?;
             self.archive_bytes += long_name_bytes(&target);
@@ -118,9 +119,13 @@ impl TreeSource {
             "" => TreeSource::Generated {
                 seed: job.seed,
                 files: generated_file_count(job),
-                compressible: compressible_percent(job),
+                compressible_percent: compressible_percent(job),
                 // Some workloads do not have this setting.
-                twins: if job.settings.0.contains_key(TWINS.id) { job.settings.int(TWINS.id) as u64 } else { 0 },
+                twins_per_10_000: if job.settings.0.contains_key(TWINS.id) {
+                    job.settings.int(TWINS.id) as u64
+                } else {
+                    0
+                },
             },
             path if Path::new(path).is_dir() => TreeSource::Directories(vec![path.into()]),
             paths => TreeSource::Directories(paths.split(TREE_SEPARATOR).map(PathBuf::from).collect()),
@@ -139,43 +144,43 @@ impl TreeSource {
                 let dirs: Vec<_> = dirs.iter().map(|dir| dir.to_string_lossy()).collect();
                 format!("the tree is that of {} as it was at the start of the run", dirs.join(" and "))
             }
-            TreeSource::Generated { files, compressible, twins, .. } => {
-                let twins = match twins {
+            TreeSource::Generated { files, compressible_percent, twins_per_10_000, .. } => {
+                let twins = match twins_per_10_000 {
                     0 => String::new(),
                     twins => format!(", {}% of them twice", *twins as f64 / 100.0),
                 };
                 format!(
-                    "the tree is generated anew in each round: {files} files with the sizes and directories of the kernel's tree{twins}; {compressible}% of each file is compressible text"
+                    "the tree is generated anew in each round: {files} files with the sizes and directories of the kernel's tree{twins}; {compressible_percent}% of each file is compressible text"
                 )
             }
         };
         remark_note(text)
     }
 
-    /// Measures the size of the tree, and finds its demands on a filesystem. A generated tree has no demands. One pass
-    /// over the tree finds both, because a real tree may have a million files.
+    /// Measures the size of the tree, and finds its demands on a filesystem. A generated tree has none. One pass over
+    /// the tree finds both, because a real tree may have a million files.
     ///
     /// # Errors
     /// If a directory of the tree is unreadable.
     pub fn measure(&self) -> Result<(TreeSize, Demands)> {
         let (mut tree_size, mut demands) = (TreeSize::default(), Demands::default());
         match self {
-            TreeSource::Generated { seed, files, twins, .. } => {
-                let Ok(()) = generated_tree(*seed, *files, *twins).for_each(|entry| {
+            TreeSource::Generated { seed, files, twins_per_10_000, .. } => {
+                let Ok(()) = generated_tree(*seed, *files, *twins_per_10_000).for_each(|entry| {
                     let kind = entry.bytes.map_or(EntryType::Directory, |_| EntryType::Regular);
-                    tree_size.add(kind, Path::new(&entry.path), entry.bytes.unwrap_or(0));
+                    tree_size.count_entry(kind, Path::new(&entry.path), entry.bytes.unwrap_or(0));
                     Ok::<_, std::convert::Infallible>(())
                 });
             }
             TreeSource::Directories(dirs) => {
-                let (mut entry_demands, mut failed) = (Demands::default(), None);
-                let names = walk_dirs(dirs).map_while(|entry| {
-                    let added = entry.and_then(|entry| tree_size.add_source_entry(entry, &mut entry_demands));
-                    added.map_err(|error| failed = Some(error)).ok()
+                let (mut entry_demands, mut first_error) = (Demands::default(), None);
+                let paths_in_tree = walk_dirs(dirs).map_while(|entry| {
+                    let path_in_tree = entry.and_then(|entry| tree_size.count_source_entry(entry, &mut entry_demands));
+                    path_in_tree.map_err(|error| first_error = Some(error)).ok()
                 });
-                let name_demands = Demands::of_paths(names);
+                let name_demands = Demands::of_paths(paths_in_tree);
                 demands = entry_demands.merge(name_demands);
-                if let Some(error) = failed {
+                if let Some(error) = first_error {
                     return Err(error);
                 }
             }
@@ -202,13 +207,13 @@ impl TreeSource {
     /// If a file of the tree cannot be read or the archive cannot be written.
     pub fn write_archive(&self, out: impl Write) -> Result<()> {
         match self {
-            TreeSource::Generated { seed, files, compressible, twins } => {
-                let mut payload = Payload::new(*seed, *compressible);
-                archive_generated(out, &generated_tree(*seed, *files, *twins), &mut payload)
+            TreeSource::Generated { seed, files, compressible_percent, twins_per_10_000 } => {
+                let mut payload = Payload::new(*seed, *compressible_percent);
+                archive_generated(out, &generated_tree(*seed, *files, *twins_per_10_000), &mut payload)
                     .map_err(TaskError::io("write the generated archive"))
             }
             TreeSource::Directories(dirs) => {
-                let mut builder = Builder::new(CountingWriter::new(out));
+                let mut builder = Builder::new(ArchiveWriter::new(out));
                 for entry in walk_dirs(dirs) {
                     let entry = entry?;
                     append_entry(&mut builder, &entry).map_err(failed_to("archive", &entry.path))?;
@@ -220,8 +225,8 @@ impl TreeSource {
 }
 
 /// The tree that a generated source describes.
-fn generated_tree(seed: u64, files: u64, twins: u64) -> GeneratedTree {
-    GeneratedTree { seed: mix(seed, 3), files, twins }
+fn generated_tree(seed: u64, files: u64, twins_per_10_000: u64) -> GeneratedTree {
+    GeneratedTree { seed: mix(seed, 3), files, twins_per_10_000 }
 }
 
 /// An entry of a real directory, and its place in the tree.
@@ -246,11 +251,11 @@ fn walk_dirs(dirs: &[PathBuf]) -> impl Iterator<Item = Result<SourceEntry>> + us
         let metadata = dir.metadata().map_err(failed_to("read the tree at", dir))?;
         Ok(SourceEntry { path: dir.clone(), path_in_tree: TOP_DIR.into(), kind: EntryType::Directory, metadata })
     });
-    let below = dirs.iter().enumerate().flat_map(|(index, dir)| {
+    let entries_of_dirs = dirs.iter().enumerate().flat_map(|(index, dir)| {
         let name = dir.file_name().unwrap_or_default().display();
         walk_dir(dir, if dirs.len() > 1 { format!("{TOP_DIR}/{}-{name}", index + 1) } else { TOP_DIR.into() })
     });
-    top_entry.into_iter().chain(below)
+    top_entry.into_iter().chain(entries_of_dirs)
 }
 
 /// Walks through one directory, whose path in the tree is `top`.
@@ -262,13 +267,14 @@ fn walk_dir(dir: &Path, top: String) -> impl Iterator<Item = Result<SourceEntry>
         };
         let entry = entry.map_err(unreadable)?;
         let metadata = entry.metadata().map_err(unreadable)?;
-        let below = entry.path().strip_prefix(dir).unwrap_or(entry.path());
+        let path_in_dir = entry.path().strip_prefix(dir).unwrap_or(entry.path());
         // Joining an empty path would leave a slash at the end.
-        let path_in_tree = if entry.depth() == 0 { PathBuf::from(&top) } else { Path::new(&top).join(below) };
+        let path_in_tree = if entry.depth() == 0 { PathBuf::from(&top) } else { Path::new(&top).join(path_in_dir) };
         Ok(SourceEntry { kind: entry_type(&entry), path_in_tree, metadata, path: entry.into_path() })
     })
 }
 
+/// The type of an entry in an archive: `Block` for all special files, which the archive leaves out.
 fn entry_type(entry: &DirEntry) -> EntryType {
     match entry.file_type() {
         kind if kind.is_file() => EntryType::Regular,
@@ -283,7 +289,7 @@ fn append_entry<W: Write>(builder: &mut Builder<W>, entry: &SourceEntry) -> std:
     let mut header = tar_header(entry.kind, [meta.mode(), meta.uid(), meta.gid()], meta.mtime(), bytes);
     match entry.kind {
         EntryType::Regular => {
-            let contents = ExactReader { file: File::open(&entry.path)?, left: bytes };
+            let contents = ExactReader { file: File::open(&entry.path)?, bytes_left: bytes };
             builder.append_data(&mut header, &entry.path_in_tree, contents)
         }
         EntryType::Directory => builder.append_data(&mut header, &entry.path_in_tree, std::io::empty()),
@@ -292,22 +298,22 @@ fn append_entry<W: Write>(builder: &mut Builder<W>, entry: &SourceEntry) -> std:
     }
 }
 
-/// Reads exactly the next `left` bytes of a file, because the header of its archive entry states this number. Fails if the
-/// file is shorter.
+/// Reads exactly the next `bytes_left` bytes of a file, because the header of its archive entry states this number.
+/// Fails if the file is shorter.
 struct ExactReader {
     file: File,
-    left: u64,
+    bytes_left: u64,
 }
 
 impl Read for ExactReader {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let wanted = buf.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let got = self.file.read(&mut buf[..wanted])?;
-        if got == 0 && wanted > 0 {
+        let max_bytes = buf.len().min(usize::try_from(self.bytes_left).unwrap_or(usize::MAX));
+        let read_bytes = self.file.read(&mut buf[..max_bytes])?;
+        if read_bytes == 0 && max_bytes > 0 {
             return Err(std::io::Error::other("it shrank while it was read"));
         }
-        self.left -= got as u64;
-        Ok(got)
+        self.bytes_left -= read_bytes as u64;
+        Ok(read_bytes)
     }
 }
 
@@ -316,7 +322,7 @@ pub const TAR_RECORD_BYTES: usize = 10_240;
 
 /// Archives a generated tree as `tar cf` would. Files have mode 0644, directories 0755, and root owns all.
 fn archive_generated(out: impl Write, tree: &GeneratedTree, payload: &mut Payload) -> std::io::Result<()> {
-    let mut builder = Builder::new(CountingWriter::new(out));
+    let mut builder = Builder::new(ArchiveWriter::new(out));
     let mut contents = Vec::new();
     tree.for_each(|entry| {
         contents.resize(entry.bytes.unwrap_or(0) as usize, 0);
@@ -338,7 +344,7 @@ pub fn tar_header(kind: EntryType, [mode, uid, gid]: [u32; 3], mtime: i64, bytes
     header
 }
 
-fn make_generated_header(entry: &Entry) -> std::io::Result<Header> {
+fn make_generated_header(entry: &TreeEntry) -> std::io::Result<Header> {
     let (kind, mode) = entry.bytes.map_or((EntryType::Directory, 0o755), |_| (EntryType::Regular, 0o644));
     let mut header = tar_header(kind, [mode, 0, 0], entry.mtime as i64, entry.bytes.unwrap_or(0));
     header.set_username("root")?;
@@ -347,14 +353,15 @@ fn make_generated_header(entry: &Entry) -> std::io::Result<Header> {
 }
 
 /// Ends an archive with two blocks of zeros, and fills the last record with more zeros.
-fn finish_archive<W: Write>(builder: Builder<CountingWriter<W>>) -> std::io::Result<()> {
+fn finish_archive<W: Write>(builder: Builder<ArchiveWriter<W>>) -> std::io::Result<()> {
     let mut out = builder.into_inner()?;
-    let padding = out.bytes.next_multiple_of(TAR_RECORD_BYTES) - out.bytes;
-    out.write_all(&vec![0; padding])?;
+    let padding_bytes = out.written_bytes.next_multiple_of(TAR_RECORD_BYTES) - out.written_bytes;
+    out.write_all(&vec![0; padding_bytes])?;
     out.flush()
 }
 
-/// Bytes of an entry in an archive: its header, a second header for a long path, and its contents in blocks of 512 bytes.
+/// Bytes of an entry in an archive: its header, a second header for a long path, and its contents in blocks of 512
+/// bytes.
 fn entry_archive_bytes(path: &Path, bytes: u64) -> u64 {
     long_name_bytes(path) + 512 + bytes.next_multiple_of(512)
 }
@@ -366,27 +373,27 @@ fn long_name_bytes(path: &Path) -> u64 {
     if length > 100 { 512 + (length + 1).next_multiple_of(512) } else { 0 }
 }
 
-/// A writer that counts bytes. It fails after a signal has interrupted fsarena, because the archive of a large tree takes
-/// minutes.
-pub(crate) struct CountingWriter<W> {
+/// Counts the bytes of an archive. It fails after a signal has interrupted fsarena, because the archive of a large tree
+/// takes minutes.
+struct ArchiveWriter<W> {
     out: W,
-    bytes: usize,
+    written_bytes: usize,
 }
 
-impl<W: Write> CountingWriter<W> {
-    pub(crate) fn new(out: W) -> CountingWriter<W> {
-        CountingWriter { out, bytes: 0 }
+impl<W: Write> ArchiveWriter<W> {
+    fn new(out: W) -> ArchiveWriter<W> {
+        ArchiveWriter { out, written_bytes: 0 }
     }
 }
 
-impl<W: Write> Write for CountingWriter<W> {
+impl<W: Write> Write for ArchiveWriter<W> {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        if cancel::requested().is_some() {
+        if cancel::received_signal().is_some() {
             // Callers retry after `ErrorKind::Interrupted`, so the error has another kind.
-            return Err(std::io::Error::other("a signal asked to stop"));
+            return Err(std::io::Error::other("interrupted by a signal"));
         }
         let written = self.out.write(buf)?;
-        self.bytes += written;
+        self.written_bytes += written;
         Ok(written)
     }
 
@@ -430,7 +437,7 @@ mod tests {
             ]
         );
         let (tree_size, demands) = source.measure().unwrap();
-        assert_eq!((tree_size.files, tree_size.directories, tree_size.links, tree_size.special_files), (1, 2, 1, 1));
+        assert_eq!((tree_size.files, tree_size.directories, tree_size.symlinks, tree_size.special_files), (1, 2, 1, 1));
         assert_eq!((demands.symlink, demands.reserved_name), (Some("tree/a".into()), Some("tree/b c/f\n".into())));
         assert_eq!(tree_size.block_bytes, 4096);
     }
@@ -466,13 +473,13 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"12345").unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
-        let error = std::io::copy(&mut ExactReader { file, left: 6 }, &mut std::io::sink()).unwrap_err();
+        let error = std::io::copy(&mut ExactReader { file, bytes_left: 6 }, &mut std::io::sink()).unwrap_err();
         assert_eq!(error.to_string(), "it shrank while it was read");
     }
 
     #[test]
     fn the_measured_size_of_a_generated_tree_matches_its_archive() {
-        let source = TreeSource::Generated { seed: 4, files: 100, compressible: 50, twins: 0 };
+        let source = TreeSource::Generated { seed: 4, files: 100, compressible_percent: 50, twins_per_10_000: 0 };
         let (tree_size, _) = source.measure().unwrap();
         assert_eq!(archive_entries(&source).len() as u64, tree_size.files + tree_size.directories);
         assert_eq!(tree_size.files, 100);
@@ -480,7 +487,8 @@ mod tests {
 
     fn archive_of_seed(seed: u64, files: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        archive_generated(&mut bytes, &GeneratedTree { seed, files, twins: 0 }, &mut Payload::new(seed, 50)).unwrap();
+        let tree = GeneratedTree { seed, files, twins_per_10_000: 0 };
+        archive_generated(&mut bytes, &tree, &mut Payload::new(seed, 50)).unwrap();
         bytes
     }
 
@@ -494,12 +502,12 @@ mod tests {
     #[test]
     fn the_archive_size_follows_from_the_entries() {
         for files in [1, 40, 625] {
-            let tree = crate::tree::generate(3, files);
-            let entries: u64 =
+            let tree = crate::tree::generate_entries(3, files);
+            let entry_bytes: u64 =
                 tree.iter().map(|entry| entry_archive_bytes(Path::new(&entry.path), entry.bytes.unwrap_or(0))).sum();
             assert_eq!(
                 archive_of_seed(3, files).len() as u64,
-                (entries + 1024).next_multiple_of(TAR_RECORD_BYTES as u64)
+                (entry_bytes + 1024).next_multiple_of(TAR_RECORD_BYTES as u64)
             );
         }
     }
@@ -514,12 +522,12 @@ mod tests {
             let is_file = entry.header().entry_type().is_file();
             let mut contents = Vec::new();
             entry.read_to_end(&mut contents).unwrap();
-            archived.push(Entry {
+            archived.push(TreeEntry {
                 path,
                 bytes: is_file.then_some(contents.len() as u64),
                 mtime: entry.header().mtime().unwrap(),
             });
         }
-        assert_eq!(archived, crate::tree::generate(5, 100));
+        assert_eq!(archived, crate::tree::generate_entries(5, 100));
     }
 }

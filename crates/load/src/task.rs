@@ -15,7 +15,7 @@ pub struct Task {
     /// The state of the caches and of the mount that the runner establishes before the task.
     pub start_state: StartState,
     /// Untimed work before the task. It is empty for most tasks, because untimed work prolongs a run.
-    pub prepare: Vec<Action>,
+    pub preparation: Vec<Action>,
     /// The timed actions, in order.
     pub work: Vec<Action>,
 }
@@ -45,7 +45,7 @@ pub enum Action {
     Call(Call),
 }
 
-/// Parses the standard output of a command to what it measured.
+/// Parses the standard output of a command to readings, series and latencies.
 pub type OutputParser = Box<dyn FnOnce(&str) -> Result<TaskOutput> + Send>;
 
 /// Work done in this process.
@@ -74,7 +74,7 @@ impl Call {
     }
 }
 
-/// Makes the description of a task for reports from its name, its title and its parameters.
+/// Makes the description of a task for reports: its name, title and parameters. It has no number and counts in totals.
 pub fn info<const N: usize>(name: &str, title: impl Into<String>, params: [(&str, String); N]) -> TaskInfo {
     let params = params.map(|(name, value)| (name.into(), value)).into();
     let id = TaskId { name: name.into(), params };
@@ -84,33 +84,34 @@ pub fn info<const N: usize>(name: &str, title: impl Into<String>, params: [(&str
 /// Returns the first free name of `name`, `name-2`, `name-3`, …
 pub fn first_free_name(name: &str, is_free: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number| format!("{name}-{number}"));
-    std::iter::once(name.to_string()).chain(numbered).find(|name| is_free(name)).unwrap_or_default()
+    let mut candidates = std::iter::once(name.to_string()).chain(numbered);
+    candidates.find(|candidate| is_free(candidate)).unwrap_or_default()
 }
 
 impl Task {
     /// Makes a task of one action that starts warm and needs no untimed work first.
     pub fn new(info: TaskInfo, work: Action) -> Task {
-        Task { info, start_state: StartState::Warm, prepare: vec![], work: vec![work] }
+        Task { info, start_state: StartState::Warm, preparation: vec![], work: vec![work] }
     }
 
     /// Sets the untimed work before the task.
-    pub fn with_preparation(self, prepare: impl IntoIterator<Item = Action>) -> Task {
-        Task { prepare: prepare.into_iter().collect(), ..self }
+    pub fn with_preparation(self, preparation: impl IntoIterator<Item = Action>) -> Task {
+        Task { preparation: preparation.into_iter().collect(), ..self }
     }
 }
 
 impl Action {
-    /// Makes an action in this process on a file or directory. Its command in the log is `what` and the path.
+    /// Makes an action in this process on a file or directory. Its command in the log is `verb` and the path.
     pub fn call_on<F: Into<TaskOutput>>(
-        what: &str,
+        verb: &str,
         path: &Path,
         run: impl FnOnce(&Path) -> Result<F> + Send + 'static,
     ) -> Action {
-        Action::call_with(&path.to_path_buf(), [what.to_string(), path.display().to_string()], |path| run(path))
+        Action::call_with(&path.to_path_buf(), [verb.to_string(), path.display().to_string()], |path| run(path))
     }
 
-    /// Makes an action that runs one command and parses its output to readings. `tool` is its name and the versions whose
-    /// output fsarena reads, for errors.
+    /// Makes an action that runs one command and parses its output to readings. For errors, `tool` has the name of the
+    /// program, and the versions whose output fsarena reads, such as ` (4.0 and 5.0)`.
     pub fn run_and_parse(
         argv: Argv,
         tool: [&'static str; 2],
@@ -136,27 +137,27 @@ impl Action {
     /// # Errors
     /// If a command or system call fails.
     pub fn perform(self, log: &mut dyn FnMut(CommandRecord)) -> Result<TaskOutput> {
-        let begun = std::time::Instant::now();
+        let start = std::time::Instant::now();
         let mut log_command = |argv, times, last, ended: CommandEnd| {
-            let ms = begun.elapsed().as_millis() as u64;
+            let ms = start.elapsed().as_millis() as u64;
             log(CommandRecord { argv, times, last, cwd: None, ended, ms, output: None });
         };
         match self {
-            Action::Run(argv) => Ok(output_with_peak(argv.run_checked(log)?.max_rss_bytes)),
+            Action::Run(argv) => Ok(output_with_peak_memory(argv.run_checked(log)?.max_rss_bytes)),
             Action::RunAndParse(argv, parse) => {
                 let finished = argv.run_checked(log)?;
-                Ok(TaskOutput { peak_bytes: finished.max_rss_bytes, ..parse(&finished.stdout)? })
+                Ok(TaskOutput { peak_memory_bytes: finished.max_rss_bytes, ..parse(&finished.stdout)? })
             }
             Action::RunEach(argvs) => {
-                let mut peak = 0;
+                let mut peak_bytes = 0;
                 for argv in &argvs {
-                    peak = peak.max(argv.check_success(argv.run()?)?.max_rss_bytes);
+                    peak_bytes = peak_bytes.max(argv.check_success(argv.run()?)?.max_rss_bytes);
                 }
                 if let (Some(first), Some(last)) = (argvs.first(), argvs.last()) {
                     let last = (argvs.len() > 1).then(|| last.words());
                     log_command(first.words(), argvs.len() as u64, last, CommandEnd::Exit(0));
                 }
-                Ok(output_with_peak(peak))
+                Ok(output_with_peak_memory(peak_bytes))
             }
             Action::RunUserCommand(invocation) => invocation.run_and_log(log),
             Action::Call(call) => {
@@ -168,11 +169,12 @@ impl Action {
     }
 }
 
-/// Makes the error of a tool whose output has no figures that fsarena can read.
+/// Makes the error of a tool whose output has no figures that fsarena can read. `versions` as in
+/// [`Action::run_and_parse`].
 pub fn no_figures_error([name, versions]: [&str; 2], printed: &str) -> TaskError {
     TaskError::Unfit(format!("{name} printed no figures that fsarena knows{versions}:\n{printed}"))
 }
 
-fn output_with_peak(peak_bytes: u64) -> TaskOutput {
-    TaskOutput { peak_bytes, ..TaskOutput::default() }
+fn output_with_peak_memory(peak_bytes: u64) -> TaskOutput {
+    TaskOutput { peak_memory_bytes: peak_bytes, ..TaskOutput::default() }
 }

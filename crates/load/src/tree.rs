@@ -20,53 +20,55 @@ const MAX_AGE_S: u64 = 3 * 365 * 86_400;
 
 /// A file or directory of a generated tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct TreeEntry {
     /// Its path, starting with [`TOP_DIR`].
     pub path: String,
-    /// The size of a file, or `None` for a directory.
+    /// The size of a file in bytes, or `None` for a directory.
     pub bytes: Option<u64>,
     /// The time of its last change, in seconds since 1970.
     pub mtime: u64,
 }
 
-/// A generated tree. The sizes of files and directories are the same for every seed, and a small tree is a fair miniature of a large
-/// one. The seed decides which file gets which size and place, and all names.
+/// A generated tree. The sizes of files and directories are the same for every seed, and a small tree is a fair
+/// miniature of a large one. The seed decides which file gets which size and place, and all names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GeneratedTree {
     /// The seed.
     pub seed: u64,
     /// The number of files.
     pub files: u64,
-    /// The number of twins for every 10,000 files, evenly spread. A twin follows its original and has the same size, so twins add
-    /// a known amount of the same work.
-    pub twins: u64,
+    /// The number of twins for every 10,000 files, evenly spread. A twin follows its original and has the same size, so
+    /// twins add a known amount of the same work.
+    pub twins_per_10_000: u64,
 }
 
 impl GeneratedTree {
-    /// Calls `visit` with every entry, each directory before its contents, depth first, as in an archive. Names are generated one
-    /// after the other and not kept, so that a tree of a million files takes little memory.
+    /// Calls `visit` with every entry, each directory before its contents, depth first, as in an archive. Names are
+    /// generated one after the other and not kept, so that a tree of a million files takes little memory.
     ///
     /// # Errors
     /// The first error of `visit`.
-    pub fn for_each<E>(&self, mut visit: impl FnMut(Entry) -> Result<(), E>) -> Result<(), E> {
+    pub fn for_each<E>(&self, mut visit: impl FnMut(TreeEntry) -> Result<(), E>) -> Result<(), E> {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(self.seed, 1));
         let mut sizes = file_sizes(self.files);
         sizes.shuffle(&mut rng);
         let directories = place_directories(plan_directories(self.files), &mut rng);
-        let mut files = 0;
-        let mut visit_with_twin = |entry: Entry| {
-            let twin = entry.bytes.map(|_| Entry { path: format!("{}.twin", entry.path), ..entry.clone() });
+        let mut visited_files = 0;
+        let mut visit_with_twin = |entry: TreeEntry| {
+            let twin = entry.bytes.map(|_| TreeEntry { path: format!("{}.twin", entry.path), ..entry.clone() });
             visit(entry)?;
             let Some(twin) = twin else { return Ok(()) };
-            files += 1;
-            if files * self.twins / 10_000 > (files - 1) * self.twins / 10_000 { visit(twin) } else { Ok(()) }
+            visited_files += 1;
+            let has_twin =
+                visited_files * self.twins_per_10_000 / 10_000 > (visited_files - 1) * self.twins_per_10_000 / 10_000;
+            if has_twin { visit(twin) } else { Ok(()) }
         };
-        let mut namer = Namer { directories: &directories, sizes: sizes.into_iter(), visit: &mut visit_with_twin };
+        let mut namer = EntryNamer { directories: &directories, sizes: sizes.into_iter(), visit: &mut visit_with_twin };
         namer.visit_directory(0, TOP_DIR.to_string(), &mut rng)
     }
 
     /// All entries.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<TreeEntry> {
         let mut entries = vec![];
         let Ok(()) = self.for_each(|entry| {
             entries.push(entry);
@@ -77,14 +79,15 @@ impl GeneratedTree {
 }
 
 /// The entries of a tree of `files` files without twins.
-pub fn generate(seed: u64, files: u64) -> Vec<Entry> {
-    GeneratedTree { seed, files, twins: 0 }.entries()
+pub fn generate_entries(seed: u64, files: u64) -> Vec<TreeEntry> {
+    GeneratedTree { seed, files, twins_per_10_000: 0 }.entries()
 }
 
 /// A directory before it has a name.
 #[derive(Default)]
 struct Directory {
     files: u64,
+    /// The indices of the directories in it.
     children: Vec<usize>,
 }
 
@@ -96,8 +99,8 @@ fn place_directories(planned: Vec<PlannedDirectory>, rng: &mut ChaCha8Rng) -> Ve
         // A small tree has no directories at some depths. A directory without a parent level moves up.
         let level = (depth - 1).min(levels.len());
         if level > 0 {
-            let above = &levels[level - 1];
-            let parent = above[rng.random_range(0..above.len())];
+            let possible_parents = &levels[level - 1];
+            let parent = possible_parents[rng.random_range(0..possible_parents.len())];
             directories[parent].children.push(index);
         }
         if level == levels.len() {
@@ -109,28 +112,29 @@ fn place_directories(planned: Vec<PlannedDirectory>, rng: &mut ChaCha8Rng) -> Ve
     directories
 }
 
-/// Assigns names and sizes, depth first.
-struct Namer<'a, E> {
+/// Assigns names and sizes to the entries, depth first, and visits them.
+struct EntryNamer<'a, E> {
     directories: &'a [Directory],
+    /// The sizes in bytes of the files that have no name yet.
     sizes: std::vec::IntoIter<u32>,
-    visit: &'a mut dyn FnMut(Entry) -> Result<(), E>,
+    visit: &'a mut dyn FnMut(TreeEntry) -> Result<(), E>,
 }
 
-impl<E> Namer<'_, E> {
+impl<E> EntryNamer<'_, E> {
     /// Visits a directory and everything below it.
     fn visit_directory(&mut self, index: usize, path: String, rng: &mut ChaCha8Rng) -> Result<(), E> {
         let Directory { files, children } = &self.directories[index];
         let mtime = RELEASE_TIME - rng.random_range(0..MAX_AGE_S);
-        (self.visit)(Entry { path: path.clone(), bytes: None, mtime })?;
-        let mut taken = HashSet::new();
+        (self.visit)(TreeEntry { path: path.clone(), bytes: None, mtime })?;
+        let mut taken_names = HashSet::new();
         for _ in 0..*files {
             let Some(bytes) = self.sizes.next().map(u64::from) else { break };
-            let name = draw_unused(&mut taken, || draw_file_name(rng));
+            let name = draw_unused_name(&mut taken_names, || draw_file_name(rng));
             let mtime = RELEASE_TIME - rng.random_range(0..MAX_AGE_S);
-            (self.visit)(Entry { path: format!("{path}/{name}"), bytes: Some(bytes), mtime })?;
+            (self.visit)(TreeEntry { path: format!("{path}/{name}"), bytes: Some(bytes), mtime })?;
         }
         for &child in children {
-            let name = draw_unused(&mut taken, || random_letters(rng, 4, 10));
+            let name = draw_unused_name(&mut taken_names, || random_letters(rng, 4, 10));
             self.visit_directory(child, format!("{path}/{name}"), rng)?;
         }
         Ok(())
@@ -138,10 +142,10 @@ impl<E> Namer<'_, E> {
 }
 
 /// Draws names until one is new in its directory.
-fn draw_unused(taken: &mut HashSet<String>, mut draw: impl FnMut() -> String) -> String {
+fn draw_unused_name(taken_names: &mut HashSet<String>, mut draw: impl FnMut() -> String) -> String {
     loop {
         let name = draw();
-        if taken.insert(name.clone()) {
+        if taken_names.insert(name.clone()) {
             return name;
         }
     }
@@ -153,15 +157,15 @@ fn draw_file_name(rng: &mut ChaCha8Rng) -> String {
     format!("{}.{extension}", random_letters(rng, 6, 14))
 }
 
-fn random_letters(rng: &mut ChaCha8Rng, shortest: usize, longest: usize) -> String {
-    let length = rng.random_range(shortest..=longest);
+fn random_letters(rng: &mut ChaCha8Rng, min_length: usize, max_length: usize) -> String {
+    let length = rng.random_range(min_length..=max_length);
     (0..length).map(|_| char::from(rng.random_range(b'a'..=b'z'))).collect()
 }
 
 /// Mean and standard deviation of ln bytes.
 const LN_BYTES_MEAN_AND_SD: (f64, f64) = (8.23, 1.62);
 
-/// Bytes of a large file; 99% of all files are smaller.
+/// Bytes at the 99% quantile: the other files are large.
 const LARGE_FILE_BYTES: f64 = 125_000.0;
 
 /// The share of files that are smaller than [`LARGE_FILE_BYTES`].
@@ -173,8 +177,8 @@ const LARGEST_FILE_BYTES: f64 = 1_950_000.0;
 /// Files per directory at the standard normal quantiles of 50%, 90% and 99%.
 const FILES_PER_DIRECTORY: [(f64, f64); 3] = [(0.0, 7.0), (1.281_55, 34.0), (2.326_35, 160.0)];
 
-/// Share of all files in directories at depth 2, 3, … 9; the top is at depth 1. A file is one level deeper than its directory, so
-/// the depths of files run from 2 to 10 with the mode at 4.
+/// Share of all files in directories at depth 2, 3, … 9; the top is at depth 1. A file is one level deeper than its
+/// directory, so the depths of files run from 2 to 10 with the mode at 4.
 const DEPTH_SHARES: [f64; 8] = [0.07, 0.42, 0.29, 0.13, 0.055, 0.02, 0.01, 0.005];
 
 /// A directory before it has a place in the tree.
@@ -186,61 +190,56 @@ struct PlannedDirectory {
     depth: usize,
 }
 
-/// The sizes of `count` files, smallest first; none is above [`LARGEST_FILE_BYTES`].
+/// The sizes of `count` files in bytes, smallest first; none is above [`LARGEST_FILE_BYTES`].
 fn file_sizes(count: u64) -> Vec<u32> {
     let normal = Normal::standard();
-    quantiles(count).map(|u| file_size_at_quantile(&normal, u).round() as u32).collect()
+    quantiles(count).map(|quantile| file_size_at_quantile(&normal, quantile).round() as u32).collect()
 }
 
-/// The size of the file at quantile `u`: lognormal up to [`LARGE_FILE_BYTES`] for 99% of the files, the rest evenly spread over ln
-/// bytes up to [`LARGEST_FILE_BYTES`].
+/// The size in bytes of the file at a quantile: lognormal up to [`LARGE_FILE_BYTES`] for 99% of the files, the rest
+/// evenly spread over ln bytes up to [`LARGEST_FILE_BYTES`].
 ///
-/// A lognormal of μ 8.23 and σ 1.62 alone has a mean of 13.9 kB, and 1% of the files are above 162 kB. In the kernel's tree
-/// the mean is 16.5 kB and 1% are above 125 kB: it has fewer large files, and some far larger ones. With this tail the
-/// generated sizes have the kernel's mean and 99% quantile, and mean and deviation of ln bytes stay 8.2 and 1.62.
-fn file_size_at_quantile(normal: &Normal, u: f64) -> f64 {
+/// A lognormal of μ 8.23 and σ 1.62 alone has a mean of 13.9 kB, and 1% of the files are above 162 kB. In the kernel's
+/// tree the mean is 16.5 kB and 1% are above 125 kB: it has fewer large files, and some far larger ones. With this tail
+/// the generated sizes have the kernel's mean and 99% quantile, and mean and deviation of ln bytes stay 8.2 and 1.62.
+fn file_size_at_quantile(normal: &Normal, quantile: f64) -> f64 {
     let (mu, sigma) = LN_BYTES_MEAN_AND_SD;
-    if u < SMALL_FILE_SHARE {
-        let below_large = normal.cdf((LARGE_FILE_BYTES.ln() - mu) / sigma);
-        (mu + sigma * normal.inverse_cdf(u / SMALL_FILE_SHARE * below_large)).exp()
+    if quantile < SMALL_FILE_SHARE {
+        let share_below_large = normal.cdf((LARGE_FILE_BYTES.ln() - mu) / sigma);
+        (mu + sigma * normal.inverse_cdf(quantile / SMALL_FILE_SHARE * share_below_large)).exp()
     } else {
-        LARGE_FILE_BYTES
-            * (LARGEST_FILE_BYTES / LARGE_FILE_BYTES).powf((u - SMALL_FILE_SHARE) / (1.0 - SMALL_FILE_SHARE))
+        let tail_quantile = (quantile - SMALL_FILE_SHARE) / (1.0 - SMALL_FILE_SHARE);
+        LARGE_FILE_BYTES * (LARGEST_FILE_BYTES / LARGE_FILE_BYTES).powf(tail_quantile)
     }
 }
 
 /// The directories of a tree of `files` files: the top first, then by depth.
 fn plan_directories(files: u64) -> Vec<PlannedDirectory> {
     let mut counts = files_per_directory(files);
-    let top = counts.remove(counts.len() / 2);
-    let mut planned = vec![PlannedDirectory { files: top, depth: 1 }];
+    let files_at_top = counts.remove(counts.len() / 2);
+    let mut planned = vec![PlannedDirectory { files: files_at_top, depth: 1 }];
     // Largest first, each to the depth that is furthest behind its share.
-    let mut placed = [0.0; DEPTH_SHARES.len()];
-    let mut total = 0.0;
+    let mut files_by_depth = [0.0; DEPTH_SHARES.len()];
+    let mut placed_files = 0.0;
     for files in counts.into_iter().rev() {
-        total += files as f64;
-        let shortfall = |depth: usize| DEPTH_SHARES[depth] * total - placed[depth];
+        placed_files += files as f64;
+        let shortfall = |depth: usize| DEPTH_SHARES[depth] * placed_files - files_by_depth[depth];
         let depth = (0..DEPTH_SHARES.len()).max_by(|&a, &b| shortfall(a).total_cmp(&shortfall(b))).unwrap_or(0);
-        placed[depth] += files as f64;
+        files_by_depth[depth] += files as f64;
         planned.push(PlannedDirectory { files, depth: depth + 2 });
     }
     planned.sort_by_key(|directory| directory.depth);
     planned
 }
 
-/// The number of files in each directory, smallest first, `files` in all.
+/// The number of files in each directory, smallest first; their sum is `files`.
 fn files_per_directory(files: u64) -> Vec<u64> {
     if files == 0 {
         return vec![0];
     }
-    let normal = Normal::standard();
-    let quantile_counts = |directory_count: u64| -> Vec<u64> {
-        let count = |u| (files_at_quantile(normal.inverse_cdf(u)).round() as u64).max(1);
-        quantiles(directory_count).map(count).collect()
-    };
     // Directories hold 17 files on average, fewer where there are only few directories.
     let mut directory_count = (files / 20).max(1);
-    let mut counts = quantile_counts(directory_count);
+    let mut counts = files_at_quantiles(directory_count);
     loop {
         let sum = counts.iter().sum::<u64>();
         if sum >= files {
@@ -249,18 +248,25 @@ fn files_per_directory(files: u64) -> Vec<u64> {
         // Add only a quarter of the missing directories, so that no step passes the smallest sufficient number.
         let mean = sum.div_ceil(directory_count);
         directory_count += ((files - sum) / (4 * mean)).max(1);
-        counts = quantile_counts(directory_count);
+        counts = files_at_quantiles(directory_count);
     }
     // Remove the files in excess of `files`, one from each directory in turn, the fullest first.
     let mut excess = counts.iter().sum::<u64>() - files;
     while excess > 0 {
-        for directory in counts.iter_mut().rev().filter(|files| **files > 1) {
-            *directory -= u64::from(excess > 0);
+        for count in counts.iter_mut().rev().filter(|count| **count > 1) {
+            *count -= u64::from(excess > 0);
             excess = excess.saturating_sub(1);
         }
     }
     counts.sort_unstable();
     counts
+}
+
+/// Files of each of `directory_count` directories at the quantiles of their distribution, smallest first, at least 1.
+fn files_at_quantiles(directory_count: u64) -> Vec<u64> {
+    let normal = Normal::standard();
+    let count_at = |quantile| (files_at_quantile(normal.inverse_cdf(quantile)).round() as u64).max(1);
+    quantiles(directory_count).map(count_at).collect()
 }
 
 /// Files in a directory as a function of the standard normal quantile `z`. The logarithm of the number follows straight
@@ -271,7 +277,7 @@ fn files_at_quantile(z: f64) -> f64 {
     (y0 + (z - z0) * (y1 - y0) / (z1 - z0)).exp()
 }
 
-/// The quantiles (i + ½)/n for i from 0 to n − 1.
+/// The quantiles (i + ½)/n for i from 0 to n − 1, where n is `count`.
 fn quantiles(count: u64) -> impl Iterator<Item = f64> {
     (0..count).map(move |i| (i as f64 + 0.5) / count as f64)
 }
@@ -281,36 +287,36 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn files(entries: &[Entry]) -> impl Iterator<Item = &Entry> {
+    fn files(entries: &[TreeEntry]) -> impl Iterator<Item = &TreeEntry> {
         entries.iter().filter(|entry| entry.bytes.is_some())
     }
 
     #[test]
     fn the_same_seed_gives_the_same_tree_and_another_seed_another() {
-        assert_eq!(generate(7, 300), generate(7, 300));
-        assert_ne!(generate(7, 300), generate(8, 300));
+        assert_eq!(generate_entries(7, 300), generate_entries(7, 300));
+        assert_ne!(generate_entries(7, 300), generate_entries(8, 300));
     }
 
     #[test]
-    fn twins_have_the_given_share_and_are_spread_evenly() {
-        let with_twins = |twins| GeneratedTree { seed: 7, files: 2143, twins }.entries();
-        let twin_count = |per_10000| files(&with_twins(per_10000)).count() - 2143;
+    fn twins_have_their_share_and_are_spread_evenly() {
+        let with_twins = |twins_per_10_000| GeneratedTree { seed: 7, files: 2143, twins_per_10_000 }.entries();
+        let twin_count = |twins_per_10_000| files(&with_twins(twins_per_10_000)).count() - 2143;
         assert_eq!(
             [twin_count(0), twin_count(14), twin_count(50), twin_count(100), twin_count(10_000)],
             [0, 3, 10, 21, 2143]
         );
-        let all = with_twins(14);
-        let twin = all.iter().position(|entry| entry.path.ends_with(".twin")).unwrap();
-        assert_eq!(all[twin].bytes, all[twin - 1].bytes);
-        let first = files(&all[..twin]).count();
-        assert!((700..730).contains(&first), "{first}");
+        let entries = with_twins(14);
+        let first_twin = entries.iter().position(|entry| entry.path.ends_with(".twin")).unwrap();
+        assert_eq!(entries[first_twin].bytes, entries[first_twin - 1].bytes);
+        let files_before = files(&entries[..first_twin]).count();
+        assert!((700..730).contains(&files_before), "{files_before}");
     }
 
     #[test]
     fn depth_runs_from_2_to_10_with_the_mode_at_4() {
         for seed in 0..5 {
             let mut by_depth = BTreeMap::new();
-            let entries = generate(seed, 20_000);
+            let entries = generate_entries(seed, 20_000);
             for file in files(&entries) {
                 *by_depth.entry(file.path.split('/').count()).or_insert(0) += 1;
             }
@@ -322,7 +328,7 @@ mod tests {
 
     #[test]
     fn files_have_names_of_about_12_characters() {
-        let entries = generate(1, 20_000);
+        let entries = generate_entries(1, 20_000);
         let lengths: Vec<_> = files(&entries).map(|file| file.path.rsplit('/').next().unwrap().len()).collect();
         let mean = lengths.iter().sum::<usize>() as f64 / lengths.len() as f64;
         assert!((11.8..12.2).contains(&mean), "{mean}");
@@ -332,7 +338,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn paths_are_unique_and_follow_their_directory(seed: u64, count in 0u64..400) {
-            let entries = generate(seed, count);
+            let entries = generate_entries(seed, count);
             let mut directories = HashSet::new();
             let mut paths = HashSet::new();
             for entry in &entries {
@@ -380,12 +386,12 @@ mod tests {
         let counts = files_per_directory(20_000);
         assert_eq!(counts.iter().sum::<u64>(), 20_000);
         assert_eq!(quantile(&counts, 0.5), 7);
-        let share = |holds: &dyn Fn(u64) -> bool| {
-            counts.iter().filter(|files| holds(**files)).count() as f64 / counts.len() as f64
+        let share_of = |is_counted: fn(u64) -> bool| {
+            counts.iter().filter(|files| is_counted(**files)).count() as f64 / counts.len() as f64
         };
-        let (small, large) = (share(&|files| files <= 34), share(&|files| files >= 160));
-        assert!((0.895..0.91).contains(&small), "{small} hold 34 or fewer");
-        assert!((0.008..0.012).contains(&large), "{large} hold 160 or more");
+        let (small_share, large_share) = (share_of(|files| files <= 34), share_of(|files| files >= 160));
+        assert!((0.895..0.91).contains(&small_share), "{small_share} hold 34 or fewer");
+        assert!((0.008..0.012).contains(&large_share), "{large_share} hold 160 or more");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Parts that the workloads of web caches share: the objects of PolyMix-4 and the requests for them, settings, tasks, the
-//! readings for the CPU and I/O cost of serving, and the heads of HTTP messages.
+//! The code that the workloads of web caches share: the objects of PolyMix-4 and the requests for them, settings,
+//! tasks, the readings for the CPU and I/O cost of serving, and the heads of HTTP messages.
 //!
-//! PolyMix-4 is the workload of the cache-offs: kinds of objects, their sizes, whether they may be cached, and which of them
-//! clients request.
+//! PolyMix-4 is the workload of the cache-offs, a benchmark of web caches. It defines kinds of objects, their sizes,
+//! whether they may be cached, and which of them clients request.
 
 use crate::task::{self, Action, Result, StartState, Task, failed_to};
 use crate::workload::{Job, Room};
@@ -19,7 +19,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
-/// Largest size of an object in bytes, so that one object from the tail of the distribution does not fill a small cache.
+/// Largest size of an object in bytes, so that one object from the tail of the distribution does not fill a small
+/// cache.
 const MAX_OBJECT_BYTES: u64 = 2 << 20;
 /// Mean size of an object in bytes, which follows from [`OBJECT_KINDS`]: 10.6 KB.
 const MEAN_OBJECT_BYTES: u64 = 10_575;
@@ -59,13 +60,13 @@ static OBJECT_KINDS: [ObjectKind; 4] = [
     object_kind(195, SizeDistribution::LogNormal(25_000.0, 10_000.0), 72),
 ];
 
-/// The kind of an object by a number below 1000.
-fn pick_kind(mut per_mille: u32) -> &'static ObjectKind {
+/// The kind of an object by a uniform draw below 1000.
+fn pick_kind(mut draw: u32) -> &'static ObjectKind {
     for kind in &OBJECT_KINDS[..3] {
-        if per_mille < kind.per_mille {
+        if draw < kind.per_mille {
             return kind;
         }
-        per_mille -= kind.per_mille;
+        draw -= kind.per_mille;
     }
     &OBJECT_KINDS[3]
 }
@@ -76,7 +77,7 @@ pub struct WebObject {
     /// Its size in bytes, at least 1.
     pub bytes: u64,
     /// Whether it may be cached.
-    pub cachable: bool,
+    pub is_cachable: bool,
 }
 
 /// Draws the object with this number. It is always the same for the same seed.
@@ -89,8 +90,8 @@ pub fn draw_object(seed: u64, number: u64) -> WebObject {
             LogNormal::from_mean_cv(mean, deviation / mean).map_or(mean, |size| size.sample(&mut rng))
         }
     };
-    let cachable = rng.random_range(0..100) < kind.cachable_percent;
-    WebObject { bytes: (bytes as u64).clamp(1, MAX_OBJECT_BYTES), cachable }
+    let is_cachable = rng.random_range(0..100) < kind.cachable_percent;
+    WebObject { bytes: (bytes as u64).clamp(1, MAX_OBJECT_BYTES), is_cachable }
 }
 
 /// Bytes of the noise that objects are cut from.
@@ -105,12 +106,12 @@ pub fn object_noise(seed: u64) -> Vec<u8> {
 pub struct RequestMix {
     /// Number of popular objects, which clients request repeatedly. They are numbered from 0.
     popular_count: u64,
-    /// The exponent of their popularity.
-    theta: f64,
+    /// The Zipf exponent of their popularity.
+    zipf: f64,
     /// The share of requests for popular objects. Every other request is for a new object.
     recurrence: f64,
     /// The number of the next new object.
-    next_new: AtomicU64,
+    next_new_object: AtomicU64,
 }
 
 /// The random choices of one client.
@@ -121,25 +122,25 @@ pub struct ClientDraws {
 
 impl RequestMix {
     /// Makes a request mix with `popular_count` popular objects.
-    pub fn new(popular_count: u64, theta: f64, recurrence: f64) -> RequestMix {
+    pub fn new(popular_count: u64, zipf: f64, recurrence: f64) -> RequestMix {
         let popular_count = popular_count.max(1);
-        RequestMix { popular_count, theta, recurrence, next_new: AtomicU64::new(popular_count) }
+        RequestMix { popular_count, zipf, recurrence, next_new_object: AtomicU64::new(popular_count) }
     }
 
     /// Starts the draws of one client.
     pub fn start_draws(&self, seed: u64, client: u64) -> ClientDraws {
-        // Only a sequence has a place to start at, and depends on the number of a request: both are 0 here and in `next`.
-        let popular =
-            BlockPicker::new(Pattern::Zipf { theta: self.theta }, 0..self.popular_count, 0, mix(seed, client));
+        // The start position, and the request number that `draw_object_number` passes, matter only for sequential
+        // patterns.
+        let popular = BlockPicker::new(Pattern::Zipf { theta: self.zipf }, 0..self.popular_count, 0, mix(seed, client));
         ClientDraws { popular, rng: Xoshiro256PlusPlus::seed_from_u64(mix(seed, client | 1 << 40)) }
     }
 
     /// Draws the number of the object that a client requests next.
-    pub fn next(&self, draws: &mut ClientDraws) -> u64 {
+    pub fn draw_object_number(&self, draws: &mut ClientDraws) -> u64 {
         if draws.rng.random::<f64>() < self.recurrence {
             draws.popular.next(0)
         } else {
-            self.next_new.fetch_add(1, Ordering::Relaxed)
+            self.next_new_object.fetch_add(1, Ordering::Relaxed)
         }
     }
 }
@@ -162,8 +163,8 @@ pub const CLIENT_CPU: &str = "client_cpu_ns";
 /// Requests that failed.
 pub const FAILED_COUNT: &str = "failed_count";
 
-/// The readings that only workloads with requests to a cache have. Such workloads also have the readings of the load engine and
-/// of all services.
+/// The readings that only workloads with requests to a cache have. Such workloads also have the readings of the load
+/// engine and of all services.
 pub const READINGS: &[ReadingDef] = &[
     ReadingDef::higher(HIT_RATIO, Unit::Ratio).help("requests that the cache answered / all requests"),
     ReadingDef::higher(SERVED_BYTES, Unit::Bytes).help("bytes of objects that clients got"),
@@ -180,46 +181,49 @@ pub const READINGS: &[ReadingDef] = &[
 
 /// The CPU time of kernel threads and the iowait time at the start of serving.
 pub struct CostAccount {
-    kernel: SysRoot,
+    sys_root: SysRoot,
     kernel_threads: ProcessCpuTimes,
     iowait_ns: Option<f64>,
 }
 
 impl CostAccount {
     /// Reads the CPU time of kernel threads and the iowait time at the start of serving.
-    pub fn begin() -> CostAccount {
-        let kernel = SysRoot::host();
-        let (kernel_threads, iowait_ns) = (cpu::kernel_thread_times(&kernel), iowait_ns(&kernel));
-        CostAccount { kernel, kernel_threads, iowait_ns }
+    pub fn start() -> CostAccount {
+        let sys_root = SysRoot::host();
+        let (kernel_threads, iowait_ns) = (cpu::kernel_thread_times(&sys_root), read_iowait_ns(&sys_root));
+        CostAccount { sys_root, kernel_threads, iowait_ns }
     }
 
-    /// Syncs the filesystem, because writing dirty pages is part of the cost of serving, and sets the readings of kernel
-    /// threads and iowait since the start.
+    /// Syncs the filesystem, because writing dirty pages is part of the cost of serving, and sets the readings of
+    /// kernel threads and iowait since the start.
     ///
     /// # Errors
     /// If the filesystem cannot be synced.
     pub fn sync_and_record(self, root: &Path, readings: &mut Readings) -> Result<()> {
         let synced = std::fs::File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(&dir)?));
         synced.map_err(failed_to("sync", root))?;
-        let kernel_threads = cpu::kernel_thread_times(&self.kernel);
+        let kernel_threads = cpu::kernel_thread_times(&self.sys_root);
         if !kernel_threads.is_empty() {
-            readings.set(reading::KERNEL_THREADS, cpu::cpu_ns_between(&self.kernel_threads, &kernel_threads) as f64);
+            readings
+                .set(reading::KERNEL_THREADS_CPU, cpu::cpu_ns_between(&self.kernel_threads, &kernel_threads) as f64);
         }
-        if let (Some(before), Some(now)) = (self.iowait_ns, iowait_ns(&self.kernel)) {
+        if let (Some(before), Some(now)) = (self.iowait_ns, read_iowait_ns(&self.sys_root)) {
             readings.set(reading::IOWAIT, (now - before).max(0.0));
         }
         Ok(())
     }
 }
 
-/// The iowait time of all CPUs: the fifth number of the first line of `/proc/stat`, which counts clock ticks.
-fn iowait_ns(kernel: &SysRoot) -> Option<f64> {
-    let text = kernel.read("proc/stat").ok()?;
+/// The iowait time of all CPUs, or `None` if it is unknown: the fifth number of the first line of `/proc/stat`, which
+/// counts clock ticks.
+fn read_iowait_ns(sys_root: &SysRoot) -> Option<f64> {
+    let text = sys_root.read("proc/stat").ok()?;
     let ticks: f64 = text.lines().next()?.split_ascii_whitespace().nth(5)?.parse().ok()?;
     Some(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The output of a service that runs as threads of this process. Each operation counts as `requests_per_operation` requests.
+/// The output of a service that runs as threads of this process. Each operation counts as `requests_per_operation`
+/// requests.
 ///
 /// # Errors
 /// If the filesystem of the service cannot be synced.
@@ -232,8 +236,8 @@ pub fn serving_output(
     let mut output = outcome.task_output();
     let readings = &mut output.readings;
     readings.set(reading::REQUESTS, (outcome.operations() * requests_per_operation) as f64);
-    readings.set(reading::SERVICE_USER, outcome.cpu.user_ns as f64);
-    readings.set(reading::SERVICE_SYSTEM, outcome.cpu.system_ns as f64);
+    readings.set(reading::SERVICE_USER_CPU, outcome.cpu.user_ns as f64);
+    readings.set(reading::SERVICE_SYSTEM_CPU, outcome.cpu.system_ns as f64);
     account.sync_and_record(root, readings)?;
     Ok(output)
 }
@@ -252,28 +256,28 @@ pub const RECURRENCE: SettingDef = SettingDef::float("recurrence", 0.0..=1.0, 0.
 /// The setting for the exponent of popularity.
 pub const ZIPF: SettingDef = SettingDef::float("zipf", 0.0..=2.0, 0.8).help("exponent of popularity");
 
-/// The size and the directories of a cache, and the distribution of the requests that it receives.
+/// The resolved settings of a cache: its size, its directories, and the distribution of the requests that it receives.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CacheShape {
+pub struct CacheSettings {
     /// Size of the cache in bytes.
     pub bytes: u64,
     /// Number of directories of the first level, and of the second level in each of them.
-    pub levels: (u32, u32),
+    pub level_directories: (u32, u32),
     /// Share of popular requests.
     pub recurrence: f64,
-    /// Exponent of popularity.
+    /// Zipf exponent of popularity.
     pub zipf: f64,
     /// The seed of objects and requests.
     pub seed: u64,
 }
 
-impl CacheShape {
+impl CacheSettings {
     /// Reads the settings of a job.
-    pub fn from_settings(job: &Job) -> CacheShape {
+    pub fn resolve(job: &Job) -> CacheSettings {
         let settings = &job.settings;
-        CacheShape {
+        CacheSettings {
             bytes: settings.int("cache_bytes") as u64,
-            levels: (settings.int(L1_DIRECTORIES.id) as u32, settings.int(L2_DIRECTORIES.id) as u32),
+            level_directories: (settings.int(L1_DIRECTORIES.id) as u32, settings.int(L2_DIRECTORIES.id) as u32),
             recurrence: settings.float(RECURRENCE.id),
             zipf: settings.float(ZIPF.id),
             seed: job.seed,
@@ -285,30 +289,33 @@ impl CacheShape {
         RequestMix::new(popular_object_count(self.bytes), self.zipf, self.recurrence)
     }
 
-    /// Number of objects that fill the cache, in the order of their popularity.
-    pub fn count_to_fill(&self) -> u64 {
-        count_to_fill(self.seed, popular_object_count(self.bytes), self.bytes)
+    /// Number of the most popular objects that fill the cache.
+    pub fn objects_to_fill(&self) -> u64 {
+        objects_to_fill(self.seed, popular_object_count(self.bytes), self.bytes)
     }
 
-    /// The space that the cache requires. It has up to `file_factor` times as many files as objects of the mean size would fill
-    /// it. The space includes the rounding to blocks, the log, and the old blocks that a copy-on-write filesystem keeps until it
-    /// commits.
+    /// The space that the cache requires. It has up to `file_factor` times as many files as objects of the mean size
+    /// would fill it. The space includes the rounding to blocks, the log, and the old blocks that a copy-on-write
+    /// filesystem keeps until it commits.
     pub fn room(&self, file_factor: u64, source_bytes: u64) -> Room {
-        let inodes = file_factor * self.bytes / MEAN_OBJECT_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));
+        let (first, second) = self.level_directories;
+        let inodes = file_factor * self.bytes / MEAN_OBJECT_BYTES + u64::from(first * (second + 1));
         Room { bytes: 2 * self.bytes + 4096 * inodes, inodes, source_bytes }
     }
 }
 
-/// Number of objects that fill `limit` bytes, starting with number 0 and at most `popular_count`. Objects that may not be cached
-/// count, but take no space.
-pub fn count_to_fill(seed: u64, popular_count: u64, limit: u64) -> u64 {
-    let mut bytes = 0;
-    let fits = |number: &u64| {
-        let object = draw_object(seed, *number);
-        bytes += if object.cachable { object.bytes } else { 0 };
-        bytes <= limit
-    };
-    (0..popular_count).take_while(fits).count() as u64
+/// Number of objects that fill `cache_bytes` bytes, starting with number 0 and at most `popular_count`. Objects that
+/// may not be cached count, but take no space.
+pub fn objects_to_fill(seed: u64, popular_count: u64, cache_bytes: u64) -> u64 {
+    let mut filled_bytes = 0;
+    for number in 0..popular_count {
+        let object = draw_object(seed, number);
+        filled_bytes += if object.is_cachable { object.bytes } else { 0 };
+        if filled_bytes > cache_bytes {
+            return number;
+        }
+    }
+    popular_count
 }
 
 /// A task that serves requests.
@@ -319,31 +326,31 @@ pub struct ServeTask {
     /// Whether it starts right after a remount.
     pub is_cold: bool,
     /// Requests a second; 0 for as fast as possible.
-    pub rate: i64,
+    pub rate_per_s: i64,
     /// Number of threads that serve, if tasks differ in it.
     pub threads: Option<u32>,
 }
 
 impl ServeTask {
-    /// Every combination of rates and numbers of threads. The first one also runs from a cold cache, as an additional task
-    /// with the title `cold_title`.
-    pub fn all(job: &Job, threads: &[Option<u32>], cold_title: &str) -> Vec<ServeTask> {
+    /// Every combination of rates and numbers of threads. The first one also runs from a cold cache, as an additional
+    /// task with the title `cold_title`.
+    pub fn combinations(job: &Job, thread_counts: &[Option<u32>], cold_title: &str) -> Vec<ServeTask> {
         let mut tasks = vec![];
-        for threads in threads {
-            for rate in job.settings.ints("rates") {
+        for threads in thread_counts {
+            for rate_per_s in job.settings.ints("rates") {
                 if tasks.is_empty() {
-                    tasks.push(ServeTask::new("cold", cold_title, *threads, rate));
+                    tasks.push(ServeTask::new("cold", cold_title, *threads, rate_per_s));
                 }
-                tasks.push(ServeTask::new("serve", "Serve", *threads, rate));
+                tasks.push(ServeTask::new("serve", "Serve", *threads, rate_per_s));
             }
         }
         tasks
     }
 
-    fn new(name: &str, title: &str, threads: Option<u32>, rate: i64) -> ServeTask {
-        let mut info = task::info(name, title, [("rate", rate_name(rate))]);
+    fn new(name: &str, title: &str, threads: Option<u32>, rate_per_s: i64) -> ServeTask {
+        let mut info = task::info(name, title, [("rate", rate_name(rate_per_s))]);
         info.id.params.extend(threads.map(|threads| ("threads".into(), threads.to_string())));
-        ServeTask { info, is_cold: name == "cold", rate, threads }
+        ServeTask { info, is_cold: name == "cold", rate_per_s, threads }
     }
 
     /// Makes the task that does this work.
@@ -353,12 +360,12 @@ impl ServeTask {
     }
 }
 
-/// Names the first task, which fills the cache.
+/// Describes the first task, which fills the cache.
 pub fn fill_task_info() -> TaskInfo {
     task::info("fill", "Fill the cache", [])
 }
 
-/// Names all tasks: the one that fills the cache, then those that serve.
+/// Describes all tasks: the one that fills the cache, then those that serve.
 pub fn serve_outline(tasks: &[ServeTask]) -> Vec<TaskInfo> {
     std::iter::once(fill_task_info()).chain(tasks.iter().map(|task| task.info.clone())).collect()
 }
@@ -372,7 +379,7 @@ pub struct HttpHead {
     /// The status of a response.
     pub status: Option<u16>,
     /// The number of the object that a request names.
-    pub object: Option<u64>,
+    pub object_number: Option<u64>,
     /// `Content-Length`.
     pub content_length: Option<u64>,
     /// Whether `X-Cache` states a hit.
@@ -389,8 +396,9 @@ pub async fn read_head(stream: &mut BufReader<impl AsyncRead + Unpin>) -> io::Re
     let mut text = Vec::new();
     loop {
         // Limit the bytes, because a line without an end would fill the memory.
-        let read = (&mut *stream).take((MAX_HEAD_BYTES + 1 - text.len()) as u64).read_until(b'\n', &mut text).await?;
-        match read {
+        let read_bytes =
+            (&mut *stream).take((MAX_HEAD_BYTES + 1 - text.len()) as u64).read_until(b'\n', &mut text).await?;
+        match read_bytes {
             0 if text.is_empty() => return Ok(None),
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             _ if text.len() > MAX_HEAD_BYTES => return Err(io::Error::other("a head of more than 16 KiB")),
@@ -413,7 +421,10 @@ impl HttpHead {
             let mut request = httparse::Request::new(&mut headers);
             request.parse(text)?;
             let path = request.path.filter(|_| request.method == Some("GET"));
-            HttpHead { object: path.and_then(|path| path.strip_prefix("/o/")?.parse().ok()), ..HttpHead::default() }
+            HttpHead {
+                object_number: path.and_then(|path| path.strip_prefix("/o/")?.parse().ok()),
+                ..HttpHead::default()
+            }
         };
         for header in headers.iter().take_while(|header| **header != httparse::EMPTY_HEADER) {
             let value = str::from_utf8(header.value).unwrap_or_default();
@@ -436,12 +447,12 @@ mod tests {
     #[test]
     fn sizes_and_shares_are_those_of_polymix() {
         const OBJECTS: u64 = 200_000;
-        let all: Vec<WebObject> = (0..OBJECTS).map(|number| draw_object(7, number)).collect();
-        let mean = all.iter().map(|object| object.bytes).sum::<u64>() as f64 / OBJECTS as f64;
+        let objects: Vec<WebObject> = (0..OBJECTS).map(|number| draw_object(7, number)).collect();
+        let mean = objects.iter().map(|object| object.bytes).sum::<u64>() as f64 / OBJECTS as f64;
         assert!((mean / MEAN_OBJECT_BYTES as f64 - 1.0).abs() < 0.03, "{mean}");
         // 0.65·0.80 + 0.15·0.90 + 0.005·0.95 + 0.195·0.72 = 0.800.
-        let cachable = all.iter().filter(|object| object.cachable).count() as f64 / OBJECTS as f64;
-        assert!((cachable - 0.800).abs() < 0.005, "{cachable}");
+        let cachable_share = objects.iter().filter(|object| object.is_cachable).count() as f64 / OBJECTS as f64;
+        assert!((cachable_share - 0.800).abs() < 0.005, "{cachable_share}");
     }
 
     #[test]
@@ -454,14 +465,14 @@ mod tests {
     fn popular_objects_have_their_share_of_requests_and_others_are_requested_once() {
         let request_mix = RequestMix::new(100, 0.8, 0.7);
         let mut clients = [request_mix.start_draws(3, 0), request_mix.start_draws(3, 1)];
-        let mut seen: HashMap<u64, u32> = HashMap::new();
+        let mut requests_by_object: HashMap<u64, u32> = HashMap::new();
         for turn in 0..20_000 {
-            *seen.entry(request_mix.next(&mut clients[turn % 2])).or_default() += 1;
+            *requests_by_object.entry(request_mix.draw_object_number(&mut clients[turn % 2])).or_default() += 1;
         }
         let popular_requests: u32 =
-            seen.iter().filter(|(number, _)| **number < 100).map(|(_, requests)| requests).sum();
+            requests_by_object.iter().filter(|(number, _)| **number < 100).map(|(_, requests)| requests).sum();
         assert!((f64::from(popular_requests) / 20_000.0 - 0.7).abs() < 0.02, "{popular_requests}");
-        assert!(seen.iter().all(|(number, requests)| *number < 100 || *requests == 1));
+        assert!(requests_by_object.iter().all(|(number, requests)| *number < 100 || *requests == 1));
     }
 
     fn read_head_from(bytes: &[u8]) -> io::Result<Option<HttpHead>> {
@@ -479,8 +490,8 @@ mod tests {
             (Some(200), Some(17), true, true)
         );
         let request = read_head_from(b"GET /o/42 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap().unwrap();
-        assert_eq!((request.object, request.closes_connection), (Some(42), false));
-        assert_eq!(read_head_from(b"GET /other HTTP/1.1\r\n\r\n").unwrap().unwrap().object, None);
+        assert_eq!((request.object_number, request.closes_connection), (Some(42), false));
+        assert_eq!(read_head_from(b"GET /other HTTP/1.1\r\n\r\n").unwrap().unwrap().object_number, None);
         assert_eq!(read_head_from(b"").unwrap(), None);
         assert!(read_head_from(b"HTTP/1.1 200 OK\r\nX: y").is_err());
         let mut endless = BufReader::new(tokio::io::repeat(b'x'));

@@ -27,31 +27,31 @@ pub struct Job {
 
 impl Job {
     /// Returns one of three values, for the scales paper, quick and tiny.
-    pub fn by_scale<T: Copy>(&self, values: [T; 3]) -> T {
+    pub fn value_for_scale<T: Copy>(&self, values: [T; 3]) -> T {
         values[self.scale as usize]
     }
 
-    /// Reads a count from the settings. If it is 0, returns the published count at scale paper, and a smaller
-    /// one at the other scales, but at least `floor`.
-    pub fn count(&self, id: &str, (published, floor): (u64, u64)) -> u64 {
+    /// Reads a count from the settings. If it is 0, returns the published count at scale paper, and a smaller one at
+    /// the other scales, but at least `floor`.
+    pub fn count_or_published(&self, id: &str, (published, floor): (u64, u64)) -> u64 {
         match self.settings.int(id) {
-            0 => self.scale.count(published, floor),
+            0 => self.scale.scaled_count(published, floor),
             count => count as u64,
         }
     }
 
-    /// Reads a whole number from the settings. If it is 0, returns the value for the scale.
-    pub fn number(&self, id: &str, by_scale: [u64; 3]) -> u64 {
+    /// Reads a whole number from the settings. If it is 0, returns the value for the scale: paper, quick or tiny.
+    pub fn int_or_by_scale(&self, id: &str, values_by_scale: [u64; 3]) -> u64 {
         match self.settings.int(id) {
-            0 => self.by_scale(by_scale),
+            0 => self.value_for_scale(values_by_scale),
             number => number as u64,
         }
     }
 
-    /// Reads a number of seconds from the settings. If it is 0, returns the value for the scale.
-    pub fn seconds(&self, id: &str, by_scale: [f64; 3]) -> f64 {
+    /// Reads a number of seconds from the settings. If it is 0, returns the value for the scale: paper, quick or tiny.
+    pub fn seconds_or_by_scale(&self, id: &str, values_by_scale: [f64; 3]) -> f64 {
         let seconds = self.settings.float(id);
-        if seconds > 0.0 { seconds } else { self.by_scale(by_scale) }
+        if seconds > 0.0 { seconds } else { self.value_for_scale(values_by_scale) }
     }
 }
 
@@ -61,15 +61,16 @@ pub struct Client {
     /// Its number, from 0.
     pub index: u32,
     /// Number of clients.
-    pub clients: u32,
-    /// The number of the client whose files it reads. If there are several machines, that client is on another one, so that
-    /// the files are not in the reader's page cache.
+    #[serde(rename = "clients")]
+    pub client_count: u32,
+    /// The number of the client whose files it reads. If there are several machines, that client is on another one, so
+    /// that the files are not in the reader's page cache.
     pub reads_from: u32,
 }
 
 impl Client {
     /// The only client.
-    pub const ALONE: Client = Client { index: 0, clients: 1, reads_from: 0 };
+    pub const ALONE: Client = Client { index: 0, client_count: 1, reads_from: 0 };
 }
 
 /// The directories of a workload, and the user of its server.
@@ -85,8 +86,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of one workload of a plan. Each workload has a separate directory on the source disk, so that their files
-    /// never collide.
+    /// The place of one workload of a plan. Each workload has a separate directory on the source disk, so that their
+    /// files never collide.
     pub fn for_workload(workload: &WorkloadPlan, root: &Path, source_disk: &Path) -> Place {
         Place { root: root.into(), source_dir: source_disk.join(workload.directory_name()), server_user: None }
     }
@@ -160,7 +161,7 @@ impl PowerCut {
 
 /// A workload: the tasks that fsarena times on a filesystem, and their requirements.
 pub trait Workload: Sync {
-    /// Its name, help and settings.
+    /// Its name, help, metrics and settings.
     fn def(&self) -> &'static WorkloadDef;
 
     /// Returns the names of the tasks in their order, for progress and for reports.
@@ -183,14 +184,15 @@ pub trait Workload: Sync {
         vec![]
     }
 
-    /// The actions that make shared inputs by commands of the user, unless they have run. They are part of the first cell of a
-    /// run, because the cell's process has the rights of the workload. For guests, this machine executes them.
+    /// The commands of the user that make shared inputs; none if they have already run in this run. They are part of
+    /// the first cell, because the cell's process has the rights of the workload. For guests, this machine executes
+    /// them.
     fn input_commands(&self, _job: &Job, _place: &Place) -> Vec<Action> {
         vec![]
     }
 
-    /// The actions that make the files with which every cell begins. Where fsarena can keep the filesystem with these files, it
-    /// performs them once for all runs; elsewhere they are part of the setup of each cell.
+    /// The actions that make the files with which every cell begins. Where fsarena can keep the filesystem with these
+    /// files, it performs them once for all runs; elsewhere they are part of the setup of each cell.
     fn setup_once_actions(&self, _job: &Job, _place: &Place) -> Vec<Action> {
         vec![]
     }
@@ -215,8 +217,8 @@ pub trait Workload: Sync {
         None
     }
 
-    /// Creates the inputs that all cells of a run share, on the source disk, untimed: once in a run, or once in each round if
-    /// [`Workload::draws_inputs`].
+    /// Creates the inputs that all cells of a run share, on the source disk, untimed: once in a run, or once in each
+    /// round if [`Workload::inputs_depend_on_seed`].
     ///
     /// # Errors
     /// If reading or writing a file fails.
@@ -225,23 +227,25 @@ pub trait Workload: Sync {
     }
 
     /// Whether the seed of the job determines its inputs, so that each round gets different inputs.
-    fn draws_inputs(&self, _job: &Job) -> bool {
+    fn inputs_depend_on_seed(&self, _job: &Job) -> bool {
         false
     }
 
-    /// Whether its tasks only read the files that [`Workload::fill_actions`] makes, so that it runs on a read-only filesystem.
+    /// Whether its tasks only read the files that [`Workload::fill_actions`] makes, so that it runs on a read-only
+    /// filesystem.
     fn only_reads(&self, _job: &Job) -> bool {
         false
     }
 
-    /// The settings with which its tasks only read, for messages: empty if they always do, None if no settings have that
-    /// effect.
+    /// The settings with which its tasks only read, for messages: empty if they always do, None if no settings have
+    /// that effect.
     fn read_only_settings(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns the untimed actions that make the files of read-only tasks in [`Place::root`]. For a read-only filesystem fsarena
-    /// performs them in a directory that mkfs packs. On other filesystems the tasks make the same files themselves.
+    /// Returns the untimed actions that make the files of read-only tasks in [`Place::root`]. For a read-only
+    /// filesystem fsarena performs them in a directory that mkfs packs. On other filesystems the tasks make the same
+    /// files themselves.
     ///
     /// # Errors
     /// If the inputs are missing.
@@ -249,8 +253,8 @@ pub trait Workload: Sync {
         Ok(vec![])
     }
 
-    /// Makes the tasks of one cell. A workload implements this method, or [`Workload::client_tasks`] if its tasks depend on the
-    /// client.
+    /// Makes the tasks of one cell. A workload implements this method, or [`Workload::client_tasks`] if its tasks
+    /// depend on the client.
     ///
     /// # Errors
     /// If the inputs are missing.
@@ -281,7 +285,8 @@ pub trait Workload: Sync {
         None
     }
 
-    /// The power cut that ends its first task, if there is one. The other tasks follow after the filesystem is mounted again.
+    /// The power cut that ends its first task, if there is one. The other tasks follow after the filesystem is mounted
+    /// again.
     fn power_cut(&self, _job: &Job) -> Option<PowerCut> {
         None
     }
@@ -318,14 +323,15 @@ pub struct Demands {
 const RESERVED_CHARACTERS: &[char] = &['"', '*', ':', '<', '>', '?', '\\', '|'];
 
 impl Demands {
-    /// Finds the demands of the names in these paths. It keeps a hash of each path, not the paths: a tree may have millions.
+    /// Finds the demands of the names in these paths. It keeps a hash of each path, not the paths: a tree may have
+    /// millions.
     pub fn of_paths(paths: impl Iterator<Item = impl AsRef<Path>>) -> Demands {
         let mut demands = Demands::default();
-        let (hasher, mut seen) = (RandomState::new(), HashSet::new());
+        let (hasher, mut path_hashes) = (RandomState::new(), HashSet::new());
         for path in paths {
             let path = path.as_ref();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if !seen.insert(hasher.hash_one(path.to_string_lossy().to_lowercase())) {
+            if !path_hashes.insert(hasher.hash_one(path.to_string_lossy().to_lowercase())) {
                 demands.case_clash.get_or_insert_with(|| path.into());
             }
             let is_reserved = |letter: char| RESERVED_CHARACTERS.contains(&letter) || letter.is_control();
@@ -367,10 +373,10 @@ pub mod testing {
     use fsarena_core::{sample::TaskOutput, scale::Scale};
     use std::path::Path;
 
-    /// A job of the smallest scale, with the default settings of a workload except for those in `set`.
-    pub fn job(def: &WorkloadDef, seed: u64, set: &[(&str, &str)]) -> Job {
+    /// A job of the smallest scale, with the default settings of a workload except for those in `changed_settings`.
+    pub fn job(def: &WorkloadDef, seed: u64, changed_settings: &[(&str, &str)]) -> Job {
         let mut settings = Settings::defaults(def.settings);
-        for (id, text) in set {
+        for (id, text) in changed_settings {
             let setting = def.settings.iter().find(|setting| setting.id == *id).unwrap();
             settings.0.insert(id.to_string(), setting.kind.parse(text).unwrap());
         }
@@ -406,13 +412,16 @@ mod tests {
     }
 
     #[test]
-    fn names_that_only_some_filesystems_can_hold_are_found() {
+    fn names_that_not_every_filesystem_supports_are_found() {
         let path = |text: &str| Some(PathBuf::from(text));
-        let plain = demands_of(&["t/a.c", "t/b/a.c", "t/A"]);
-        assert_eq!(plain, Demands { longest_name: path("t/a.c"), ..Demands::default() });
-        let odd = demands_of(&["t/xt_TCPMSS.h", "t/xt_tcpmss.h", "t/Digest::MD5.3", "t/what?"]);
-        assert_eq!(odd.case_clash, path("t/xt_tcpmss.h"));
-        assert_eq!((odd.reserved_name, odd.longest_name), (path("t/Digest::MD5.3"), path("t/Digest::MD5.3")));
+        let portable = demands_of(&["t/a.c", "t/b/a.c", "t/A"]);
+        assert_eq!(portable, Demands { longest_name: path("t/a.c"), ..Demands::default() });
+        let restricted = demands_of(&["t/xt_TCPMSS.h", "t/xt_tcpmss.h", "t/Digest::MD5.3", "t/what?"]);
+        assert_eq!(restricted.case_clash, path("t/xt_tcpmss.h"));
+        assert_eq!(
+            (restricted.reserved_name, restricted.longest_name),
+            (path("t/Digest::MD5.3"), path("t/Digest::MD5.3"))
+        );
         assert_eq!(demands_of(&["t/etc."]).reserved_name, path("t/etc."));
     }
 

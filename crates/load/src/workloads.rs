@@ -3,7 +3,6 @@
 mod aged_tree;
 mod amplification;
 mod command;
-pub use command::SETUP_ONCE;
 mod coreutils;
 mod dbench;
 mod dbench_like;
@@ -28,6 +27,8 @@ mod webproxy;
 
 use crate::{web, workload::Workload};
 use fsarena_core::sample::ReadingDef;
+
+pub use command::SETUP_ONCE;
 
 /// All workloads.
 pub const WORKLOADS: &[&dyn Workload] = &[
@@ -59,8 +60,12 @@ pub const WORKLOADS: &[&dyn Workload] = &[
 
 /// Every reading that the load engine, the player of dbench's loadfiles and the workloads can have.
 pub fn reading_defs() -> impl Iterator<Item = &'static ReadingDef> {
-    let of_engines = fsarena_engine::readings::defs().chain(crate::dbench::reading_defs());
-    of_engines.chain(web::READINGS).chain(postgres::READINGS).chain(amplification::READINGS)
+    let player_readings = crate::dbench::reading_defs();
+    fsarena_engine::readings::reading_defs()
+        .chain(player_readings)
+        .chain(web::READINGS)
+        .chain(postgres::READINGS)
+        .chain(amplification::READINGS)
 }
 
 /// Finds a workload by its name.
@@ -91,10 +96,10 @@ mod tests {
     fn settings_have_unique_names_help_and_valid_defaults() {
         for workload in WORKLOADS {
             let settings = workload.def().settings;
-            for (i, def) in settings.iter().enumerate() {
+            for (index, def) in settings.iter().enumerate() {
                 assert!(def.kind.convert(def.default.into()).is_some(), "{}: the default is invalid", def.id);
                 assert!(!def.help.is_empty(), "{} has no help", def.id);
-                assert!(settings[..i].iter().all(|other| other.id != def.id), "{} occurs twice", def.id);
+                assert!(settings[..index].iter().all(|other| other.id != def.id), "{} occurs twice", def.id);
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::wire::Wire;
 use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
-use fsarena_core::{metric::reading, plan::IdlePlan, sample::Sample, series::Point};
+use fsarena_core::{metric::reading, plan::IdlePlan, sample::Sample, series::SeriesPoint};
 use fsarena_run::idle::{self, wait_until_idle};
 use fsarena_run::{CellError, protocol::AgentRequest};
 use fsarena_sys::kernel::SysRoot;
@@ -12,11 +12,10 @@ use std::time::{Duration, Instant};
 
 /// Supervises the agent of a rank in one cell.
 pub struct AgentSupervisor {
-    idle: IdlePlan,
-    /// The numbers of the device under test, if the directory is on one.
+    idle_plan: IdlePlan,
+    /// The major and minor number of the device under test; `None` if the directory is not on a device.
     device: Option<(u32, u32)>,
-    /// The directory under test.
-    root: PathBuf,
+    test_dir: PathBuf,
     /// The time limit of each task.
     timeout: Duration,
     /// The start of the current time limit; `None` while this client waits for others.
@@ -31,9 +30,9 @@ impl AgentSupervisor {
     /// Begins to supervise the agent of one cell, which may take `timeout` for each task.
     pub fn new(request: &AgentRequest, timeout: Duration) -> AgentSupervisor {
         AgentSupervisor {
-            idle: request.idle.clone(),
+            idle_plan: request.idle.clone(),
             device: request.device,
-            root: request.root.clone(),
+            test_dir: request.root.clone(),
             timeout,
             limit_start: Some(Instant::now()),
             activity: "the preparation".into(),
@@ -46,7 +45,7 @@ impl AgentSupervisor {
         self.limit_start = None;
     }
 
-    /// Restarts the time limit, because the client continues.
+    /// Restarts the time limit, because the client continues. Returns [`Outcome::Done`], for the answer to the agent.
     pub fn restart_timeout(&mut self) -> Outcome {
         self.limit_start = Some(Instant::now());
         Outcome::Done
@@ -56,7 +55,7 @@ impl AgentSupervisor {
     pub fn wait_until_idle(&mut self, task: &str) -> Option<Note> {
         self.activity = task.into();
         let target = idle::IdleTarget { kernel: &SysRoot::host(), device: self.device, timeouts_in_a_row: 0 };
-        let wait = wait_until_idle(target, &self.idle);
+        let wait = wait_until_idle(target, &self.idle_plan);
         if wait.busy.is_empty() {
             return None;
         }
@@ -66,7 +65,7 @@ impl AgentSupervisor {
 
     /// Waits in the barrier for all ranks, and restarts the time limit for the task, which starts then.
     pub fn start_task(&mut self, wire: &dyn Wire) -> Outcome {
-        self.nfs_before = nfs_traffic(&self.root);
+        self.nfs_before = read_nfs_traffic(&self.test_dir);
         if !wire.barrier(self.timeout) {
             return CellError::internal("not all ranks came to the barrier").into();
         }
@@ -79,9 +78,9 @@ impl AgentSupervisor {
         self.limit_start = Some(Instant::now());
         self.activity = format!("what follows {}", sample.task.id);
         let mut sample = reduce_sample(sample);
-        if let (Some(before), Some(after)) = (self.nfs_before.take(), nfs_traffic(&self.root)) {
-            sample.readings.set(reading::DEVICE_READ, after.read - before.read);
-            sample.readings.set(reading::DEVICE_WRITTEN, after.written - before.written);
+        if let (Some(before), Some(after)) = (self.nfs_before.take(), read_nfs_traffic(&self.test_dir)) {
+            sample.readings.set(reading::DEVICE_READ_BYTES, after.read - before.read);
+            sample.readings.set(reading::DEVICE_WRITTEN_BYTES, after.written - before.written);
         }
         sample
     }
@@ -97,8 +96,8 @@ impl AgentSupervisor {
 }
 
 /// Reads the NFS traffic of a directory; `None` if it is not on NFS.
-fn nfs_traffic(root: &Path) -> Option<NfsBytes> {
-    parse_mountstats(&SysRoot::host().read("proc/self/mountstats").ok()?, root)
+fn read_nfs_traffic(dir: &Path) -> Option<NfsBytes> {
+    parse_mountstats(&SysRoot::host().read("proc/self/mountstats").ok()?, dir)
 }
 
 /// Bytes between an NFS client and its server since the mount.
@@ -128,14 +127,14 @@ const MAX_REDUCED_POINTS: usize = 20;
 
 /// Reduces a sample for rank 0: joins the points of its time series until there are few, and removes their latencies.
 pub fn reduce_sample(mut sample: Sample) -> Sample {
-    let chunk = sample.series.len().div_ceil(MAX_REDUCED_POINTS).max(1);
-    sample.series = sample.series.chunks(chunk).map(join_points).collect();
+    let points_per_chunk = sample.series.len().div_ceil(MAX_REDUCED_POINTS).max(1);
+    sample.series = sample.series.chunks(points_per_chunk).map(join_points).collect();
     sample
 }
 
 /// Joins consecutive points of a time series into one, without latencies.
-fn join_points(points: &[Point]) -> Point {
-    Point {
+fn join_points(points: &[SeriesPoint]) -> SeriesPoint {
+    SeriesPoint {
         start_s: points[0].start_s,
         length_s: points.iter().map(|point| point.length_s).sum(),
         warm_up: points.iter().all(|point| point.warm_up),
@@ -150,24 +149,24 @@ mod tests {
     use super::*;
     use crate::merge::tests::sample;
 
-    const TEXT: &str = "device rootfs mounted on / with fstype ext4\n\
+    const MOUNTSTATS: &str = "device rootfs mounted on / with fstype ext4\n\
         device server:/home mounted on /home with fstype nfs4 statvers=1.1\n\
         \topts:\trw,vers=4.2\n\tage:\t12\n\tbytes:\t1 2 3 4 500 600 7 8\n\n\
         device server:/home/x mounted on /home/x with fstype nfs4 statvers=1.1\n\tbytes:\t1 2 3 4 50 60 7 8\n";
 
     #[test]
     fn nfs_bytes_are_those_of_the_innermost_mount() {
-        assert_eq!(parse_mountstats(TEXT, Path::new("/home/me")), Some(NfsBytes { read: 500.0, written: 600.0 }));
-        assert_eq!(parse_mountstats(TEXT, Path::new("/home/x/y")), Some(NfsBytes { read: 50.0, written: 60.0 }));
-        assert_eq!(parse_mountstats(TEXT, Path::new("/srv")), None);
+        assert_eq!(parse_mountstats(MOUNTSTATS, Path::new("/home/me")), Some(NfsBytes { read: 500.0, written: 600.0 }));
+        assert_eq!(parse_mountstats(MOUNTSTATS, Path::new("/home/x/y")), Some(NfsBytes { read: 50.0, written: 60.0 }));
+        assert_eq!(parse_mountstats(MOUNTSTATS, Path::new("/srv")), None);
     }
 
     #[test]
     fn joined_points_keep_all_operations_and_all_time() {
-        let point = |at: u32| Point {
-            start_s: f64::from(at) * 0.5,
+        let point = |index: u32| SeriesPoint {
+            start_s: f64::from(index) * 0.5,
             length_s: 0.5,
-            warm_up: at < 3,
+            warm_up: index < 3,
             operations: 2,
             bytes: 8,
             latency: None,

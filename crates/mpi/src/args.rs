@@ -1,7 +1,7 @@
 //! The command line of `fsarena-mpi`, and the run that it requests.
 
 use clap::{Parser, Subcommand};
-use fsarena_core::names::{self, unknown};
+use fsarena_core::names::{self, unknown_name};
 use fsarena_core::plan::file::{self, PlanFile};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{factor, plan::resolve::Overrides, scale::Scale, schedule::mix, study};
@@ -53,7 +53,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Size of the work: tiny, quick or paper
-    #[arg(long, value_parser = |text: &str| names::find("scale", text, Scale::ALL, |scale| scale.name()))]
+    #[arg(long, value_parser = |text: &str| names::find_by_id("scale", text, Scale::ALL, |scale| scale.name()))]
     scale: Option<Scale>,
     /// Workload instead of the plan's only one
     #[arg(long, value_name = "NAME")]
@@ -71,8 +71,15 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
     /// Directory of runs, on the machine of rank 0
-    #[arg(long, value_name = "DIR", env = "FSARENA_RUNS", hide_env_values = true, default_value = "runs")]
-    runs: PathBuf,
+    #[arg(
+        id = "runs",
+        long = "runs",
+        value_name = "DIR",
+        env = "FSARENA_RUNS",
+        hide_env_values = true,
+        default_value = "runs"
+    )]
+    runs_dir: PathBuf,
     /// Go on with an interrupted run, with the same number of ranks
     #[arg(long, value_name = "RUN", conflicts_with_all = NEW_RUN_ARGUMENTS)]
     resume: Option<String>,
@@ -92,14 +99,14 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl RunArgs {
-    /// Returns the new or resumed run that these arguments request.
+    /// Makes the request for a new or resumed run.
     ///
     /// # Errors
     /// If the plan is invalid, or the run cannot be resumed by this number of ranks.
-    pub fn request(&self, ranks: &Ranks) -> Result<RunRequest, RunError> {
+    pub fn make_request(&self, ranks: &Ranks) -> Result<RunRequest, RunError> {
         let mut request = match &self.resume {
-            Some(name) => resume_request(&self.runs, name, ranks)?,
-            None => RunRequest::new(self.resolve_plan()?, Destination::NewRun(self.runs.clone())),
+            Some(name) => resume_request(&self.runs_dir, name, ranks)?,
+            None => RunRequest::new(self.resolve_plan()?, Destination::NewRun(self.runs_dir.clone())),
         };
         request.user = self.user.clone();
         Ok(request)
@@ -112,9 +119,9 @@ impl RunArgs {
             Some(study) => (format!("study {}", study.name), study.plan_toml.as_bytes().to_vec()),
             None => (self.plan.clone(), read_plan(&self.plan)?),
         };
-        let parsed = PlanFile::parse(&origin, &bytes)?;
+        let parsed_plan = PlanFile::parse(&origin, &bytes)?;
         let dirs = self.on.iter().map(|dir| dir.display().to_string()).collect();
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+        let now_ns = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
         let overrides = Overrides {
             scale: self.scale,
             seed: self.seed,
@@ -125,28 +132,28 @@ impl RunArgs {
             settings: self.set.clone(),
             backing: Some(Backing::Dir),
             other_dir: self.source_dir.clone().or(self.on.first().cloned()),
-            fresh_seed: mix(now as u64, u64::from(std::process::id())),
+            fresh_seed: mix(now_ns as u64, u64::from(std::process::id())),
             ..Overrides::default()
         };
-        registry::resolve(&parsed, &overrides)
+        registry::resolve(&parsed_plan, &overrides)
     }
 }
 
 /// Reads a plan file. If that fails, the error also suggests studies with a similar name.
 fn read_plan(name: &str) -> Result<Vec<u8>, RunError> {
-    input::read(Path::new(name), file::MAX_BYTES as u64).map_err(|error| {
+    input::read(Path::new(name), file::MAX_PLAN_BYTES as u64).map_err(|error| {
         let studies = study::STUDIES.iter().map(|study| study.name);
-        RunError::Plan(format!("{} ({error})", unknown("study or plan file", name, studies)))
+        RunError::Plan(format!("{} ({error})", unknown_name("study or plan file", name, studies)))
     })
 }
 
 /// The request to resume a run, which must have the same number of clients.
-fn resume_request(runs: &Path, name: &str, ranks: &Ranks) -> Result<RunRequest, RunError> {
-    let run = RunDir::find(runs, name)?;
+fn resume_request(runs_dir: &Path, name: &str, ranks: &Ranks) -> Result<RunRequest, RunError> {
+    let run = RunDir::find(runs_dir, name)?;
     let record = fsarena_store::read(&run)?;
     let clients_before = record.hosts.first().and_then(|host| host.facts.get("clients"));
-    let now = ranks.count().to_string();
-    if clients_before.is_some_and(|before| *before != now) {
+    let clients_now = ranks.count().to_string();
+    if clients_before.is_some_and(|before| *before != clients_now) {
         let before = clients_before.map_or("", String::as_str);
         let message = format!("run {} has {before} clients: resume it with mpirun -n {before}", run.id());
         return Err(RunError::Plan(message));
@@ -160,15 +167,15 @@ mod tests {
 
     #[test]
     fn a_resumed_run_takes_no_argument_of_a_new_run() {
-        let is_accepted = |more: &[&str]| {
+        let is_accepted = |flags: &[&str]| {
             let words = ["fsarena-mpi", "run", "--resume", "latest"];
-            Args::try_parse_from(words.iter().chain(more)).is_ok()
+            Args::try_parse_from(words.iter().chain(flags)).is_ok()
         };
         assert!(is_accepted(&[]) && is_accepted(&["--timeout", "10s", "--user", "nobody", "--runs", "other"]));
-        for more in
+        for flags in
             [["--rounds", "3"], ["--set", "bs=4096"], ["--other", "/tmp"], ["--on", "dir:/tmp"], ["--seed", "1"]]
         {
-            assert!(!is_accepted(&more), "{more:?}");
+            assert!(!is_accepted(&flags), "{flags:?}");
         }
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! All ranks start each task together, and the coordinator merges their samples into one.
 
-use crate::merge::{ClientSample, merge};
+use crate::merge::{ClientSample, merge_samples};
 use crate::wire::{self, FromRank, ToRank};
 use crate::{agent::AgentSupervisor, ranks::Ranks};
 use fsarena_core::event::{Cause, CellEvent, Note, Outcome};
 use fsarena_core::sample::{MetricSpec, Sample};
 use fsarena_core::{cell::Variant, factor, metric::DeclaredMetrics, plan::Plan};
 use fsarena_run::axes::{AXES, Confinement};
-use fsarena_run::child::{self, Parent};
+use fsarena_run::child::{self, AgentParent};
 use fsarena_run::directories::Clients;
 use fsarena_run::executor::RunSink;
 use fsarena_run::protocol::{AgentRequest, PrivilegedRequest};
@@ -44,7 +44,7 @@ impl Clients for Ranks {
         self.measure_clocks();
         for rank in self.workers() {
             let request = Box::new(self.request_for(request, rank));
-            wire::send_to_worker(&*self.wire, rank, &ToRank::Cell(request, self.timeout));
+            wire::send_to_worker(&*self.wire, rank, &ToRank::Cell(request, self.task_timeout));
         }
         run_cell(self, journal, request, confinement, emit)
     }
@@ -88,17 +88,17 @@ fn check_dirs_are_shared(ranks: &Ranks, dirs: impl Iterator<Item = PathBuf>) -> 
         markers.push(marker);
     }
     ranks.send_all(ranks.workers(), &ToRank::CheckFiles(markers.clone()));
-    let seen = ranks.receive_from_all(|from, message| match message {
+    let visible = ranks.receive_from_all(|rank, message| match message {
         FromRank::FilesChecked(Some(fault)) => Err(RunError::Plan(format!(
             "{} does not see what rank 0 made, {fault}; name a directory of a filesystem that all machines share",
-            ranks.rank_name(from)
+            ranks.rank_name(rank)
         ))),
         _ => Ok(()),
     });
     for marker in &markers {
         drop(std::fs::remove_file(marker));
     }
-    created.map_err(RunError::from).and(seen)
+    created.map_err(RunError::from).and(visible)
 }
 
 /// Time limit for ranks to end their agents after a signal. It is short because mpirun soon kills the ranks.
@@ -145,9 +145,9 @@ fn run_cell(
 ) -> Result<Outcome, RunError> {
     let own_request = ranks.request_for(request, 0);
     let states = vec![RankState::Working; ranks.machines.len()];
-    let agent = AgentSupervisor::new(&own_request, ranks.timeout);
+    let agent = AgentSupervisor::new(&own_request, ranks.task_timeout);
     let variant = request.cell.variant.name.clone();
-    let declared = request.declared.clone();
+    let declared = request.declared_metrics.clone();
     ranks.specs.extend(declared.metrics().map(|metric| (metric.id.clone(), metric.clone())));
     let samples = BTreeMap::new();
     let mut cell = CoordinatorCell { ranks, agent, variant, emit, states, samples, declared, first_failure: None };
@@ -163,41 +163,41 @@ fn run_cell(
 impl CoordinatorCell<'_> {
     /// Handles all messages that have arrived.
     fn handle_messages(&mut self) {
-        while let Some((from, message)) = wire::receive_from_worker(&*self.ranks.wire) {
+        while let Some((rank, message)) = wire::receive_from_worker(&*self.ranks.wire) {
             match message {
-                FromRank::Ready(request) => self.states[from as usize] = RankState::Ready(request),
+                FromRank::Ready(request) => self.states[rank as usize] = RankState::Ready(request),
                 FromRank::Idle(note) => {
-                    self.states[from as usize] = RankState::Idle;
+                    self.states[rank as usize] = RankState::Idle;
                     if let Some(note) = note {
-                        self.emit_note(from, note);
+                        self.emit_note(rank, note);
                     }
                 }
-                FromRank::NewMetric(metric) => self.declare_metric(from, metric),
-                FromRank::Sample(sample) => self.add_sample(from, *sample),
-                FromRank::Note(note) => self.emit_note(from, note),
-                FromRank::Ended(outcome) => self.mark_ended(from, outcome),
+                FromRank::NewMetric(metric) => self.declare_metric(rank, metric),
+                FromRank::Sample(sample) => self.add_sample(rank, *sample),
+                FromRank::Note(note) => self.emit_note(rank, note),
+                FromRank::Ended(outcome) => self.mark_ended(rank, outcome),
                 _ => {}
             }
         }
     }
 
     /// Emits a note of a rank, with the name of its machine.
-    fn emit_note(&mut self, from: u32, note: Note) {
-        let text = format!("{}: {}", self.ranks.machines[from as usize].host, note.text);
+    fn emit_note(&mut self, rank: u32, note: Note) {
+        let text = format!("{}: {}", self.ranks.machines[rank as usize].host, note.text);
         (self.emit)(CellEvent::Note(Note { text, ..note }));
     }
 
     /// Declares a metric that a command of a rank printed. If it contradicts the declaration of another rank, the cell fails.
-    fn declare_metric(&mut self, from: u32, metric: MetricSpec) {
-        match self.declared.declare_printed(&metric, &self.ranks.rank_name(from)) {
+    fn declare_metric(&mut self, rank: u32, metric: MetricSpec) {
+        match self.declared.declare_printed(&metric, &self.ranks.rank_name(rank)) {
             Ok(true) => {
                 self.ranks.specs.insert(metric.id.clone(), metric.clone());
                 (self.emit)(CellEvent::Reading(metric));
             }
             Ok(false) => {}
             Err(contradiction) => {
-                let failed = CellError::new(Cause::Work, contradiction.to_string());
-                self.first_failure.get_or_insert((from, failed.into()));
+                let error = CellError::new(Cause::Work, contradiction.to_string());
+                self.first_failure.get_or_insert((rank, error.into()));
             }
         }
     }
@@ -211,41 +211,41 @@ impl CoordinatorCell<'_> {
     }
 
     /// Keeps a client's sample of a task. With the sample of the last client, it emits the merged sample.
-    fn add_sample(&mut self, from: u32, sample: Sample) {
+    fn add_sample(&mut self, rank: u32, sample: Sample) {
         let id = sample.task.id.to_string();
         let samples = self.samples.entry(id.clone()).or_insert_with(|| vec![None; self.states.len()]);
-        samples[from as usize] = Some(sample);
+        samples[rank as usize] = Some(sample);
         let Some(samples) = samples.iter().map(Option::as_ref).collect::<Option<Vec<&Sample>>>() else {
             return;
         };
-        let parts: Vec<ClientSample> = samples
+        let client_samples: Vec<ClientSample> = samples
             .into_iter()
             .zip(&self.ranks.machines)
             .map(|(sample, machine)| ClientSample { machine, clock: self.ranks.clocks[machine], sample })
             .collect();
-        self.ranks.observations.record(&self.variant, &parts);
-        (self.emit)(CellEvent::Sample(merge(&parts, &self.ranks.specs)));
+        self.ranks.observations.record(&self.variant, &client_samples);
+        (self.emit)(CellEvent::Sample(merge_samples(&client_samples, &self.ranks.specs)));
         self.samples.remove(&id);
     }
 
-    /// Waits until the states of the ranks satisfy `done`. Returns an outcome if the cell has to end early: after a signal or
-    /// the failure of a rank.
+    /// Waits until the states of the ranks satisfy `is_done`. Returns an outcome if the cell has to end early: after a
+    /// signal or the failure of a rank.
     ///
     /// # Errors
     /// If a rank works longer than its time limit without a message.
-    fn wait_until(&mut self, done: impl Fn(&[RankState]) -> bool) -> Result<Option<Outcome>, RunError> {
+    fn wait_until(&mut self, is_done: impl Fn(&[RankState]) -> bool) -> Result<Option<Outcome>, RunError> {
         let begun = Instant::now();
         // A rank reports an agent that exceeds its time limit, so this time limit is longer.
-        let timeout = self.ranks.timeout + self.ranks.answer_timeout();
+        let timeout = self.ranks.task_timeout + self.ranks.answer_timeout();
         loop {
             self.handle_messages();
-            if cancel::requested().is_some() {
+            if cancel::received_signal().is_some() {
                 return Ok(Some(Outcome::Interrupted));
             }
             if let Some((_, outcome)) = &self.first_failure {
                 return Ok(Some(outcome.clone()));
             }
-            if done(&self.states) {
+            if is_done(&self.states) {
                 return Ok(None);
             }
             if begun.elapsed() > timeout {
@@ -260,34 +260,34 @@ impl CoordinatorCell<'_> {
         self.ranks.silent_rank_error(self.states.iter().position(filter).unwrap_or(0) as u32, timeout)
     }
 
-    /// Waits until all ranks have ended the cell and returns its outcome. `own` is the outcome of rank 0's agent. After a
-    /// failure or a signal it makes all ranks end.
+    /// Waits until all ranks have ended the cell and returns its outcome. `own_outcome` is the outcome of rank 0's agent.
+    /// After a failure or a signal it makes all ranks end.
     ///
     /// # Errors
     /// If a rank does not end in time.
-    fn finish(mut self, own: Outcome) -> Result<Outcome, RunError> {
-        self.mark_ended(0, own);
+    fn finish(mut self, own_outcome: Outcome) -> Result<Outcome, RunError> {
+        self.mark_ended(0, own_outcome);
         let all_ended = |states: &[RankState]| states.iter().all(|state| *state == RankState::Ended);
-        let Some(stopped) = self.wait_until(all_ended)? else { return Ok(Outcome::Done) };
-        let (rank, outcome) = self.first_failure.take().unwrap_or((0, stopped));
+        let Some(early_outcome) = self.wait_until(all_ended)? else { return Ok(Outcome::Done) };
+        let (rank, outcome) = self.first_failure.take().unwrap_or((0, early_outcome));
         self.abandon();
-        let timeout = if cancel::requested().is_some() { SIGNAL_TIMEOUT } else { self.ranks.answer_timeout() };
+        let timeout = if cancel::received_signal().is_some() { SIGNAL_TIMEOUT } else { self.ranks.answer_timeout() };
         let ended = wire::poll_until(timeout, || {
             self.handle_messages();
             all_ended(&self.states).then_some(())
         });
-        if cancel::requested().is_some() {
+        if cancel::received_signal().is_some() {
             return Ok(Outcome::Interrupted);
         }
         if ended.is_none() {
             return Err(self.silent_rank_error(|state| *state != RankState::Ended, timeout));
         }
-        let rank = self.ranks.rank_name(rank);
-        let failed = match outcome {
-            Outcome::Failed { why, cause } => CellError::new(cause, why).with_part(&rank),
-            outcome => CellError::new(Cause::Work, format!("{rank} ended: {outcome:?}")),
+        let rank_name = self.ranks.rank_name(rank);
+        let error = match outcome {
+            Outcome::Failed { why, cause } => CellError::new(cause, why).with_part(&rank_name),
+            outcome => CellError::new(Cause::Work, format!("{rank_name} ended: {outcome:?}")),
         };
-        Ok(failed.into())
+        Ok(error.into())
     }
 
     /// Tells all ranks that have not ended to end their agents.
@@ -304,22 +304,22 @@ impl CoordinatorCell<'_> {
 
     /// Waits until the agents of all ranks have sent the same request. Returns `Outcome::Done` then, or another outcome if
     /// the cell has to end.
-    fn wait_for_all_ready(&mut self, ask: &PrivilegedRequest) -> Result<Outcome, RunError> {
+    fn wait_for_all_ready(&mut self, request: &PrivilegedRequest) -> Result<Outcome, RunError> {
         if let Some(outcome) = self.wait_until(|states| states.iter().all(|state| *state != RankState::Working))? {
             return Ok(outcome);
         }
-        let ready = RankState::Ready(ask.clone());
+        let ready = RankState::Ready(request.clone());
         let Some(rank) = self.states.iter().position(|state| *state != ready) else {
             return Ok(Outcome::Done);
         };
-        let why = format!("rank {rank} is out of step: expected {ask:?}, got {:?}", self.states[rank]);
+        let why = format!("rank {rank} is out of step: expected {request:?}, got {:?}", self.states[rank]);
         let outcome = Outcome::from(CellError::internal(why));
         self.first_failure = Some((rank as u32, outcome.clone()));
         Ok(outcome)
     }
 }
 
-impl Parent for CoordinatorCell<'_> {
+impl AgentParent for CoordinatorCell<'_> {
     fn receive(&mut self, event: CellEvent) {
         match event {
             CellEvent::Sample(sample) => {
@@ -331,14 +331,14 @@ impl Parent for CoordinatorCell<'_> {
         }
     }
 
-    fn answer(&mut self, ask: PrivilegedRequest) -> Result<Outcome, RunError> {
+    fn answer(&mut self, request: PrivilegedRequest) -> Result<Outcome, RunError> {
         self.agent.pause_timeout();
-        self.states[0] = RankState::Ready(ask.clone());
-        let ready = self.wait_for_all_ready(&ask)?;
-        if ready != Outcome::Done {
-            return Ok(ready);
+        self.states[0] = RankState::Ready(request.clone());
+        let outcome = self.wait_for_all_ready(&request)?;
+        if outcome != Outcome::Done {
+            return Ok(outcome);
         }
-        let PrivilegedRequest::WaitUntilIdle(task) = ask else {
+        let PrivilegedRequest::WaitUntilIdle(task) = request else {
             self.send_and_mark_working(&ToRank::AllReady);
             return Ok(self.agent.restart_timeout());
         };

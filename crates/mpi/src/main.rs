@@ -6,12 +6,12 @@ mod args;
 use crate::args::{Args, Command, RunArgs};
 use clap::{CommandFactory, FromArgMatches};
 use fsarena_core::event::{Event, NoteKind, Outcome};
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use fsarena_core::{plan::error::PlanError, state::RunState};
 use fsarena_mpi::{guard, measure, ranks::Ranks, rsmpi::Mpi, wire::Wire, worker};
 use fsarena_report::exporters;
 use fsarena_report::report::{self, ReportOptions};
-use fsarena_run::{Beginning, Consumer, RunError, config::Config, execute_by, work};
+use fsarena_run::{Consumer, RunError, RunSetup, config::Config, execute_by, work};
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
 use std::rc::Rc;
@@ -32,6 +32,7 @@ fn main() {
     if mpi.rank() == 0 { run_coordinator(mpi) } else { run_worker(&mpi) }
 }
 
+/// Installs the signal handlers and joins the MPI job.
 fn join_job() -> Result<Mpi, String> {
     cancel::install_handlers().map_err(|error| format!("signals cannot be handled: {error}"))?;
     Mpi::join().ok_or_else(|| "MPI was initialised before".into())
@@ -40,8 +41,8 @@ fn join_job() -> Result<Mpi, String> {
 /// Runs rank 0: parses the arguments, coordinates the run and prints the report. Exits the process.
 fn run_coordinator(mpi: Rc<Mpi>) {
     let code = match parse_args() {
-        Ok(Ok(args)) => exit_code_of(match args.command {
-            Command::Run(args) => coordinate(&args, Rc::clone(&mpi)),
+        Ok(Ok(args)) => report_failure(match args.command {
+            Command::Run(args) => run_and_report(&args, Rc::clone(&mpi)),
             Command::Measure => {
                 for line in measure::measure_all(&*mpi) {
                     println!("{line}");
@@ -53,15 +54,15 @@ fn run_coordinator(mpi: Rc<Mpi>) {
             drop(error.print());
             error.exit_code() as u8
         }
-        Err(error) => exit_code_of(Err(Failure::from_error(error))),
+        Err(error) => report_failure(Err(Failure::from_error(error))),
     };
     // If a rank does not leave in time, only an abort ends the job. After a signal this rank dies by it,
     // and mpirun then ends the job.
-    if !Ranks::leave(&*mpi, code != 0) && cancel::requested().is_none() {
+    if !Ranks::leave(&*mpi, code != 0) && cancel::received_signal().is_none() {
         mpi.abort(code);
     }
-    if let Some(signal) = cancel::requested() {
-        cancel::die_by(signal);
+    if let Some(signal) = cancel::received_signal() {
+        cancel::die_by_signal(signal);
     }
     drop(mpi);
     std::process::exit(i32::from(code));
@@ -69,13 +70,13 @@ fn run_coordinator(mpi: Rc<Mpi>) {
 
 /// Parses the command line, with the values of the config file as defaults.
 fn parse_args() -> Result<clap::error::Result<Args>, PlanError> {
-    let config = Config::load()?.checked(&Args::command())?;
+    let config = Config::load()?.check_against(&Args::command())?;
     let matches = config.set_defaults(Args::command()).try_get_matches();
     Ok(matches.and_then(|matches| Args::from_arg_matches(&matches)))
 }
 
-/// Prints an error and returns the exit code.
-fn exit_code_of(result: Result<ExitCode, Failure>) -> u8 {
+/// Prints the failure, if the command failed. Returns the exit code.
+fn report_failure(result: Result<ExitCode, Failure>) -> u8 {
     let code = result.unwrap_or_else(|error| {
         eprintln!("fsarena-mpi: {}", error.message);
         error.code
@@ -84,42 +85,42 @@ fn exit_code_of(result: Result<ExitCode, Failure>) -> u8 {
 }
 
 /// Runs a plan on all ranks and prints the report, also after an interruption or a failure.
-fn coordinate(args: &RunArgs, mpi: Rc<Mpi>) -> Result<ExitCode, Failure> {
+fn run_and_report(args: &RunArgs, mpi: Rc<Mpi>) -> Result<ExitCode, Failure> {
     let wire: Rc<dyn Wire> = mpi;
     let ranks = Ranks::connect(wire, args.timeout)?;
-    let request = args.request(&ranks)?;
+    let request = args.make_request(&ranks)?;
     let mut progress = Progress::default();
-    let ended = execute_by(Box::new(ranks), request, &mut [&mut progress]);
-    let stored_run = match &ended {
+    let result = execute_by(Box::new(ranks), request, &mut [&mut progress]);
+    let stored_run = match &result {
         Ok(outcome) => outcome.run.clone(),
         Err(_) => progress.run.clone(),
     };
-    let reported = stored_run.map(|run| print_report(&run));
-    if ended.as_ref().is_ok_and(|outcome| outcome.interrupted) {
+    let report_result = stored_run.map(|run| print_report(&run));
+    if result.as_ref().is_ok_and(|outcome| outcome.interrupted) {
         eprintln!("what was measured is kept; resume with: fsarena-mpi run --resume latest");
     }
-    ended?;
-    reported.unwrap_or(Ok(ExitCode::Done))
+    result?;
+    report_result.unwrap_or(Ok(ExitCode::Done))
 }
 
 /// Runs any other rank until the coordinator ends the job.
 fn run_worker(mpi: &Mpi) {
     // A signal must not end this rank before it has cleaned up. On rank 0, the run itself defers signals.
     let _deferred = cancel::defer_signals();
-    let ended = worker::run(mpi);
-    if let Err(fatal) = &ended {
+    let result = worker::run(mpi);
+    if let Err(fatal) = &result {
         eprintln!("fsarena-mpi: rank {}: {fatal}", mpi.rank());
         mpi.abort(fatal.cause().exit_code().code());
     }
-    if let Some(signal) = cancel::requested() {
-        cancel::die_by(signal);
+    if let Some(signal) = cancel::received_signal() {
+        cancel::die_by_signal(signal);
     }
 }
 
 /// Prints a line to stderr for each round and each failure.
 #[derive(Debug, Default)]
 struct Progress {
-    rounds: u32,
+    planned_rounds: u32,
     /// The run, once it has begun.
     run: Option<RunDir>,
 }
@@ -129,17 +130,17 @@ impl Consumer for Progress {
         eprintln!("{line}");
     }
 
-    fn begin(&mut self, beginning: &Beginning) {
-        let plan = beginning.plan;
-        self.rounds = plan.stop.rounds;
-        self.run = beginning.run.cloned();
-        let location = beginning.run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
-        eprintln!("{}\n{location}{} rounds; {}", plan.title, self.rounds, beginning.requirements.describe(plan));
+    fn begin(&mut self, setup: &RunSetup) {
+        let plan = setup.plan;
+        self.planned_rounds = plan.stop.rounds;
+        self.run = setup.run.cloned();
+        let location = setup.run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
+        eprintln!("{}\n{location}{} rounds; {}", plan.title, self.planned_rounds, setup.requirements.describe(plan));
     }
 
     fn receive(&mut self, event: &Event, _: &RunState) -> Result<(), RunError> {
         match event {
-            Event::RoundFinished { round } => eprintln!("round {}/{} done", round + 1, self.rounds),
+            Event::RoundFinished { round } => eprintln!("round {}/{} done", round + 1, self.planned_rounds),
             Event::CellFinished { outcome: Outcome::Failed { why, .. }, .. } => eprintln!("  failed: {why}"),
             Event::Note(note) if note.kind == NoteKind::VariantFailed => eprintln!("  {}", note.text),
             _ => {}
@@ -184,7 +185,7 @@ struct Failure {
 
 impl Failure {
     /// Returns the failure for an error of a library, with the exit code that the error names.
-    fn from_error(error: impl Exits) -> Failure {
+    fn from_error(error: impl HasExitCode) -> Failure {
         Failure { message: error.to_string(), code: error.exit_code() }
     }
 }

@@ -2,18 +2,20 @@
 //! of 10,000 ranks from these measured costs.
 
 use crate::agent;
-use crate::merge::{ClientSample, built_in_specs, merge};
+use crate::merge::{ClientSample, built_in_specs, merge_samples};
 use crate::wire::{self, BarrierWait, ClockOffset, FromRank, Machine, ToRank, Wire};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::sample::{Readings, Sample};
-use fsarena_core::{latency::Latencies, series::Point};
+use fsarena_core::{latency::LatencyHistogram, series::SeriesPoint};
 use fsarena_run::registry;
 use fsarena_sys::{cpu::CpuTime, kernel::SysRoot};
 use std::time::{Duration, Instant};
 
-/// The numbers of readings, points and different latencies in a typical sample of the load engine.
+/// The number of readings in a typical sample of the load engine.
 const TYPICAL_READINGS: usize = 60;
+/// The number of points of the time series in such a sample.
 const TYPICAL_POINTS: u32 = 60;
+/// The number of different latencies in such a sample.
 const TYPICAL_LATENCIES: u64 = 300;
 /// The time that the other ranks wait in the barrier for rank 0.
 const BARRIER_WAIT: Duration = Duration::from_secs(3);
@@ -24,14 +26,14 @@ const MERGED_CLIENTS: usize = 10_000;
 
 /// Waits in the barrier and returns the CPU time of the wait and the memory of this process.
 pub fn measure_barrier(wire: &dyn Wire, wait: BarrierWait) -> FromRank {
-    let before = cpu_s();
+    let before = own_cpu_s();
     match wait {
         BarrierWait::Asleep => {
             let _ = wire.barrier(WAIT_TIMEOUT);
         }
         BarrierWait::Awake => wire.barrier_awake(),
     }
-    FromRank::Barrier(cpu_s() - before, memory_bytes())
+    FromRank::Barrier(own_cpu_s() - before, own_memory_bytes())
 }
 
 /// Measures everything on rank 0 and returns a line of text for each cost. If a rank sends no message in time, a line names the
@@ -65,12 +67,12 @@ fn measure_communication(wire: &dyn Wire, lines: &mut Vec<String>) -> Result<(),
 fn measure_all_clock_offsets(wire: &dyn Wire) -> String {
     let begun = Instant::now();
     let offsets: Vec<ClockOffset> = (1..wire.size()).map(|rank| wire::measure_clock_offset(wire, rank)).collect();
-    let each_ms = begun.elapsed().as_secs_f64() * 1e3 / offsets.len() as f64;
+    let ms_per_rank = begun.elapsed().as_secs_f64() * 1e3 / offsets.len() as f64;
     let offset_us = 1e6 * offsets.iter().map(|offset| offset.ahead_s.abs()).fold(0.0, f64::max);
     let error_us = 1e6 * offsets.iter().map(|offset| offset.error_s).fold(0.0, f64::max);
     let beyond_error = offsets.iter().filter(|offset| offset.ahead_s.abs() > offset.error_s + 1e-6).count();
     format!(
-        "clock: {each_ms:.2} ms a rank; largest offset {offset_us:.1} us, largest error {error_us:.1} us, {beyond_error} offsets \
+        "clock: {ms_per_rank:.2} ms a rank; largest offset {offset_us:.1} us, largest error {error_us:.1} us, {beyond_error} offsets \
          larger than their error"
     )
 }
@@ -86,8 +88,8 @@ fn measure_round_trips(wire: &dyn Wire) -> Result<String, String> {
         receive_answers(wire, WAIT_TIMEOUT, |_| ())?;
     }
     let ms = begun.elapsed().as_secs_f64() * 1e3 / f64::from(ROUND_TRIPS);
-    let each_us = 1e3 * ms / f64::from(wire.size() - 1);
-    Ok(format!("request and answer of all ranks: {ms:.2} ms, {each_us:.1} us a rank"))
+    let us_per_rank = 1e3 * ms / f64::from(wire.size() - 1);
+    Ok(format!("request and answer of all ranks: {ms:.2} ms, {us_per_rank:.1} us a rank"))
 }
 
 /// Receives one answer of every other rank and passes it to `handle`.
@@ -108,11 +110,11 @@ fn measure_barrier_costs(wire: &dyn Wire, wait: BarrierWait) -> Result<String, S
     }
     std::thread::sleep(BARRIER_WAIT);
     let _ = measure_barrier(wire, wait);
-    let (mut cpu, mut memory) = (0.0, 0);
+    let (mut cpu_s, mut memory_bytes) = (0.0, 0);
     receive_answers(wire, WAIT_TIMEOUT, |message| {
-        if let FromRank::Barrier(s, bytes) = message {
-            cpu += s;
-            memory += bytes;
+        if let FromRank::Barrier(seconds, bytes) = message {
+            cpu_s += seconds;
+            memory_bytes += bytes;
         }
     })?;
     let others = f64::from(wire.size() - 1);
@@ -120,42 +122,42 @@ fn measure_barrier_costs(wire: &dyn Wire, wait: BarrierWait) -> Result<String, S
         BarrierWait::Asleep => "asleep",
         BarrierWait::Awake => "awake",
     };
-    let (cpu, memory) = (cpu / others, memory as f64 / others / f64::from(1 << 20));
-    Ok(format!("barrier, {how}: {cpu:.3} s of CPU a rank in {BARRIER_WAIT:?}; memory of a rank {memory:.1} MiB"))
+    let (cpu_s, memory_mib) = (cpu_s / others, memory_bytes as f64 / others / f64::from(1 << 20));
+    Ok(format!("barrier, {how}: {cpu_s:.3} s of CPU a rank in {BARRIER_WAIT:?}; memory of a rank {memory_mib:.1} MiB"))
 }
 
 /// Measures the time and memory to parse and merge the samples of [`MERGED_CLIENTS`] clients.
-fn measure_merge_costs(sample: &Sample, bytes: usize) -> String {
+fn measure_merge_costs(sample: &Sample, message_bytes: usize) -> String {
     let (machine, specs) = (Machine::here(), built_in_specs());
     let text = serde_json::to_vec(sample).unwrap_or_default();
     let begun = Instant::now();
     let samples: Vec<Sample> = (0..MERGED_CLIENTS).filter_map(|_| serde_json::from_slice(&text).ok()).collect();
-    let read = begun.elapsed();
+    let parse_time = begun.elapsed();
     let clock = ClockOffset::default();
-    let parts: Vec<ClientSample> =
+    let client_samples: Vec<ClientSample> =
         samples.iter().map(|sample| ClientSample { machine: &machine, clock, sample }).collect();
-    let merged = merge(&parts, &specs);
+    let merged = merge_samples(&client_samples, &specs);
     format!(
         "samples of {MERGED_CLIENTS} clients: {:.1} MB, read in {:.2} s, merged in {:.2} s to {} readings; memory {:.0} MiB",
-        (bytes * MERGED_CLIENTS) as f64 / 1e6,
-        read.as_secs_f64(),
-        (begun.elapsed() - read).as_secs_f64(),
+        (message_bytes * MERGED_CLIENTS) as f64 / 1e6,
+        parse_time.as_secs_f64(),
+        (begun.elapsed() - parse_time).as_secs_f64(),
         merged.readings.0.len(),
-        memory_bytes() as f64 / f64::from(1 << 20)
+        own_memory_bytes() as f64 / f64::from(1 << 20)
     )
 }
 
 /// A client's partial sample, as large as one of the load engine.
 fn typical_sample() -> Sample {
     let mut readings = Readings::default();
-    let value = |at: usize| 1e9 / (at as f64 + 7.0);
-    for (at, def) in registry::readings().take(TYPICAL_READINGS).enumerate() {
-        readings.set(def.id, value(at));
+    let value = |index: usize| 1e9 / (index as f64 + 7.0);
+    for (index, def) in registry::readings().take(TYPICAL_READINGS).enumerate() {
+        readings.set(def.id, value(index));
     }
-    let point = |at: u32| Point {
-        start_s: f64::from(at) / 10.0,
+    let point = |index: u32| SeriesPoint {
+        start_s: f64::from(index) / 10.0,
         length_s: 0.1,
-        warm_up: at < 5,
+        warm_up: index < 5,
         operations: 12_345,
         bytes: 12_345 << 12,
         latency: None,
@@ -166,17 +168,17 @@ fn typical_sample() -> Sample {
         started_at: wire::wall_clock_s(),
         readings,
         series: (0..TYPICAL_POINTS).map(point).collect(),
-        latencies: Latencies::new((0..TYPICAL_LATENCIES).map(|at| (1000 + at * at * 50, 1 + at))),
+        latencies: LatencyHistogram::new((0..TYPICAL_LATENCIES).map(|index| (1000 + index * index * 50, 1 + index))),
     })
 }
 
 /// CPU time of this process, in seconds.
-fn cpu_s() -> f64 {
+fn own_cpu_s() -> f64 {
     CpuTime::of_this_process().total_ns() as f64 / 1e9
 }
 
 /// Memory of this process in bytes, with its share of shared pages (PSS).
-fn memory_bytes() -> u64 {
+fn own_memory_bytes() -> u64 {
     SysRoot::host().bytes_of_line("proc/self/smaps_rollup", "Pss:").unwrap_or(0)
 }
 
@@ -210,6 +212,7 @@ mod tests {
         }
     }
 
+    /// Receives answers that these ranks have sent. Returns how many were handled, and the result.
     fn receive_answers_of(ranks: &[u32]) -> (usize, Result<(), String>) {
         let answer = |rank: &u32| (*rank, FromRank::Barrier(0.0, 0));
         let wire = FakeWire(RefCell::new(ranks.iter().map(answer).collect()));

@@ -6,17 +6,17 @@
 
 use crate::wire::{ClockOffset, Machine};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::latency::Latencies;
+use fsarena_core::latency::LatencyHistogram;
 use fsarena_core::metric::{DataPath, reading};
-use fsarena_core::sample::{Fold, MetricSpec, Over, Readings, Sample};
+use fsarena_core::sample::{Fold, FoldRules, MetricSpec, Readings, Sample};
 use fsarena_run::registry;
 use std::collections::{BTreeMap, HashMap};
 
 /// The definitions of readings, by id.
-pub type Specs = HashMap<String, MetricSpec>;
+pub type ReadingSpecs = HashMap<String, MetricSpec>;
 
 /// The definitions of all readings that fsarena takes.
-pub fn built_in_specs() -> Specs {
+pub fn built_in_specs() -> ReadingSpecs {
     registry::readings().map(|reading| (reading.id.to_string(), MetricSpec::from(&reading))).collect()
 }
 
@@ -39,78 +39,79 @@ struct Window {
 }
 
 impl Window {
+    /// The length in seconds.
     fn length(self) -> f64 {
         self.end - self.start
     }
 
     /// The window from the first start to the last end.
-    fn around(all: &[Window]) -> Window {
-        let start = all.iter().map(|one| one.start).fold(f64::INFINITY, f64::min);
-        Window { start, end: all.iter().map(|one| one.end).fold(f64::NEG_INFINITY, f64::max) }
+    fn around(windows: &[Window]) -> Window {
+        let start = windows.iter().map(|window| window.start).fold(f64::INFINITY, f64::min);
+        Window { start, end: windows.iter().map(|window| window.end).fold(f64::NEG_INFINITY, f64::max) }
     }
 
     /// The window from the last start to the first end; of length 0 if one client ended before another began.
-    fn common(all: &[Window]) -> Window {
-        let start = all.iter().map(|one| one.start).fold(f64::NEG_INFINITY, f64::max);
-        let end = all.iter().map(|one| one.end).fold(f64::INFINITY, f64::min);
+    fn common(windows: &[Window]) -> Window {
+        let start = windows.iter().map(|window| window.start).fold(f64::NEG_INFINITY, f64::max);
+        let end = windows.iter().map(|window| window.end).fold(f64::INFINITY, f64::min);
         Window { start, end: end.max(start) }
     }
 
     /// The fraction of this window that is inside another one; 0 for an empty window.
     fn share_in(self, other: Window) -> f64 {
-        let both = self.end.min(other.end) - self.start.max(other.start);
-        if self.length() > 0.0 { (both / self.length()).clamp(0.0, 1.0) } else { 0.0 }
+        let overlap = self.end.min(other.end) - self.start.max(other.start);
+        if self.length() > 0.0 { (overlap / self.length()).clamp(0.0, 1.0) } else { 0.0 }
     }
 }
 
 impl ClientSample<'_> {
     /// The value of a reading, if the sample has it.
-    fn get(&self, id: &str) -> Option<f64> {
+    fn reading(&self, id: &str) -> Option<f64> {
         self.sample.readings.get(id)
     }
 
     /// The window that starts with the task and is as long as the reading `id`, a time in nanoseconds.
     fn window_of_reading(&self, id: &str) -> Window {
         let start = self.sample.started_at - self.clock.ahead_s;
-        Window { start, end: start + self.get(id).unwrap_or(0.0) / 1e9 }
+        Window { start, end: start + self.reading(id).unwrap_or(0.0) / 1e9 }
     }
 
     /// The window to which the rates of the client refer: the task, for a load without the warm-up and the final syncs.
     fn measured_window(&self) -> Window {
         let task = self.window_of_reading(reading::ELAPSED);
-        let Some(load_ns) = self.get(reading::LOAD_ELAPSED) else { return task };
-        let end = task.end - self.get("final_sync_ns").unwrap_or(0.0) / 1e9;
+        let Some(load_ns) = self.reading(reading::LOAD_ELAPSED) else { return task };
+        let end = task.end - self.reading("final_sync_ns").unwrap_or(0.0) / 1e9;
         Window { start: end - load_ns / 1e9, end }
     }
 
     /// The operations and the bytes of the client per second; `None` for a rate that the sample lacks.
     fn rates(&self) -> (Option<f64>, Option<f64>) {
         let sum = |a: &str, b: &str| {
-            let sum = self.get(a).unwrap_or(0.0) + self.get(b).unwrap_or(0.0);
+            let sum = self.reading(a).unwrap_or(0.0) + self.reading(b).unwrap_or(0.0);
             (sum > 0.0).then_some(sum)
         };
-        let operations = sum(reading::READ_RATE, reading::WRITE_RATE).or(self.get("all_iops_per_s"));
-        let bytes = sum(reading::READ_BANDWIDTH, reading::WRITE_BANDWIDTH).or(self.get(reading::SERVED_BANDWIDTH));
+        let operations = sum(reading::READ_RATE, reading::WRITE_RATE).or(self.reading("all_iops_per_s"));
+        let bytes = sum(reading::READ_BANDWIDTH, reading::WRITE_BANDWIDTH).or(self.reading(reading::SERVED_BANDWIDTH));
         (operations, bytes.filter(|rate| *rate > 0.0))
     }
 
     /// The rate by which clients are compared: bytes per second, else operations per second, else tasks per second.
-    pub fn rate(&self) -> f64 {
+    pub fn compared_rate(&self) -> f64 {
         let (operations, bytes) = self.rates();
-        bytes.or(operations).unwrap_or_else(|| 1e9 / self.get(reading::ELAPSED).unwrap_or(f64::INFINITY))
+        bytes.or(operations).unwrap_or_else(|| 1e9 / self.reading(reading::ELAPSED).unwrap_or(f64::INFINITY))
     }
 
     /// The operations and bytes of the client in a window: from its time series, else from its mean rates.
     fn amounts_in(&self, window: Window) -> (f64, f64) {
-        let own = self.measured_window();
+        let own_window = self.measured_window();
         let Some(first) = self.sample.series.iter().find(|point| !point.warm_up) else {
             let (operations, bytes) = self.rates();
-            let time = own.length() * own.share_in(window);
-            return (operations.unwrap_or(0.0) * time, bytes.unwrap_or(0.0) * time);
+            let seconds = own_window.length() * own_window.share_in(window);
+            return (operations.unwrap_or(0.0) * seconds, bytes.unwrap_or(0.0) * seconds);
         };
         let (mut operations, mut bytes) = (0.0, 0.0);
         for point in self.sample.series.iter().filter(|point| !point.warm_up) {
-            let start = own.start + point.start_s - first.start_s;
+            let start = own_window.start + point.start_s - first.start_s;
             let share = Window { start, end: start + point.length_s }.share_in(window);
             operations += share * point.operations as f64;
             bytes += share * point.bytes as f64;
@@ -121,19 +122,19 @@ impl ClientSample<'_> {
     /// The fraction of the bytes read that came from the device or the network instead of a cache; `None` below 64 KiB read.
     pub fn fetched_share(&self) -> Option<f64> {
         const MIN_BYTES: f64 = 65_536.0;
-        let read = self.get(reading::READ).filter(|read| *read >= MIN_BYTES)?;
-        Some(self.get(reading::FETCHED)? / read)
+        let read = self.reading(reading::READ_BYTES).filter(|read| *read >= MIN_BYTES)?;
+        Some(self.reading(reading::FETCHED_BYTES)? / read)
     }
 }
 
-/// Merges the samples of all clients for a task. `parts` must not be empty. The result has no time series, and only the
+/// Merges the samples of all clients for a task. `samples` must not be empty. The result has no time series, and only the
 /// readings that `specs` defines or that the merge itself sets.
-pub fn merge(parts: &[ClientSample], specs: &Specs) -> Sample {
-    let measured: Vec<Window> = parts.iter().map(ClientSample::measured_window).collect();
+pub fn merge_samples(samples: &[ClientSample], specs: &ReadingSpecs) -> Sample {
+    let measured: Vec<Window> = samples.iter().map(ClientSample::measured_window).collect();
     let common = Window::common(&measured);
-    let clients: Vec<ClientAndWindow> = parts.iter().zip(measured).collect();
+    let clients: Vec<ClientAndWindow> = samples.iter().zip(measured).collect();
     let mut readings = Readings::default();
-    for id in parts.iter().flat_map(|part| part.sample.readings.0.keys()) {
+    for id in samples.iter().flat_map(|client| client.sample.readings.0.keys()) {
         if readings.get(id).is_none()
             && let Some(spec) = specs.get(id)
             && let Some(value) = merge_reading(&clients, specs, spec)
@@ -141,29 +142,30 @@ pub fn merge(parts: &[ClientSample], specs: &Specs) -> Sample {
             readings.set(id, value);
         }
     }
-    let whole = Window::around(&parts.iter().map(|part| part.window_of_reading(reading::ELAPSED)).collect::<Vec<_>>());
+    let whole =
+        Window::around(&samples.iter().map(|client| client.window_of_reading(reading::ELAPSED)).collect::<Vec<_>>());
     readings.set(reading::ELAPSED, whole.length() * 1e9);
-    if parts.iter().all(|part| part.get(reading::SYNCED).is_some()) {
-        let ends = parts.iter().map(|part| part.window_of_reading(reading::SYNCED).end);
+    if samples.iter().all(|client| client.reading(reading::SYNCED).is_some()) {
+        let ends = samples.iter().map(|client| client.window_of_reading(reading::SYNCED).end);
         readings.set(reading::SYNCED, (ends.fold(whole.end, f64::max) - whole.start) * 1e9);
     }
-    set_common_readings(parts, common, &mut readings);
-    let mut latencies = Latencies::default();
-    for part in parts {
-        latencies.add(&part.sample.latencies);
+    set_common_readings(samples, common, &mut readings);
+    let mut latencies = LatencyHistogram::default();
+    for client in samples {
+        latencies.merge(&client.sample.latencies);
     }
-    Sample { task: parts[0].sample.task.clone(), started_at: whole.start, readings, series: vec![], latencies }
+    Sample { task: samples[0].sample.task.clone(), started_at: whole.start, readings, series: vec![], latencies }
 }
 
 /// Sets the readings that only several clients together have, such as their number, fairness (Jain's index, from 1/n to
 /// 1), and rates in the common window.
-fn set_common_readings(parts: &[ClientSample], common: Window, readings: &mut Readings) {
-    readings.set(reading::CLIENTS, parts.len() as f64);
+fn set_common_readings(samples: &[ClientSample], common: Window, readings: &mut Readings) {
+    readings.set(reading::CLIENTS, samples.len() as f64);
     readings.set(reading::COMMON_TIME, common.length() * 1e9);
     if common.length() > 0.0 {
         let (mut operations, mut bytes) = (0.0, 0.0);
-        for part in parts {
-            let (own_operations, own_bytes) = part.amounts_in(common);
+        for client in samples {
+            let (own_operations, own_bytes) = client.amounts_in(common);
             operations += own_operations;
             bytes += own_bytes;
         }
@@ -173,11 +175,11 @@ fn set_common_readings(parts: &[ClientSample], common: Window, readings: &mut Re
             }
         }
     }
-    let starts: Vec<Window> = parts.iter().map(|part| part.window_of_reading(reading::ELAPSED)).collect();
+    let starts: Vec<Window> = samples.iter().map(|client| client.window_of_reading(reading::ELAPSED)).collect();
     readings.set(reading::START_SPREAD, (Window::common(&starts).start - Window::around(&starts).start) * 1e9);
-    let errors = parts.iter().map(|part| part.clock.error_s);
+    let errors = samples.iter().map(|client| client.clock.error_s);
     readings.set(reading::CLOCK_ERROR, errors.fold(0.0, f64::max) * 1e9);
-    let rates: Vec<f64> = parts.iter().map(ClientSample::rate).collect();
+    let rates: Vec<f64> = samples.iter().map(ClientSample::compared_rate).collect();
     let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
     let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
     let fastest = rates.iter().copied().fold(0.0, f64::max);
@@ -185,7 +187,7 @@ fn set_common_readings(parts: &[ClientSample], common: Window, readings: &mut Re
         readings.set(reading::CLIENT_FAIRNESS, sum * sum / (rates.len() as f64 * squares));
         readings.set(reading::SLOWEST_CLIENT, slowest / fastest);
     }
-    let paths: Vec<DataPath> = parts.iter().filter_map(ClientSample::fetched_share).map(DataPath::of).collect();
+    let paths: Vec<DataPath> = samples.iter().filter_map(ClientSample::fetched_share).map(DataPath::of).collect();
     if !paths.is_empty() {
         let cached = paths.iter().filter(|path| **path == DataPath::Cache).count();
         readings.set(reading::CACHED_CLIENTS, cached as f64);
@@ -196,20 +198,20 @@ fn set_common_readings(parts: &[ClientSample], common: Window, readings: &mut Re
 type ClientAndWindow<'a> = (&'a ClientSample<'a>, Window);
 
 /// The value of a reading for all clients together. A quotient is the combined numerator divided by the combined denominator.
-fn merge_reading(clients: &[ClientAndWindow], specs: &Specs, spec: &MetricSpec) -> Option<f64> {
-    let Some(parts) = &spec.quotient_of else { return combine_clients(clients, spec) };
-    let part = |id: &String| {
-        let part = specs.get(id)?;
-        Some((combine_clients(clients, part)?, part.unit))
+fn merge_reading(clients: &[ClientAndWindow], specs: &ReadingSpecs, spec: &MetricSpec) -> Option<f64> {
+    let Some(operand_ids) = &spec.quotient_of else { return combine_clients(clients, spec) };
+    let operand = |id: &String| {
+        let spec = specs.get(id)?;
+        Some((combine_clients(clients, spec)?, spec.unit))
     };
-    let [above, below] = parts.each_ref().map(part);
-    spec.quotient([above?, below?])
+    let [numerator, denominator] = operand_ids.each_ref().map(operand);
+    spec.quotient([numerator?, denominator?])
 }
 
 /// Combines the values of a reading of all clients. If the reading combines differently over machines than over clients, it
 /// first combines the clients of each machine.
 fn combine_clients(clients: &[ClientAndWindow], spec: &MetricSpec) -> Option<f64> {
-    let Over { ranks, hosts, .. } = spec.over;
+    let FoldRules { ranks, hosts, .. } = spec.over;
     let whole = window_around(clients);
     if ranks == hosts {
         return fold_values(ranks, client_values(clients, spec), whole);
@@ -230,7 +232,7 @@ fn combine_clients(clients: &[ClientAndWindow], spec: &MetricSpec) -> Option<f64
 
 /// The values of a reading, each with the window of its client. Clients without the reading are left out.
 fn client_values(clients: &[ClientAndWindow], spec: &MetricSpec) -> Vec<(f64, Window)> {
-    clients.iter().filter_map(|(part, window)| Some((part.get(&spec.id)?, *window))).collect()
+    clients.iter().filter_map(|(sample, window)| Some((sample.reading(&spec.id)?, *window))).collect()
 }
 
 fn window_around(clients: &[ClientAndWindow]) -> Window {
@@ -274,25 +276,25 @@ struct TaskObservations {
 
 impl ClientObservations {
     /// Records the samples of one round, in the order of the ranks.
-    pub fn record(&mut self, variant: &str, parts: &[ClientSample]) {
-        let task = parts[0].sample.task.id.to_string();
+    pub fn record(&mut self, variant: &str, samples: &[ClientSample]) {
+        let task = samples[0].sample.task.id.to_string();
         let observations = self.tasks.entry((task, variant.to_string())).or_default();
         observations.rounds += 1;
-        let mut rates: Vec<f64> = parts.iter().map(ClientSample::rate).collect();
+        let mut rates: Vec<f64> = samples.iter().map(ClientSample::compared_rate).collect();
         rates.sort_by(f64::total_cmp);
         let median = rates[rates.len() / 2];
-        for (rank, part) in parts.iter().enumerate() {
-            let share = part.rate() / median;
+        for (rank, sample) in samples.iter().enumerate() {
+            let share = sample.compared_rate() / median;
             if share < STRAGGLER_RATE {
-                let key = (rank, part.machine.host.clone());
+                let key = (rank, sample.machine.host.clone());
                 let (rounds, smallest) = observations.stragglers.entry(key).or_insert((0, share));
                 *rounds += 1;
                 *smallest = smallest.min(share);
             }
-            if let Some(fetched) = part.fetched_share() {
+            if let Some(fetched) = sample.fetched_share() {
                 observations.reader_count += 1;
                 if DataPath::of(fetched) == DataPath::Cache {
-                    *observations.cached_readers.entry(part.machine.host.clone()).or_default() += 1;
+                    *observations.cached_readers.entry(sample.machine.host.clone()).or_default() += 1;
                 }
             }
         }
@@ -341,31 +343,38 @@ pub mod tests {
     use super::*;
     use fsarena_core::cell::{TaskId, TaskInfo};
     use fsarena_core::sample::{Direction, Unit};
-    use fsarena_core::series::Point;
+    use fsarena_core::series::SeriesPoint;
 
     /// A sample of a task that began `start_s` seconds after 100 and took `elapsed_s`.
     pub fn sample(start_s: f64, elapsed_s: f64, readings: &[(&str, f64)]) -> Sample {
         let task = TaskInfo { id: TaskId::new("t"), title: "T".into(), number: None, in_totals: true };
-        let mut all = Readings::default();
-        all.set(reading::ELAPSED, elapsed_s * 1e9);
-        all.set(reading::SYNCED, (elapsed_s + 0.5) * 1e9);
+        let mut all_readings = Readings::default();
+        all_readings.set(reading::ELAPSED, elapsed_s * 1e9);
+        all_readings.set(reading::SYNCED, (elapsed_s + 0.5) * 1e9);
         for (id, value) in readings {
-            all.set(id, *value);
+            all_readings.set(id, *value);
         }
-        Sample { task, started_at: 100.0 + start_s, readings: all, series: vec![], latencies: Latencies::default() }
+        Sample {
+            task,
+            started_at: 100.0 + start_s,
+            readings: all_readings,
+            series: vec![],
+            latencies: LatencyHistogram::default(),
+        }
     }
 
     fn machine(host: &str) -> Machine {
         Machine { host: host.into(), boot_id: String::new() }
     }
 
-    fn merged(samples: &[(&str, f64, Sample)]) -> Readings {
-        merged_by(samples, built_in_specs())
+    /// Merges samples of clients: each with its host, the seconds that its clock is ahead, and the sample.
+    fn merge_clients(samples: &[(&str, f64, Sample)]) -> Readings {
+        merge_by_specs(samples, built_in_specs())
     }
 
-    fn merged_by(samples: &[(&str, f64, Sample)], specs: Specs) -> Readings {
+    fn merge_by_specs(samples: &[(&str, f64, Sample)], specs: ReadingSpecs) -> Readings {
         let machines: Vec<Machine> = samples.iter().map(|(host, ..)| machine(host)).collect();
-        let parts: Vec<ClientSample> = samples
+        let client_samples: Vec<ClientSample> = samples
             .iter()
             .zip(&machines)
             .map(|((_, ahead_s, sample), machine)| ClientSample {
@@ -374,7 +383,7 @@ pub mod tests {
                 sample,
             })
             .collect();
-        merge(&parts, &specs).readings
+        merge_samples(&client_samples, &specs).readings
     }
 
     #[test]
@@ -382,7 +391,7 @@ pub mod tests {
         // 100 bytes a second for 2 s from 0, and 50 for 4 s from 1: 400 bytes in 5 s. The second clock is 10 s ahead.
         let rate = |value| [(reading::WRITE_BANDWIDTH, value)];
         let readings =
-            merged(&[("a", 0.0, sample(0.0, 2.0, &rate(100.0))), ("b", 10.0, sample(11.0, 4.0, &rate(50.0)))]);
+            merge_clients(&[("a", 0.0, sample(0.0, 2.0, &rate(100.0))), ("b", 10.0, sample(11.0, 4.0, &rate(50.0)))]);
         let assert_reading =
             |id: &str, value: f64| assert!((readings.get(id).unwrap() - value).abs() < 1.0, "{id}: {readings:?}");
         assert_reading(reading::ELAPSED, 5e9);
@@ -400,23 +409,33 @@ pub mod tests {
     #[test]
     fn amounts_in_the_common_time_come_from_the_time_series() {
         // The first client writes everything in its first second, before the other client starts.
-        let point =
-            |start_s, bytes| Point { start_s, length_s: 1.0, warm_up: false, operations: 0, bytes, latency: None };
+        let point = |start_s, bytes| SeriesPoint {
+            start_s,
+            length_s: 1.0,
+            warm_up: false,
+            operations: 0,
+            bytes,
+            latency: None,
+        };
         let early = Sample {
             series: vec![point(0.0, 300), point(1.0, 0), point(2.0, 0)],
             ..sample(0.0, 3.0, &[(reading::WRITE_BANDWIDTH, 100.0)])
         };
         let late = sample(1.0, 2.0, &[(reading::WRITE_BANDWIDTH, 10.0)]);
-        let readings = merged(&[("a", 0.0, early), ("b", 0.0, late)]);
+        let readings = merge_clients(&[("a", 0.0, early), ("b", 0.0, late)]);
         assert!((readings.get(reading::COMMON_BANDWIDTH).unwrap() - 10.0).abs() < 1e-6);
     }
 
     #[test]
     fn counters_of_a_machine_count_once_however_many_clients_it_has() {
-        let of = |device: f64, own: f64| {
+        let client_sample = |device: f64, own: f64| {
             sample(0.0, 1.0, &[("device_write_bytes", device), ("written_bytes", own), ("all_latency_p99_ns", own)])
         };
-        let readings = merged(&[("a", 0.0, of(10.0, 1.0)), ("a", 0.0, of(12.0, 2.0)), ("b", 0.0, of(5.0, 4.0))]);
+        let readings = merge_clients(&[
+            ("a", 0.0, client_sample(10.0, 1.0)),
+            ("a", 0.0, client_sample(12.0, 2.0)),
+            ("b", 0.0, client_sample(5.0, 4.0)),
+        ]);
         assert_eq!(readings.get("device_write_bytes"), Some(17.0));
         assert_eq!(readings.get("written_bytes"), Some(7.0));
         assert_eq!(readings.get("all_latency_p99_ns"), Some(4.0));
@@ -425,35 +444,39 @@ pub mod tests {
 
     #[test]
     fn readings_combine_by_their_definitions_and_not_by_their_names() {
-        let of = |value: f64| {
+        let client_sample = |value: f64| {
             let ids = ["device_reads", "peak_memory_bytes", "cpu_per_operation_ns", "generator_ns", "steady_ratio"];
             sample(0.0, 1.0, &ids.map(|id| (id, value)))
         };
-        let readings = merged(&[("a", 0.0, of(1.0)), ("a", 0.0, of(3.0)), ("b", 0.0, of(5.0))]);
-        let all = ["device_reads", "peak_memory_bytes", "cpu_per_operation_ns", "generator_ns", "steady_ratio"];
-        assert_eq!(all.map(|id| readings.get(id).unwrap()), [8.0, 9.0, 3.0, 5.0, 1.0]);
+        let readings = merge_clients(&[
+            ("a", 0.0, client_sample(1.0)),
+            ("a", 0.0, client_sample(3.0)),
+            ("b", 0.0, client_sample(5.0)),
+        ]);
+        let ids = ["device_reads", "peak_memory_bytes", "cpu_per_operation_ns", "generator_ns", "steady_ratio"];
+        assert_eq!(ids.map(|id| readings.get(id).unwrap()), [8.0, 9.0, 3.0, 5.0, 1.0]);
     }
 
     #[test]
     fn printed_metrics_combine_as_declared_and_a_metric_of_a_single_rank_is_kept() {
-        let spec = |id: &str, unit, over, parts: Option<[&str; 2]>| {
-            let quotient_of = parts.map(|parts| parts.map(String::from));
+        let spec = |id: &str, unit, over, operands: Option<[&str; 2]>| {
+            let quotient_of = operands.map(|ids| ids.map(String::from));
             (
                 id.to_string(),
                 MetricSpec { over, quotient_of, ..MetricSpec::new(id.into(), unit, Direction::Lower, String::new()) },
             )
         };
-        let by = |unit| Over::of_unit(unit);
-        let all: Specs = [
+        let by = |unit| FoldRules::of_unit(unit);
+        let specs: ReadingSpecs = [
             spec("device_ops_count", Unit::Count, by(Unit::Count), None),
             spec("cost_per_op_s", Unit::Seconds, by(Unit::Seconds), Some(["spent_s", "device_ops_count"])),
-            spec("spent_s", Unit::Seconds, Over::all(Fold::Sum), None),
+            spec("spent_s", Unit::Seconds, FoldRules::all(Fold::Sum), None),
             spec("bare_ratio", Unit::Ratio, by(Unit::Ratio), None),
-            spec("alone_count", Unit::Count, Over::all(Fold::None), None),
-            spec("mixed_count", Unit::Count, Over { ranks: Fold::Max, ..Over::all(Fold::Mean) }, None),
+            spec("alone_count", Unit::Count, FoldRules::all(Fold::None), None),
+            spec("mixed_count", Unit::Count, FoldRules { ranks: Fold::Max, ..FoldRules::all(Fold::Mean) }, None),
         ]
         .into();
-        let of = |value: f64, alone: bool| {
+        let client_sample = |value: f64, alone: bool| {
             let mut values = vec![
                 ("device_ops_count", 10.0 * value),
                 ("cost_per_op_s", 99.0),
@@ -464,18 +487,33 @@ pub mod tests {
             values.extend(alone.then_some(("alone_count", 7.0)));
             sample(0.0, 1.0, &values)
         };
-        let readings =
-            merged_by(&[("a", 0.0, of(1.0, false)), ("a", 0.0, of(3.0, true)), ("b", 0.0, of(5.0, false))], all);
+        let readings = merge_by_specs(
+            &[
+                ("a", 0.0, client_sample(1.0, false)),
+                ("a", 0.0, client_sample(3.0, true)),
+                ("b", 0.0, client_sample(5.0, false)),
+            ],
+            specs,
+        );
         let ids = ["device_ops_count", "cost_per_op_s", "spent_s", "bare_ratio", "alone_count", "mixed_count"];
         assert_eq!(ids.map(|id| readings.get(id).unwrap()), [90.0, 0.1, 9.0, 3.0, 7.0, 4.0]);
     }
 
     #[test]
     fn clients_that_read_from_a_cache_are_counted() {
-        let of = |fetched: f64| sample(0.0, 1.0, &[(reading::READ, 1e6), (reading::FETCHED, fetched)]);
-        let readings = merged(&[("a", 0.0, of(1e6)), ("a", 0.0, of(0.0)), ("b", 0.0, of(5e5))]);
+        let client_sample =
+            |fetched: f64| sample(0.0, 1.0, &[(reading::READ_BYTES, 1e6), (reading::FETCHED_BYTES, fetched)]);
+        let readings = merge_clients(&[
+            ("a", 0.0, client_sample(1e6)),
+            ("a", 0.0, client_sample(0.0)),
+            ("b", 0.0, client_sample(5e5)),
+        ]);
         assert_eq!(readings.get(reading::CACHED_CLIENTS), Some(1.0));
-        let nothing = merged(&[("a", 0.0, sample(0.0, 1.0, &[(reading::READ, 10.0), (reading::FETCHED, 0.0)]))]);
+        let nothing = merge_clients(&[(
+            "a",
+            0.0,
+            sample(0.0, 1.0, &[(reading::READ_BYTES, 10.0), (reading::FETCHED_BYTES, 0.0)]),
+        )]);
         assert_eq!(nothing.get(reading::CACHED_CLIENTS), None);
     }
 
@@ -485,13 +523,13 @@ pub mod tests {
         let mut observations = ClientObservations::default();
         for slow in [4.0, 1.0] {
             let samples = [(1.0, 1e6), (1.0, 0.0), (slow, 1e6)]
-                .map(|(s, fetched)| sample(0.0, s, &[(reading::READ, 1e6), (reading::FETCHED, fetched)]));
-            let parts: Vec<ClientSample> = machines
+                .map(|(s, fetched)| sample(0.0, s, &[(reading::READ_BYTES, 1e6), (reading::FETCHED_BYTES, fetched)]));
+            let client_samples: Vec<ClientSample> = machines
                 .iter()
                 .zip(&samples)
                 .map(|(machine, sample)| ClientSample { machine, clock: ClockOffset::default(), sample })
                 .collect();
-            observations.record("v", &parts);
+            observations.record("v", &client_samples);
         }
         let notes = observations.remarks();
         let texts: Vec<&str> = notes.iter().map(|note| note.text.as_str()).collect();

@@ -4,7 +4,7 @@
 //! another machine, as with IOR's options `-C` and `-Q`, but by the actual machines of the ranks.
 
 use crate::guard;
-use crate::merge::{ClientObservations, Specs, built_in_specs};
+use crate::merge::{ClientObservations, ReadingSpecs, built_in_specs};
 use crate::wire::{self, ClockOffset, FromRank, LEAVE_TIMEOUT, Machine, ToRank, Wire};
 use fsarena_load::workload::Client;
 use fsarena_run::{RunError, protocol::AgentRequest};
@@ -23,7 +23,7 @@ const FAILED_LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Ranks {
     pub(crate) wire: Rc<dyn Wire>,
     /// The time limit of one task.
-    pub(crate) timeout: Duration,
+    pub(crate) task_timeout: Duration,
     /// The machine of each rank.
     pub(crate) machines: Vec<Machine>,
     /// The first rank of each machine.
@@ -31,7 +31,7 @@ pub struct Ranks {
     /// The clock offset of each machine.
     pub(crate) clocks: BTreeMap<Machine, ClockOffset>,
     /// The definitions of all readings, with those that commands have printed.
-    pub(crate) specs: Specs,
+    pub(crate) specs: ReadingSpecs,
     pub(crate) observations: ClientObservations,
     /// The client number of each rank, and the client whose files it reads.
     clients: Vec<Client>,
@@ -44,11 +44,11 @@ impl Ranks {
     ///
     /// # Errors
     /// If a rank does not answer.
-    pub fn connect(wire: Rc<dyn Wire>, timeout: Duration) -> Result<Ranks, RunError> {
+    pub fn connect(wire: Rc<dyn Wire>, task_timeout: Duration) -> Result<Ranks, RunError> {
         let mut machines = vec![Machine::here(); wire.size() as usize];
-        let silent = wire::receive_from_each(&*wire, ANSWER_TIMEOUT, |from, message| {
+        let silent = wire::receive_from_each(&*wire, ANSWER_TIMEOUT, |rank, message| {
             if let FromRank::Hello(machine) = message {
-                machines[from as usize] = machine;
+                machines[rank as usize] = machine;
             }
         });
         if let Some(rank) = silent.first() {
@@ -56,7 +56,7 @@ impl Ranks {
         }
         let ranks = Ranks {
             wire,
-            timeout,
+            task_timeout,
             leaders: machine_leaders(&machines),
             clocks: BTreeMap::new(),
             specs: built_in_specs(),
@@ -104,21 +104,21 @@ impl Ranks {
         &self,
         mut handle: impl FnMut(u32, FromRank) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
-        let (timeout, mut handled) = (self.answer_timeout(), Ok(()));
-        let silent = wire::receive_from_each(&*self.wire, timeout, |from, message| {
-            if handled.is_ok() {
-                handled = handle(from, message);
+        let (timeout, mut result) = (self.answer_timeout(), Ok(()));
+        let silent = wire::receive_from_each(&*self.wire, timeout, |rank, message| {
+            if result.is_ok() {
+                result = handle(rank, message);
             }
         });
         match silent.first() {
-            Some(rank) if handled.is_ok() => Err(self.silent_rank_error(*rank, timeout)),
-            _ => handled,
+            Some(rank) if result.is_ok() => Err(self.silent_rank_error(*rank, timeout)),
+            _ => result,
         }
     }
 
     /// Time limit for the answer of a rank that does no work at that moment.
     pub(crate) fn answer_timeout(&self) -> Duration {
-        ANSWER_TIMEOUT.min(ANSWER_TIMEOUT_IN_TASKS * self.timeout)
+        ANSWER_TIMEOUT.min(ANSWER_TIMEOUT_IN_TASKS * self.task_timeout)
     }
 
     /// The error of a rank that did not answer in time.
@@ -157,27 +157,29 @@ impl Ranks {
 fn assign_clients<M: Ord>(machines: &[M]) -> Vec<Client> {
     let mut sorted: Vec<usize> = (0..machines.len()).collect();
     sorted.sort_by_key(|rank| &machines[*rank]);
-    let largest = sorted.chunk_by(|a, b| machines[*a] == machines[*b]).map(<[usize]>::len).max().unwrap_or(0);
+    let largest_machine_size =
+        sorted.chunk_by(|a, b| machines[*a] == machines[*b]).map(<[usize]>::len).max().unwrap_or(0);
     // With only one machine, each rank at least reads the files of another rank.
-    let shift = if largest == machines.len() { 1 } else { largest };
+    let shift = if largest_machine_size == machines.len() { 1 } else { largest_machine_size };
     let mut clients = vec![Client::ALONE; machines.len()];
-    for (at, rank) in sorted.iter().enumerate() {
-        let reads_from = sorted[(at + shift) % sorted.len()] as u32;
-        clients[*rank] = Client { index: *rank as u32, clients: machines.len() as u32, reads_from };
+    for (place, rank) in sorted.iter().enumerate() {
+        let reads_from = sorted[(place + shift) % sorted.len()] as u32;
+        clients[*rank] = Client { index: *rank as u32, client_count: machines.len() as u32, reads_from };
     }
     clients
 }
 
 /// The first rank of each machine.
 fn machine_leaders<M: Ord>(machines: &[M]) -> Vec<u32> {
-    let mut seen = BTreeSet::new();
-    (0..).zip(machines).filter(|(_, machine)| seen.insert(*machine)).map(|(rank, _)| rank).collect()
+    let mut known_machines = BTreeSet::new();
+    (0..).zip(machines).filter(|(_, machine)| known_machines.insert(*machine)).map(|(rank, _)| rank).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// For each rank, the rank whose files it reads.
     fn read_ranks(machines: &[&str]) -> Vec<u32> {
         assign_clients(machines).iter().map(|client| client.reads_from).collect()
     }
@@ -189,9 +191,9 @@ mod tests {
         assert_eq!(read_ranks(&["a", "b", "a", "b"]), [1, 0, 3, 2]);
         for machines in [&["a", "a", "b", "c", "c"][..], &["a", "b", "c"], &["b", "a", "a", "b", "c", "c", "c"]] {
             let mut ranks = read_ranks(machines);
-            assert!(ranks.iter().enumerate().all(|(own, read)| machines[own] != machines[*read as usize]));
+            assert!(ranks.iter().enumerate().all(|(reader, writer)| machines[reader] != machines[*writer as usize]));
             ranks.sort_unstable();
-            assert!(ranks.iter().enumerate().all(|(at, rank)| at as u32 == *rank), "all files are read");
+            assert!(ranks.iter().enumerate().all(|(index, rank)| index as u32 == *rank), "all files are read");
         }
     }
 

@@ -31,20 +31,20 @@ impl Mpi {
     }
 }
 
-/// Polls an operation, with sleeps of at most `longest_pause`, until it completes. Returns false on timeout.
+/// Polls an operation, with sleeps of at most `max_pause`, until it completes. Returns false on timeout.
 fn wait_for_completion<'a, D: ?Sized, S: Scope<'a>>(
     request: Request<'a, D, S>,
-    longest_pause: Duration,
+    max_pause: Duration,
     timeout: Duration,
 ) -> bool {
     let mut request = Some(request);
-    let done = wire::poll_with_pause(longest_pause, timeout, || {
+    let completed = wire::poll_with_pause(max_pause, timeout, || {
         request = request.take()?.test().err();
         request.is_none().then_some(())
     });
     // Dropping an incomplete request panics. After a timeout the job is killed, so the request may leak.
     std::mem::forget(request);
-    done.is_some()
+    completed.is_some()
 }
 
 impl Wire for Mpi {
@@ -56,11 +56,11 @@ impl Wire for Mpi {
         self.world.size() as u32
     }
 
-    fn send(&self, to: u32, message: &[u8]) {
-        let to = self.world.process_at_rank(to as i32);
+    fn send(&self, rank: u32, message: &[u8]) {
+        let process = self.world.process_at_rank(rank as i32);
         scope(|scope| {
             wait_for_completion(
-                to.immediate_send_with_tag(scope, message, MESSAGE_TAG),
+                process.immediate_send_with_tag(scope, message, MESSAGE_TAG),
                 wire::PRECISE_PAUSE,
                 Duration::MAX,
             )
@@ -84,11 +84,11 @@ impl Wire for Mpi {
         self.world.barrier();
     }
 
-    fn send_time(&self, to: u32, seconds: f64) {
-        self.world.process_at_rank(to as i32).send_with_tag(&seconds, TIME_TAG);
+    fn send_time(&self, rank: u32, seconds: f64) {
+        self.world.process_at_rank(rank as i32).send_with_tag(&seconds, TIME_TAG);
     }
 
-    fn receive_time(&self, from: u32) -> f64 {
-        self.world.process_at_rank(from as i32).receive_with_tag::<f64>(TIME_TAG).0
+    fn receive_time(&self, rank: u32) -> f64 {
+        self.world.process_at_rank(rank as i32).receive_with_tag::<f64>(TIME_TAG).0
     }
 }

@@ -35,7 +35,7 @@ pub trait Wire {
     fn size(&self) -> u32;
 
     /// Sends a message, and sleeps until the MPI library has accepted it.
-    fn send(&self, to: u32, message: &[u8]);
+    fn send(&self, rank: u32, message: &[u8]);
 
     /// Receives the next message and the rank that sent it, if one has arrived.
     fn receive(&self) -> Option<(u32, Vec<u8>)>;
@@ -48,10 +48,10 @@ pub trait Wire {
     fn barrier_awake(&self);
 
     /// Sends a clock time in seconds, without sleep.
-    fn send_time(&self, to: u32, seconds: f64);
+    fn send_time(&self, rank: u32, seconds: f64);
 
     /// Receives a clock time in seconds, polling without sleep.
-    fn receive_time(&self, from: u32) -> f64;
+    fn receive_time(&self, rank: u32) -> f64;
 }
 
 /// Sends a message to rank 0.
@@ -60,13 +60,13 @@ pub fn send_to_coordinator(wire: &dyn Wire, message: &FromRank) {
 }
 
 /// Sends a message from rank 0 to another rank.
-pub fn send_to_worker(wire: &dyn Wire, to: u32, message: &ToRank) {
-    wire.send(to, &serde_json::to_vec(message).expect("messages are plain data"));
+pub fn send_to_worker(wire: &dyn Wire, rank: u32, message: &ToRank) {
+    wire.send(rank, &serde_json::to_vec(message).expect("messages are plain data"));
 }
 
 /// Receives the next message to rank 0, with its sender, if one has arrived.
 pub fn receive_from_worker(wire: &dyn Wire) -> Option<(u32, FromRank)> {
-    wire.receive().map(|(from, text)| (from, decode_message(&text)))
+    wire.receive().map(|(rank, text)| (rank, decode_message(&text)))
 }
 
 /// Receives the next message from rank 0, if one has arrived.
@@ -79,10 +79,10 @@ pub fn receive_from_coordinator(wire: &dyn Wire) -> Option<ToRank> {
 pub fn receive_from_each(wire: &dyn Wire, timeout: Duration, mut handle: impl FnMut(u32, FromRank)) -> Vec<u32> {
     let mut silent: Vec<u32> = (1..wire.size()).collect();
     poll_until(timeout, || {
-        while let Some((from, message)) = receive_from_worker(wire) {
-            if let Some(at) = silent.iter().position(|rank| *rank == from) {
-                silent.remove(at);
-                handle(from, message);
+        while let Some((sender, message)) = receive_from_worker(wire) {
+            if let Some(index) = silent.iter().position(|rank| *rank == sender) {
+                silent.remove(index);
+                handle(sender, message);
             }
         }
         silent.is_empty().then_some(())
@@ -90,6 +90,7 @@ pub fn receive_from_each(wire: &dyn Wire, timeout: Duration, mut handle: impl Fn
     silent
 }
 
+/// Parses a message of another rank.
 fn decode_message<T: serde::de::DeserializeOwned>(text: &[u8]) -> T {
     serde_json::from_slice(text).expect("all ranks are of the same build")
 }
@@ -99,19 +100,19 @@ pub fn poll_until<T>(timeout: Duration, poll: impl FnMut() -> Option<T>) -> Opti
     poll_with_pause(MAX_PAUSE, timeout, poll)
 }
 
-/// Calls `poll` until it returns a value, with pauses that grow up to `longest`. Returns `None` on timeout.
-pub fn poll_with_pause<T>(longest: Duration, timeout: Duration, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
+/// Calls `poll` until it returns a value, with pauses that grow up to `max_pause`. Returns `None` on timeout.
+pub fn poll_with_pause<T>(max_pause: Duration, timeout: Duration, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
     let mut pause = FIRST_PAUSE;
     loop {
-        if let Some(found) = poll() {
-            return Some(found);
+        if let Some(value) = poll() {
+            return Some(value);
         }
         if begun.elapsed() >= timeout {
             return None;
         }
         std::thread::sleep(pause);
-        pause = (pause * 2).min(longest);
+        pause = (pause * 2).min(max_pause);
     }
 }
 
@@ -248,11 +249,11 @@ mod tests {
     #[test]
     fn polling_ends_with_a_value_or_at_the_timeout() {
         let mut polls = 0;
-        let found = poll_until(Duration::from_secs(60), || {
+        let value = poll_until(Duration::from_secs(60), || {
             polls += 1;
             (polls == 3).then_some(polls)
         });
-        assert_eq!(found, Some(3));
+        assert_eq!(value, Some(3));
         assert_eq!(poll_until(Duration::ZERO, || None::<u8>), None);
     }
 

@@ -3,7 +3,7 @@
 use crate::wire::{self, FromRank, LEAVE_TIMEOUT, Machine, SIGNAL_CHECK_INTERVAL, ToRank, Wire};
 use crate::{agent::AgentSupervisor, guard, measure};
 use fsarena_core::event::{CellEvent, Outcome};
-use fsarena_run::child::{self, Parent};
+use fsarena_run::child::{self, AgentParent};
 use fsarena_run::{CellError, RunError};
 use fsarena_run::{axes::Confinement, protocol::PrivilegedRequest};
 use fsarena_sys::cancel;
@@ -18,7 +18,7 @@ pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
     let journal = Journal::create(&state_dir(), &format!("rank {} of fsarena-mpi", wire.rank()))?;
     let mut _guard = None;
     wire::send_to_coordinator(wire, &FromRank::Hello(Machine::here()));
-    while cancel::requested().is_none() {
+    while cancel::received_signal().is_none() {
         let Some(message) = wire::poll_until(SIGNAL_CHECK_INTERVAL, || wire::receive_from_coordinator(wire)) else {
             continue;
         };
@@ -38,7 +38,7 @@ pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
             }
             // These messages belong to a cell that this rank has already ended.
             ToRank::AllReady | ToRank::WaitUntilIdle(_) | ToRank::StartTask | ToRank::Abandon => continue,
-            ToRank::CheckFiles(paths) => FromRank::FilesChecked(find_missing(&paths)),
+            ToRank::CheckFiles(paths) => FromRank::FilesChecked(find_missing_file(&paths)),
             ToRank::Cell(request, timeout) => {
                 let mut cell = WorkerCell { wire, agent: AgentSupervisor::new(&request, timeout) };
                 let outcome = child::run_agent(&journal, &request, &Confinement::default(), &mut cell);
@@ -54,7 +54,7 @@ pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
 }
 
 /// Returns the first of these paths that is missing on this machine, with the error.
-fn find_missing(paths: &[PathBuf]) -> Option<String> {
+fn find_missing_file(paths: &[PathBuf]) -> Option<String> {
     paths.iter().find_map(|path| Some(format!("{}: {}", path.display(), path.metadata().err()?)))
 }
 
@@ -64,7 +64,7 @@ struct WorkerCell<'a> {
     agent: AgentSupervisor,
 }
 
-impl Parent for WorkerCell<'_> {
+impl AgentParent for WorkerCell<'_> {
     fn receive(&mut self, event: CellEvent) {
         let message = match event {
             CellEvent::Sample(sample) => FromRank::Sample(Box::new(self.agent.finish_task(sample))),
@@ -80,11 +80,11 @@ impl Parent for WorkerCell<'_> {
     /// Tells rank 0 that the agent has sent this request (`Ready`), and waits until rank 0 lets all ranks continue. For the
     /// request before a task, rank 0 sends `WaitUntilIdle` to one rank of each machine and then `StartTask` to all; for any other
     /// request it sends `AllReady`. The time limit of the agent pauses meanwhile, because the agent waits for other ranks.
-    fn answer(&mut self, ask: PrivilegedRequest) -> Result<Outcome, RunError> {
+    fn answer(&mut self, request: PrivilegedRequest) -> Result<Outcome, RunError> {
         self.agent.pause_timeout();
-        wire::send_to_coordinator(self.wire, &FromRank::Ready(ask));
+        wire::send_to_coordinator(self.wire, &FromRank::Ready(request));
         loop {
-            if cancel::requested().is_some() {
+            if cancel::received_signal().is_some() {
                 return Ok(Outcome::Interrupted);
             }
             match wire::poll_until(SIGNAL_CHECK_INTERVAL, || wire::receive_from_coordinator(self.wire)) {

@@ -10,9 +10,9 @@ const READINGS: u32 = 500;
 const WINDOWS: u32 = 100;
 
 fn main() {
-    let own = std::process::id() as i32;
-    let server = server();
-    let log = std::env::temp_dir().join(format!("fsarena-bench-{own}.log"));
+    let own_pid = std::process::id() as i32;
+    let server = Server::start();
+    let log = std::env::temp_dir().join(format!("fsarena-bench-{own_pid}.log"));
     std::fs::write(&log, "x\n").expect("the log is written");
     let counters = [
         ("squid", CounterSpec::Squid { address: server.address.clone() }),
@@ -28,29 +28,30 @@ fn main() {
             window_length: Duration::from_secs(300),
             reading_interval: Duration::from_secs(1),
         };
-        let mut watcher = Watcher::begin(&SysRoot::host(), &watch, 0).expect("it begins");
-        let reading = cpu_seconds(own, READINGS, || watcher.read_within_window());
-        let window = cpu_seconds(own, WINDOWS, || drop(watcher.close_window()));
-        let share = reading.0 + window.0 / 300.0;
-        let command = match reading.1 {
-            0.0 => String::new(),
-            seconds => format!(", and the command itself {:.4}%", seconds * 100.0),
+        let mut watcher = Watcher::begin(&SysRoot::host(), &watch, 0).expect("the watch begins");
+        let (reading_s, command_s) = measure_cpu_seconds(own_pid, READINGS, || watcher.read_within_window());
+        let (window_s, _) = measure_cpu_seconds(own_pid, WINDOWS, || drop(watcher.close_window()));
+        let cpu_share = reading_s + window_s / 300.0;
+        let command_text = if command_s == 0.0 {
+            String::new()
+        } else {
+            format!(", and the command itself {:.4}%", command_s * 100.0)
         };
         println!(
-            "{name:8} reading {:7.1} µs  window's end {:7.1} µs  at 1 reading/s {:.4}% of a CPU{}{command}",
-            reading.0 * 1e6,
-            window.0 * 1e6,
-            share * 100.0,
-            if share < 0.001 { "" } else { "  (above 0.1%)" }
+            "{name:8} reading {:7.1} µs  window's end {:7.1} µs  at 1 reading/s {:.4}% of a CPU{}{command_text}",
+            reading_s * 1e6,
+            window_s * 1e6,
+            cpu_share * 100.0,
+            if cpu_share < 0.001 { "" } else { "  (above 0.1%)" }
         );
     }
     drop(server);
     let _ = std::fs::remove_file(&log);
 }
 
-/// The CPU time of one call of `work` in seconds, in this process and in the children that it waited for.
-fn cpu_seconds(own: i32, calls: u32, mut work: impl FnMut()) -> (f64, f64) {
-    let now = || (cpu::process_cpu_ns(own).unwrap_or(0), cpu::CpuTime::of_ended_children().total_ns());
+/// Calls `work` and returns the mean CPU time of a call in seconds: of this process, and of the children that it waited for.
+fn measure_cpu_seconds(own_pid: i32, calls: u32, mut work: impl FnMut()) -> (f64, f64) {
+    let now = || (cpu::process_cpu_ns(own_pid).unwrap_or(0), cpu::CpuTime::of_ended_children().total_ns());
     let before = now();
     for _ in 0..calls {
         work();
@@ -75,16 +76,18 @@ impl Drop for Server {
     }
 }
 
-/// Starts the server.
-fn server() -> Server {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("it has one").to_string();
-    // SAFETY: the process has one thread; the child only serves and never returns.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        serve(&listener);
+impl Server {
+    /// Starts the server.
+    fn start() -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("the listener has an address").to_string();
+        // SAFETY: the process has one thread; the child only serves and never returns.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            serve(&listener);
+        }
+        Server { pid, address }
     }
-    Server { pid, address }
 }
 
 /// Answers each client with the page; never returns.

@@ -22,6 +22,6 @@ fn trace() -> Result<(), Box<dyn Error>> {
     let seconds: f64 = args.next().map_or(Ok(5.0), |text| text.parse())?;
     let tracer = Tracer::start(&TraceOptions::locks(target, 997))?;
     std::thread::sleep(Duration::try_from_secs_f64(seconds)?);
-    print!("{}", tracer.stop().text(10, 4));
+    print!("{}", tracer.stop().format_text(10, 4));
     Ok(())
 }

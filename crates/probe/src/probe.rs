@@ -1,4 +1,4 @@
-//! The definition of a probe, and the gauge that it reads: usually a kernel file that stays open.
+//! The definition of a probe, and of the gauge with its values: usually a kernel file that stays open.
 
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::ReadingDef;
@@ -39,13 +39,13 @@ pub enum Sampling {
 }
 
 impl Sampling {
-    /// A reading with this definition, computed in this way.
-    pub const fn of(self, def: ReadingDef) -> ProbeReading {
+    /// A reading with this definition that is sampled in this way.
+    pub const fn reading(self, def: ReadingDef) -> ProbeReading {
         ProbeReading { def, sampling: self }
     }
 }
 
-/// The kernel and device that the probes read.
+/// The machine and the device that the probes read.
 #[derive(Debug, Clone)]
 pub struct ProbeTarget {
     /// The root of `/proc` and `/sys`.
@@ -63,7 +63,7 @@ pub struct OpenedProbe {
 }
 
 impl OpenedProbe {
-    /// A gauge without notes.
+    /// A probe with this gauge, without notes.
     pub fn new(gauge: impl Gauge + 'static) -> OpenedProbe {
         OpenedProbe { gauge: Box::new(gauge), notes: vec![] }
     }
@@ -93,8 +93,8 @@ impl KernelFile {
     ///
     /// # Errors
     /// The file is missing or cannot be read.
-    pub fn open(kernel: &SysRoot, rel: &str) -> Result<KernelFile, Unavailable> {
-        let path = kernel.path(rel);
+    pub fn open(kernel: &SysRoot, relative_path: &str) -> Result<KernelFile, Unavailable> {
+        let path = kernel.path(relative_path);
         match File::open(&path) {
             Ok(file) => Ok(KernelFile { file, path, buffer: vec![0; 4096] }),
             Err(error) => Err(Unavailable::new(format!("{}: {error}", path.display()))),
@@ -123,8 +123,8 @@ impl KernelFile {
 
     /// The error for a file with an unknown format.
     pub fn unknown_format_error(&self) -> io::Error {
-        let what = format!("{} has a format that fsarena does not understand", self.path.display());
-        io::Error::new(io::ErrorKind::InvalidData, what)
+        let text = format!("{} has a format that fsarena does not understand", self.path.display());
+        io::Error::new(io::ErrorKind::InvalidData, text)
     }
 }
 
@@ -142,8 +142,8 @@ impl TextGauge {
     ///
     /// # Errors
     /// The file is missing or cannot be read.
-    pub fn open(kernel: &SysRoot, rel: &str, parse: ParseFn) -> Result<TextGauge, Unavailable> {
-        Ok(TextGauge { file: KernelFile::open(kernel, rel)?, parse })
+    pub fn open(kernel: &SysRoot, relative_path: &str, parse: ParseFn) -> Result<TextGauge, Unavailable> {
+        Ok(TextGauge { file: KernelFile::open(kernel, relative_path)?, parse })
     }
 }
 
@@ -154,7 +154,7 @@ impl Gauge for TextGauge {
     }
 }
 
-/// Why a probe is unavailable on this machine.
+/// Why a probe is unavailable on this machine, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailable {
     /// The missing feature.
@@ -175,9 +175,9 @@ impl Unavailable {
         self
     }
 
-    /// A note that this probe has no readings, and why.
-    pub fn note(self, probe: &str) -> Note {
-        let text = format!("no readings of probe {probe}: {}", self.why);
+    /// The note that the probe with this id has no readings, and why.
+    pub fn into_note(self, probe_id: &str) -> Note {
+        let text = format!("no readings of probe {probe_id}: {}", self.why);
         Note { fix: self.fix, ..Note::new(NoteKind::Unavailable, text) }
     }
 }
@@ -206,6 +206,29 @@ pub(crate) fn cpu_times_ns<const N: usize>(text: &str) -> Option<[f64; N]> {
 /// The unit of `/proc/stat` in nanoseconds: 1/USER_HZ, which does not depend on the kernel's own tick.
 pub(crate) fn tick_ns() -> f64 {
     1e9 / rustix::param::clock_ticks_per_second() as f64
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Shared code for the tests of probes.
+
+    use super::Gauge;
+    use fsarena_sys::kernel::SysRoot;
+    use fsarena_sys::testkit::FakeRoot;
+
+    /// A fake `/proc` and `/sys` with these files.
+    pub(crate) fn kernel_with(files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {
+        let root = FakeRoot::with(files);
+        let kernel = SysRoot::at(root.path());
+        (root, kernel)
+    }
+
+    /// The present values of a gauge, one for each of `readings` readings.
+    pub(crate) fn read_once(gauge: &mut dyn Gauge, readings: usize) -> Vec<f64> {
+        let mut out = vec![f64::NAN; readings];
+        gauge.read(&mut out).unwrap();
+        out
+    }
 }
 
 #[cfg(test)]

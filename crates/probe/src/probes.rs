@@ -34,9 +34,6 @@ pub fn reading_defs() -> Vec<ReadingDef> {
 }
 
 #[cfg(test)]
-pub(crate) mod testing;
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use fsarena_core::metric::{METRICS, TIMER_READINGS, reading};
@@ -49,7 +46,6 @@ mod tests {
         let files: BTreeSet<String> = std::fs::read_dir(dir)
             .unwrap()
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_string())
-            .filter(|name| name != "testing")
             .collect();
         let registered: BTreeSet<String> = PROBES.iter().map(|probe| probe.id.to_string()).collect();
         assert_eq!(files, registered);
@@ -69,19 +65,19 @@ mod tests {
     }
 
     #[test]
-    fn the_readings_that_metrics_build_on_are_taken() {
-        let taken: BTreeSet<&str> = reading_defs().iter().map(|def| def.id).collect();
+    fn probes_have_the_readings_that_metrics_build_on() {
+        let probe_readings: BTreeSet<&str> = reading_defs().iter().map(|def| def.id).collect();
         for id in [
-            reading::USER,
-            reading::SYSTEM,
+            reading::USER_CPU,
+            reading::SYSTEM_CPU,
             reading::MACHINE_CPU,
             reading::TREE_CPU_SYNCED,
-            reading::WRITTEN,
-            reading::READ,
-            reading::DEVICE_WRITTEN,
-            reading::DEVICE_READ,
+            reading::WRITTEN_BYTES,
+            reading::READ_BYTES,
+            reading::DEVICE_WRITTEN_BYTES,
+            reading::DEVICE_READ_BYTES,
         ] {
-            assert!(taken.contains(id), "{id}");
+            assert!(probe_readings.contains(id), "{id}");
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Reads all probes around each task of a cell.
 
-use crate::probe::{Gauge, Unavailable};
-use crate::probe::{Probe, ProbeTarget, Sampling};
+use crate::probe::{Gauge, Probe, ProbeTarget, Sampling, Unavailable};
 use crate::probes::PROBES;
 use fsarena_core::{event::Note, sample::Readings};
 use fsarena_sys::{device, kernel::SysRoot};
@@ -13,6 +12,7 @@ pub struct Session {
     notes: Vec<Note>,
 }
 
+/// A probe and its opened gauge.
 struct SessionProbe {
     probe: &'static Probe,
     gauge: Box<dyn Gauge>,
@@ -31,12 +31,12 @@ impl Session {
         let mut session = Session { probes: vec![], notes: vec![] };
         let mut notes = Vec::new();
         for probe in PROBES {
-            let opened = (probe.open)(target).and_then(|mut opened| {
-                let mut trial = vec![f64::NAN; probe.readings.len()];
-                let read = opened.gauge.read(&mut trial);
+            let opened_and_read = (probe.open)(target).and_then(|mut opened| {
+                let mut values = vec![f64::NAN; probe.readings.len()];
+                let read = opened.gauge.read(&mut values);
                 read.map(|()| opened).map_err(|error| Unavailable::new(error.to_string()))
             });
-            match opened {
+            match opened_and_read {
                 Ok(opened) => {
                     notes.extend(opened.notes);
                     let start = session.empty_snapshot().0.len();
@@ -47,7 +47,7 @@ impl Session {
                         has_failed: false,
                     });
                 }
-                Err(unavailable) => notes.push(unavailable.note(probe.id)),
+                Err(unavailable) => notes.push(unavailable.into_note(probe.id)),
             }
         }
         (session, notes)
@@ -79,12 +79,12 @@ impl Session {
     /// left out (`iowait` may decrease, see proc_stat(5), and so do the counters of a replaced device).
     pub fn compute_readings(&self, before: &Snapshot, at_return: &Snapshot, at_synced: &Snapshot) -> Readings {
         let mut readings = Readings::default();
-        let all = self.probes.iter().flat_map(|open| open.probe.readings);
-        for (i, reading) in all.enumerate() {
+        let probe_readings = self.probes.iter().flat_map(|probe| probe.probe.readings);
+        for (position, reading) in probe_readings.enumerate() {
             let value = match reading.sampling {
-                Sampling::DeltaToReturn => at_return.0[i] - before.0[i],
-                Sampling::DeltaToSynced => at_synced.0[i] - before.0[i],
-                Sampling::AtReturn => at_return.0[i],
+                Sampling::DeltaToReturn => at_return.0[position] - before.0[position],
+                Sampling::DeltaToSynced => at_synced.0[position] - before.0[position],
+                Sampling::AtReturn => at_return.0[position],
             };
             if value.is_finite() && value >= 0.0 {
                 readings.set(reading.def.id, value);
@@ -121,11 +121,11 @@ pub fn measure_around<T>(kernel: &SysRoot, dir: &Path, work: impl FnOnce() -> T)
     let device = device::device_of_path(kernel, dir).ok().flatten().map(|device| (device.major, device.minor));
     let (mut session, mut notes) = Session::open(&ProbeTarget { kernel: kernel.clone(), device });
     let before = session.read_before();
-    let done = work();
+    let result = work();
     let (at_return, at_synced) = (session.read_at_return(), session.read_at_synced());
     let readings = session.compute_readings(&before, &at_return, &at_synced);
     notes.extend(session.take_notes());
-    (done, readings, notes)
+    (result, readings, notes)
 }
 
 impl SessionProbe {
@@ -135,14 +135,14 @@ impl SessionProbe {
         let error = self.gauge.read(out).err()?;
         out.fill(f64::NAN);
         let failed_before = std::mem::replace(&mut self.has_failed, true);
-        (!failed_before).then(|| Unavailable::new(error.to_string()).note(self.probe.id))
+        (!failed_before).then(|| Unavailable::new(error.to_string()).into_note(self.probe.id))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::testing::kernel_with;
+    use crate::probe::testing::kernel_with;
     use fsarena_core::event::NoteKind;
     use fsarena_core::plan::GuestPlan;
     use fsarena_sys::kernel::SysRoot;
@@ -150,6 +150,7 @@ mod tests {
 
     const STAT: &str = "sys/dev/block/7:3/stat";
 
+    /// The kernel files that the probes read, each as its path and text, with this number as the value of every counter.
     fn kernel_files(counter: u64) -> Vec<(&'static str, String)> {
         let pressure = format!("some avg10=0.00 total={counter}\nfull avg10=0.00 total={counter}\n");
         vec![
@@ -177,14 +178,14 @@ mod tests {
     }
 
     fn write_kernel_files(kernel: &SysRoot, counter: u64) {
-        for (rel, text) in kernel_files(counter) {
-            std::fs::write(kernel.path(rel), text).unwrap();
+        for (path, text) in kernel_files(counter) {
+            std::fs::write(kernel.path(path), text).unwrap();
         }
     }
 
     fn fake_target(counter: u64) -> (fsarena_sys::testkit::FakeRoot, ProbeTarget) {
         let files = kernel_files(counter);
-        let files: Vec<_> = files.iter().map(|(rel, text)| (*rel, text.as_str())).collect();
+        let files: Vec<_> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
         let (dir, kernel) = kernel_with(&files);
         (dir, ProbeTarget { kernel, device: Some((7, 3)) })
     }
@@ -216,13 +217,13 @@ mod tests {
         for (id, value) in expected {
             assert_eq!(readings.get(id), Some(value), "{id}");
         }
-        let mut found: Vec<_> = readings.0.keys().map(String::as_str).collect();
-        let mut all: Vec<_> = crate::probes::reading_defs().iter().map(|def| def.id).collect();
+        let mut computed_ids: Vec<_> = readings.0.keys().map(String::as_str).collect();
+        let mut defined_ids: Vec<_> = crate::probes::reading_defs().iter().map(|def| def.id).collect();
         // The fake kernel counts no interrupt while the gauge measures the time of one request.
-        all.retain(|id| *id != "host_wait_ns");
-        found.sort_unstable();
-        all.sort_unstable();
-        assert_eq!(found, all);
+        defined_ids.retain(|id| *id != "host_wait_ns");
+        computed_ids.sort_unstable();
+        defined_ids.sort_unstable();
+        assert_eq!(computed_ids, defined_ids);
     }
 
     #[test]
@@ -280,10 +281,10 @@ mod tests {
 
         /// Whatever a kernel file contains, a probe returns finite numbers or none.
         #[test]
-        fn garbage_never_panics(words in proptest::collection::vec(word(), 0..60), which in 0usize..12) {
+        fn garbage_never_panics(fragments in proptest::collection::vec(text_fragment(), 0..60), file in 0usize..12) {
             let (_dir, target) = fake_target(10);
-            let rel = kernel_files(0)[which].0;
-            std::fs::write(target.kernel.path(rel), words.concat()).unwrap();
+            let path = kernel_files(0)[file].0;
+            std::fs::write(target.kernel.path(path), fragments.concat()).unwrap();
             let (mut session, _) = Session::open(&target);
             let (before, at_return, at_synced) = (session.read_before(), session.read_at_return(), session.read_at_synced());
             let readings = session.compute_readings(&before, &at_return, &at_synced);
@@ -292,8 +293,8 @@ mod tests {
     }
 
     /// Text fragments that the kernel writes, and others that it never writes.
-    fn word() -> impl Strategy<Value = String> {
-        let pieces = [
+    fn text_fragment() -> impl Strategy<Value = String> {
+        let fragments = [
             "cpu",
             "cpu0 ",
             "some ",
@@ -317,7 +318,7 @@ mod tests {
             ":",
         ];
         prop_oneof![
-            proptest::sample::select(pieces.map(String::from).to_vec()),
+            proptest::sample::select(fragments.map(String::from).to_vec()),
             any::<u64>().prop_map(|n| format!(" {n}")),
             any::<String>()
         ]

@@ -1,9 +1,9 @@
 //! Traces contention of kernel locks: which lock a workload waits for, and which function takes it.
 //!
-//! The tracer opens the tracepoints `lock:contention_begin` and `lock:contention_end` with perf_event_open(2), without kprobes,
-//! BPF or an external program. A wait is the time between both events in one task. The profile skips the frames of the kernel's
-//! locking layer in the call chain, so it names the lock call and the function that made it: `down_read ← ext4_file_write_iter`.
-//! The tracer also takes samples of what runs on the CPUs ([`CpuSite`]).
+//! The tracer opens the tracepoints `lock:contention_begin` and `lock:contention_end` with perf_event_open(2), without
+//! kprobes, BPF or an external program. A wait is the time between both events in one task. The profile skips the frames of
+//! the kernel's locking layer in the call chain, so it names the lock call and the function that made it: `down_read ←
+//! ext4_file_write_iter`. The tracer also takes samples of what runs on the CPUs ([`CpuSite`]).
 //!
 //! ```no_run
 //! use fsarena_probe::trace::{TraceOptions, TracedTasks, Tracer};
@@ -13,7 +13,7 @@
 //! let tracer = Tracer::start(&TraceOptions::locks(target, 997))?;
 //! // … the work …
 //! // The 10 most contended locks and the 10 busiest functions, each with up to 3 callers.
-//! println!("{}", tracer.stop().text(10, 3));
+//! println!("{}", tracer.stop().format_text(10, 3));
 //! # Ok::<(), fsarena_probe::trace::TraceError>(())
 //! ```
 

@@ -1,9 +1,10 @@
 //! Watches a live service without loading it: the number of requests served, and their cost in CPU time and I/O.
 //!
-//! A watch changes nothing on the machine. It divides time into windows of equal length. The readings of a window are the growth
-//! of the kernel's counters and of a counter of requests between its beginning and its end. If something disturbed a window (the
-//! endpoint did not answer, the counter decreased, the clock was stepped, the device disappeared), fsarena stores the window
-//! with a mark, and comparisons leave out windows whose marks make them invalid. The next window begins where the last ended.
+//! A watch changes nothing on the machine. It divides time into windows of equal length. The readings of a window are the
+//! growth of the kernel's counters and of a counter of requests between its beginning and its end. If something disturbed a
+//! window (the endpoint did not answer, the counter decreased, the clock was stepped, the device disappeared), fsarena stores
+//! the window with a mark, and comparisons leave out windows whose marks make them invalid. The next window begins where the
+//! last ended.
 //!
 //! ```text
 //! Counter → RequestTally ┐
@@ -29,4 +30,4 @@ pub use recorder::Recorder;
 pub use service::ServiceSpec;
 pub use target::WatchedPlace;
 pub use watcher::Watcher;
-pub use window::{Mark, Window};
+pub use window::{Window, WindowMark};

@@ -1,15 +1,15 @@
-//! The page of a bisection: the candidate at which the cost changed, how much, and how that was found.
+//! The page of a bisection: the candidate at which the cost changed, by how much, and how the bisection found it.
 
 use crate::document::{Cell, Document, Part, Table};
+use crate::escape::shorten;
 use crate::number::{plural, three_digits_beside};
 use crate::page::Page;
-use crate::safe::shorten;
-use fsarena_core::bisect::{Bisection, Comparison, ComparisonResult, Effect, Ending, History, Purpose};
+use fsarena_core::bisect::{Bisection, CandidateSource, Comparison, ComparisonResult, Effect, Ending, Purpose};
 use fsarena_core::{exit::ExitCode, factor::KERNEL};
 use serde_json::Value;
 
-/// The most characters of the reason to skip a candidate that the page shows.
-const MAX_REASON_CHARS: usize = 300;
+/// The page cuts the reason why a candidate was skipped at this many characters.
+const MAX_SKIP_REASON_CHARS: usize = 300;
 
 /// The exit code of a bisection: 0 if it found a candidate, 3 if nothing changed between the ends, 4 if it could not be decided or
 /// goes on.
@@ -21,8 +21,9 @@ pub fn exit_code(state: &Bisection) -> ExitCode {
     }
 }
 
-/// Makes the page. `commands` are those that repeat what was found, `functions` is the page of the functions that grew.
-pub fn page(state: &Bisection, commands: &[String], functions: Option<Page>) -> Page {
+/// Makes the page of a bisection. `commands` repeat the comparisons by hand; `functions` is the page of the kernel functions
+/// whose instructions differ, if the bisection sampled them.
+pub fn bisection_page(state: &Bisection, commands: &[String], functions: Option<Page>) -> Page {
     let mut document = Document::default();
     let subject = &state.claim.subject;
     let (good, bad) = (state.candidate(&state.good), state.candidate(&state.bad));
@@ -30,21 +31,23 @@ pub fn page(state: &Bisection, commands: &[String], functions: Option<Page>) -> 
     for paragraph in answer_paragraphs(state) {
         document.text(paragraph);
     }
-    let possible = other_possible(state);
+    let untested = untested_suspects(state);
     document.titled_list(
         "Can be the first bad candidate too, because it could not be tested",
-        possible.iter().map(|id| state.candidate(id).title()).collect(),
+        untested.iter().map(|id| state.candidate(id).title()).collect(),
     );
     document.heading(2, "Comparisons");
     let header = ["candidate", "against", "verdict", "difference, 95% interval", "rounds"];
-    document.table(Table::of_words(header).with_rows(state.comparisons.iter().map(|one| comparison_row(state, one))));
-    let runs: Vec<&str> = state.comparisons.iter().flat_map(|one| &one.runs).map(String::as_str).collect();
+    document.table(
+        Table::of_words(header).with_rows(state.comparisons.iter().map(|comparison| comparison_row(state, comparison))),
+    );
+    let runs: Vec<&str> =
+        state.comparisons.iter().flat_map(|comparison| &comparison.runs).map(String::as_str).collect();
     document.text(format!("The runs, in this order: {}.", runs.join(", ")));
     document.text(method_note(state));
-    let skipped = state
-        .tried
-        .values()
-        .filter_map(|one| Some(format!("{}: {}", one.title(), shorten(one.skipped.as_ref()?, MAX_REASON_CHARS))));
+    let skipped = state.tried.values().filter_map(|candidate| {
+        Some(format!("{}: {}", candidate.title(), shorten(candidate.skip_reason.as_ref()?, MAX_SKIP_REASON_CHARS)))
+    });
     document.titled_list("Skipped", skipped.collect());
     let mut json = serde_json::to_value(state).unwrap_or_default();
     if let Value::Object(fields) = &mut json {
@@ -66,8 +69,8 @@ pub fn page(state: &Bisection, commands: &[String], functions: Option<Page>) -> 
     Page { document, json }
 }
 
-/// The candidates that can be the first bad one besides the one that was found.
-fn other_possible(state: &Bisection) -> &[String] {
+/// The ids of the candidates that could not be tested, and that can be the first bad one too.
+fn untested_suspects(state: &Bisection) -> &[String] {
     match &state.ending {
         Some(Ending::Found { possible, .. } | Ending::Inconclusive { possible, .. }) => possible,
         _ => &[],
@@ -89,15 +92,16 @@ fn answer_paragraphs(state: &Bisection) -> Vec<String> {
     match &state.ending {
         None => vec!["The bisection goes on.".into(), ends_sentence],
         Some(Ending::Found { parent, child, .. }) => {
-            let last = state.comparisons.iter().rfind(|one| one.candidates == [parent.as_str(), child.as_str()]);
-            let effect = last.and_then(|one| one.effect).map_or(String::new(), |effect| format_effect(&effect));
-            let found = format!(
+            let last = state.comparisons.iter().rfind(|pair| pair.candidates == [parent.as_str(), child.as_str()]);
+            let effect =
+                last.and_then(|comparison| comparison.effect).map_or(String::new(), |effect| format_effect(&effect));
+            let answer = format!(
                 "{} is the first bad {}: compared with {}, {subject} changes by {effect}.",
                 title(child),
                 candidate_kind(state),
                 title(parent)
             );
-            vec![found, ends_sentence]
+            vec![answer, ends_sentence]
         }
         Some(Ending::NoChange) => {
             vec![
@@ -117,44 +121,46 @@ fn format_effect(effect: &Effect) -> String {
     format!("{} [{} to {}]", signed_percent(effect.estimate), signed_percent(effect.low), signed_percent(effect.high))
 }
 
-/// A fraction in per cent with its sign and three significant digits: steps are compared more finely than variants.
+/// A fraction in per cent with its sign and three significant digits, more than for variants: the changes between candidates
+/// are small.
 fn signed_percent(fraction: f64) -> String {
     let sign = if fraction < 0.0 { "" } else { "+" };
     format!("{sign}{}%", three_digits_beside(100.0 * fraction, &[0.0]))
 }
 
-/// What the candidates are.
+/// The word for a candidate: `commit`, `kernel` or `level`.
 fn candidate_kind(state: &Bisection) -> &'static str {
-    match state.history {
-        History::Git { .. } => "commit",
-        History::List(_) if state.template.contains_key(KERNEL) => "kernel",
-        History::List(_) => "level",
+    match state.source {
+        CandidateSource::Git { .. } => "commit",
+        CandidateSource::List(_) if state.template.contains_key(KERNEL) => "kernel",
+        CandidateSource::List(_) => "level",
     }
 }
 
 /// The row of a comparison.
-fn comparison_row(state: &Bisection, one: &Comparison) -> Vec<Cell> {
+fn comparison_row(state: &Bisection, comparison: &Comparison) -> Vec<Cell> {
     let label = |id: &str| state.candidate(id).label;
-    let against = match one.purpose {
+    let against = match comparison.purpose {
         Purpose::Step => "GOOD and BAD".to_string(),
         Purpose::Ends => "GOOD".to_string(),
-        Purpose::Confirmation => format!("{}, the last good one", label(&one.candidates[0])),
+        Purpose::Confirmation => format!("{}, the last good one", label(&comparison.candidates[0])),
     };
-    let name = match one.purpose {
-        Purpose::Ends => format!("{} (BAD)", label(one.subject())),
-        _ => label(one.subject()),
+    let name = match comparison.purpose {
+        Purpose::Ends => format!("{} (BAD)", label(comparison.subject())),
+        _ => label(comparison.subject()),
     };
-    let rounds = one.effect.map_or(String::new(), |effect| effect.rounds.to_string());
-    let verdict = one.result.map_or("open", ComparisonResult::name);
-    let effect = one.effect.map_or(String::new(), |effect| format_effect(&effect));
+    let rounds = comparison.effect.map_or(String::new(), |effect| effect.rounds.to_string());
+    let verdict = comparison.result.map_or("open", ComparisonResult::name);
+    let effect = comparison.effect.map_or(String::new(), |effect| format_effect(&effect));
     [name, against, verdict.into(), effect, rounds].into_iter().map(|text| text.as_str().into()).collect()
 }
 
 /// Explains how the bisection decides, and with what error probability.
 fn method_note(state: &Bisection) -> String {
     let candidates = plural(state.candidate_count, candidate_kind(state));
-    let share = state.comparisons.iter().map(|one| one.error_split).max().unwrap_or(1);
-    let error_note = format!("The error probability of all comparisons together is 5%; each uses at least 5%/{share}.");
+    let error_split = state.comparisons.iter().map(|comparison| comparison.error_split).max().unwrap_or(1);
+    let error_note =
+        format!("The error probability of all comparisons together is 5%; each uses at least 5%/{error_split}.");
     let counts_note = if state.figures_are_counts {
         " Counts repeat, so a step is decided if the candidate is near the same end in each of two rounds; the ends and the first bad candidate have enough rounds for an interval."
     } else {
@@ -170,9 +176,9 @@ fn method_note(state: &Bisection) -> String {
 mod tests {
     use super::*;
     use crate::document::terminal::Screen;
-    use fsarena_core::bisect::{Candidate, FORMAT, Levels};
+    use fsarena_core::bisect::{Candidate, FORMAT_VERSION, VariantLevels};
 
-    fn state(ending: Ending) -> Bisection {
+    fn bisection(ending: Ending) -> Bisection {
         let candidate = |label: &str, subject: &str| Candidate {
             label: label.into(),
             subject: subject.into(),
@@ -184,13 +190,13 @@ mod tests {
         let mut confirmation = Comparison { candidates: vec!["b".into(), "c".into()], ..ends.clone() };
         confirmation.purpose = Purpose::Confirmation;
         confirmation.result = Some(ComparisonResult::Confirmed);
-        let skipped = Candidate { skipped: Some("make: exit 2".into()), ..candidate("5", "Break it") };
+        let skipped = Candidate { skip_reason: Some("make: exit 2".into()), ..candidate("5", "Break it") };
         Bisection {
-            format: FORMAT,
+            format: FORMAT_VERSION,
             id: "1".into(),
             command: vec![],
-            history: History::Git { repo: "/r".into(), build: vec![], first_parent: false, paths: vec![] },
-            template: Levels::new(),
+            source: CandidateSource::Git { repo: "/r".into(), build: vec![], first_parent: false, paths: vec![] },
+            template: VariantLevels::new(),
             plan: "secret".into(),
             claim: "total.elapsed: candidate <= baseline within 1%".parse().unwrap(),
             user: None,
@@ -217,23 +223,23 @@ mod tests {
 
     #[test]
     fn the_page_leads_with_the_commit_and_its_size() {
-        let found = Ending::Found { parent: "b".into(), child: "c".into(), possible: vec!["e".into()] };
-        let page = page(&state(found), &["git show c".into()], None);
+        let ending = Ending::Found { parent: "b".into(), child: "c".into(), possible: vec!["e".into()] };
+        let page = bisection_page(&bisection(ending), &["git show c".into()], None);
         let mut out = vec![];
-        page.write("term", Screen { width: Some(400), colour: false }, &mut out).unwrap();
+        page.write("term", Screen { width: Some(400), has_colour: false }, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let found =
+        let answer =
             "3 (C) is the first bad commit: compared with 2 (B), total.elapsed changes by +2.00% [+1.99% to +2.01%].";
-        assert!(text.contains(found), "{text}");
+        assert!(text.contains(answer), "{text}");
         assert!(text.contains("5 (Break it): make: exit 2") && text.contains("git show c"), "{text}");
         assert_eq!((&page.json["exit"], &page.json["ending"]["child"]), (&0.into(), &"c".into()));
         assert_eq!(page.json["plan"], Value::Null);
     }
 
     #[test]
-    fn the_exit_code_tells_the_endings_apart() {
-        let code = |ending| exit_code(&state(ending)).code();
+    fn the_exit_code_depends_on_the_ending() {
+        let code = |ending| exit_code(&bisection(ending)).code();
         let inconclusive = Ending::Inconclusive { why: "x".into(), possible: vec![] };
         assert_eq!([code(Ending::NoChange), code(inconclusive)], [3, 4]);
     }

@@ -13,14 +13,14 @@ pub const README_FILE: &str = "README.md";
 /// The version of the layout of a bundle. A change that earlier programs cannot read requires a new version.
 pub const BUNDLE_FORMAT: u32 = 1;
 
-/// The contents of a bundle, and the program that made it.
+/// The list of the runs in a bundle, and the program that made it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`BUNDLE_FORMAT`].
     pub format: u32,
     /// The version of the fsarena that made the bundle.
     pub fsarena: String,
-    /// The beginning of the BLAKE3 hash of that program.
+    /// The first digits of the BLAKE3 hash of that program, in hexadecimal.
     pub fsarena_build: String,
     /// The command that repeats every run, in the directory of the bundle.
     pub repeat: String,
@@ -31,15 +31,15 @@ pub struct Manifest {
 /// A run of a bundle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BundledRun {
-    /// Its id.
+    /// The id of the run.
     pub id: String,
-    /// Its directory in the bundle.
+    /// The directory of the run, relative to the bundle's.
     pub directory: String,
-    /// The version of the fsarena that measured it.
+    /// The version of the fsarena that measured the run.
     pub fsarena: String,
-    /// When it began, RFC 3339.
+    /// When the run started, RFC 3339.
     pub started: String,
-    /// Whether it finished everything that its plan requires.
+    /// Whether the run finished everything that its plan requires.
     pub complete: bool,
     /// The seed of the order of the variants and of the work.
     pub seed: u64,
@@ -47,7 +47,7 @@ pub struct BundledRun {
     pub machines: Vec<BTreeMap<String, String>>,
 }
 
-/// The directory of a run in a bundle.
+/// The directory of a run, relative to the directory of its bundle.
 pub fn run_directory(id: &str) -> String {
     format!("runs/{id}")
 }
@@ -57,13 +57,13 @@ impl Manifest {
     pub fn new(reports: &[Report], version: &str, build: &str) -> Manifest {
         let runs: Vec<BundledRun> = reports.iter().map(|report| bundled_run(&report.record)).collect();
         let directories: Vec<&str> = runs.iter().map(|run| run.directory.as_str()).collect();
-        let repeat = advice::repeat_runs(&directories);
+        let repeat = advice::repeat_command(&directories);
         Manifest { format: BUNDLE_FORMAT, fsarena: version.into(), fsarena_build: build.into(), repeat, runs }
     }
 }
 
 fn bundled_run(record: &RunRecord) -> BundledRun {
-    let machine = |host: &fsarena_core::host::Host| {
+    let machine_facts = |host: &fsarena_core::host::Host| {
         let mut facts = host.facts.clone();
         facts.insert("hostname".into(), host.hostname.clone());
         facts.insert("kernel".into(), host.kernel.clone());
@@ -76,11 +76,11 @@ fn bundled_run(record: &RunRecord) -> BundledRun {
         started: record.started.clone(),
         complete: record.status.complete,
         seed: record.plan.seed,
-        machines: record.hosts.iter().map(machine).collect(),
+        machines: record.hosts.iter().map(machine_facts).collect(),
     }
 }
 
-/// The text of `README.md`: the answers, how to repeat and check them, the files, and the versions.
+/// The text of `README.md`: the answers, how to repeat and check them, the files, and the versions. Empty without reports.
 ///
 /// # Errors
 /// Never in practice: the text is written to memory.
@@ -93,7 +93,10 @@ pub fn readme(manifest: &Manifest, reports: &[Report]) -> Result<Vec<u8>, Error>
     };
     document.heading(1, title);
     for report in reports {
-        add_answer(&mut document, report, !others.is_empty());
+        if !others.is_empty() {
+            document.heading(2, run_title(&report.record));
+        }
+        add_answer(&mut document, report);
     }
     document.heading(2, "Repeat it");
     document.parts.push(Part::Code("", manifest.repeat.clone()));
@@ -106,30 +109,32 @@ pub fn readme(manifest: &Manifest, reports: &[Report]) -> Result<Vec<u8>, Error>
         setting("erase", "")
     ));
     document.heading(2, "Check it");
-    document.parts.push(Part::Code("", advice::VERIFY_BUNDLE.into()));
+    document.parts.push(Part::Code("", advice::VERIFY_COMMAND.into()));
     document.text(
         "This compares every file with its checksum, analyses the raw data of each run again, and names every figure of \
          the reports that the data contradict. Without fsarena: sha256sum -c SHA256SUMS.",
     );
     document.heading(2, "Files");
-    document.table(Table::of_words(["file", "content"]).with_rows(FILES.map(|(file, content)| row![file, content])));
+    document
+        .table(Table::of_words(["file", "content"]).with_rows(BUNDLE_FILES.map(|(file, content)| row![file, content])));
     document.heading(2, "Versions");
     for run in &manifest.runs {
         for machine in &run.machines {
             let name = machine.get("hostname").map_or("", String::as_str);
             document.heading(3, format!("{} on {name}", run.id));
-            let program = [("fsarena".to_string(), run.fsarena.clone())];
-            document.table(Table::of_pairs(["version or fact", ""], program.into_iter().chain(machine.clone())));
+            let fsarena_version = [("fsarena".to_string(), run.fsarena.clone())];
+            let rows = fsarena_version.into_iter().chain(machine.clone());
+            document.table(Table::of_pairs(["version or fact", ""], rows));
         }
     }
     document.text(format!("fsarena {} (build {}) made this bundle.", manifest.fsarena, manifest.fsarena_build));
     let mut text = vec![];
-    markdown::write(&document, None, &mut text)?;
+    markdown::write_markdown(&document, None, &mut text)?;
     Ok(text)
 }
 
-/// The files of a bundle, and what each has.
-const FILES: [(&str, &str); 10] = [
+/// The files of a bundle, and the content of each.
+const BUNDLE_FILES: [(&str, &str); 10] = [
     ("SHA256SUMS", "checksums of all other files"),
     (MANIFEST_FILE, "the runs, their seeds and machines, and the program that made the bundle"),
     ("runs/ID/report.html, report.md", "the report of a run, for people"),
@@ -147,14 +152,11 @@ fn run_title(record: &RunRecord) -> String {
     if plan.title.is_empty() { plan.name.clone() } else { format!("{}: {}", plan.name, plan.title) }
 }
 
-/// Adds the question and the headline of a run.
-fn add_answer(document: &mut Document, report: &Report, with_title: bool) {
+/// Adds the question of a run and the headline of its answer.
+fn add_answer(document: &mut Document, report: &Report) {
     let record = &report.record;
-    if with_title {
-        document.heading(2, run_title(record));
-    }
     document.text(&record.plan.question);
-    let decision = Decision::new(report).map(|decision| decision.json());
+    let decision = Decision::new(report).map(|decision| decision.to_json());
     document.text(decision.as_ref().and_then(|json| json["headline"].as_str()).unwrap_or_default());
     if !record.status.complete {
         document.warning(format!("NOT COMPLETE: {}", record.status.why));

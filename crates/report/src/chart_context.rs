@@ -1,14 +1,14 @@
 //! The data of a report that charts use, and marks that several charts share.
 
-use crate::drawing::{Axis, Colour, Dash, KeySign, LegendKey, Mark, Panel, SeriesPoint, SeriesStyle, Shape};
+use crate::drawing::{Axis, Colour, Dash, KeySign, LegendKey, Mark, Panel, PointShape, SeriesPoint, SeriesStyle};
 use crate::number::{plural, with_unit};
 use crate::{phrases::not_drawn_note, report::Report};
 use fsarena_core::{record::RunRecord, sample::Unit, schedule::mix};
 use fsarena_stats::ratio::Ratio;
 
-/// Charts show the tasks one by one up to this number; of more tasks, they show only all tasks together.
+/// Charts show at most this many tasks one by one. If there are more, charts show only all tasks together.
 pub const MAX_TASKS: usize = 40;
-/// The chart cuts an interval at this multiple of the longest bar, with an arrow, so that bars do not become too short.
+/// Bar charts cut whiskers at this multiple of the longest bar, with an arrow, so that bars do not become too short.
 pub const CUT_OFF_MULTIPLE: f64 = 2.0;
 
 /// A pseudo-random offset of a round's dot from the middle of its row, from −½ to ½. It is the same in every rendering.
@@ -16,8 +16,15 @@ pub fn jitter(round: usize, row: usize) -> f64 {
     (mix(round as u64, row as u64) % 1000) as f64 / 1000.0 - 0.5
 }
 
-/// A bar: the index of its variant, its value, and both ends of its whisker.
-pub type BarRow = (usize, Option<f64>, Option<(f64, f64)>);
+/// The bar of one variant.
+pub struct VariantBar {
+    /// The index of the variant.
+    pub variant: usize,
+    /// The length of the bar; `None` leaves its row empty.
+    pub value: Option<f64>,
+    /// Both ends of the whisker.
+    pub whisker: Option<(f64, f64)>,
+}
 
 /// A report, and the styles of its variants.
 pub struct ChartContext<'a> {
@@ -39,62 +46,72 @@ impl<'a> ChartContext<'a> {
     }
 
     /// The name of a variant.
-    pub fn name(&self, variant: usize) -> &'a str {
-        self.record().name(variant)
+    pub fn variant_name(&self, variant: usize) -> &'a str {
+        self.record().variant_name(variant)
     }
 
-    /// The style of one of several series of a variant, in a shade of its colour. `before` is the number of
-    /// the variant's earlier series; with 0 it is the style of the variant.
-    pub fn shade(&self, variant: usize, before: usize) -> SeriesStyle {
+    /// The style of one of several series of a variant, in a shade of its colour. `index` counts the series of the variant
+    /// from 0; the first has the style of the variant.
+    pub fn series_style(&self, variant: usize, index: usize) -> SeriesStyle {
         let style = self.styles[variant];
-        let dash = if before == 0 { style.dash } else { Dash::of_shade(before) };
-        SeriesStyle { colour: style.colour.shade(before), shape: Shape::of_series(variant + before), dash }
+        let dash = if index == 0 { style.dash } else { Dash::of_shade(index) };
+        SeriesStyle { colour: style.colour.shade(index), shape: PointShape::of_series(variant + index), dash }
     }
 
     /// The indexes of the variants that pass a filter.
-    pub fn variants(&self, filter: impl Fn(usize) -> bool) -> Vec<usize> {
+    pub fn variants_where(&self, filter: impl Fn(usize) -> bool) -> Vec<usize> {
         (0..self.record().variants.len()).filter(|variant| filter(*variant)).collect()
     }
 
     /// A sentence, with a space before it, that names the variants not in `drawn` and the reason; empty if all are drawn.
-    pub fn not_drawn_note(&self, drawn: &[usize], why: &str) -> String {
-        let others = self.variants(|variant| !drawn.contains(&variant)).into_iter();
-        not_drawn_note(&others.map(|variant| self.name(variant).to_string()).collect::<Vec<_>>(), why)
+    pub fn undrawn_variants_note(&self, drawn: &[usize], reason: &str) -> String {
+        let undrawn = self.variants_where(|variant| !drawn.contains(&variant)).into_iter();
+        not_drawn_note(&undrawn.map(|variant| self.variant_name(variant).to_string()).collect::<Vec<_>>(), reason)
     }
 
-    /// The legend of these variants. With `with_shapes` the keys are lines with points, else areas.
-    pub fn legend(&self, variants: &[usize], with_shapes: bool) -> Vec<LegendKey> {
+    /// The legend of variants that are drawn as lines with points.
+    pub fn line_legend(&self, variants: &[usize]) -> Vec<LegendKey> {
+        variants.iter().map(|variant| self.styles[*variant].legend_key(self.variant_name(*variant))).collect()
+    }
+
+    /// The legend of variants that are drawn as areas, or as lines without points.
+    pub fn area_legend(&self, variants: &[usize]) -> Vec<LegendKey> {
         let key = |variant: &usize| {
-            let (name, style) = (self.name(*variant), self.styles[*variant]);
-            if with_shapes { style.legend_key(name) } else { LegendKey::new(name, style.colour, KeySign::Area(1.0)) }
+            LegendKey::new(self.variant_name(*variant), self.styles[*variant].colour, KeySign::Area(1.0))
         };
         variants.iter().map(key).collect()
     }
 
-    /// A panel of bars from zero, one for each row, with their values and whiskers. It cuts whiskers at
-    /// [`CUT_OFF_MULTIPLE`] times the longest bar. `height` is that of the whole panel without rows, and of
-    /// each row.
-    pub fn bar_panel(&self, (title, label): (&str, &str), unit: Unit, rows: &[BarRow], height: (u32, u32)) -> Panel {
-        let longest = rows.iter().filter_map(|(_, value, _)| *value).fold(0.0, f64::max);
-        let furthest = rows.iter().filter_map(|(.., whisker)| Some(whisker.as_ref()?.1)).fold(longest, f64::max);
+    /// A panel of horizontal bars from zero, one in each row, with their values and whiskers. It cuts whiskers at
+    /// [`CUT_OFF_MULTIPLE`] times the longest bar. `label` is that of the horizontal axis; `heights` are those of
+    /// [`Panel::with_rows`].
+    pub fn bar_panel(
+        &self,
+        (title, label): (&str, &str),
+        unit: Unit,
+        bars: &[VariantBar],
+        heights: (u32, u32),
+    ) -> Panel {
+        let longest_bar = bars.iter().filter_map(|bar| bar.value).fold(0.0, f64::max);
+        let furthest_end = bars.iter().filter_map(|bar| Some(bar.whisker?.1)).fold(longest_bar, f64::max);
         // Without any bar above zero, the intervals determine the axis.
-        let limit = if longest > 0.0 { furthest.min(longest * CUT_OFF_MULTIPLE) } else { furthest };
+        let limit = if longest_bar > 0.0 { furthest_end.min(longest_bar * CUT_OFF_MULTIPLE) } else { furthest_end };
         let mut marks = vec![];
-        for (row, (variant, value, whisker)) in rows.iter().enumerate() {
-            let Some(value) = value else { continue };
-            let (y, colour) = (Axis::row_centre(row), self.styles[*variant].colour);
-            marks.push(Mark::Box { x: (0.0, *value), y: (y - 0.38, y + 0.38), colour, opacity: 1.0 });
-            let (whisker, end) = clipped_whisker(limit, *whisker, y, |high| with_unit(high, unit));
+        for (row, bar) in bars.iter().enumerate() {
+            let Some(value) = bar.value else { continue };
+            let (y, colour) = (Axis::row_centre(row), self.styles[bar.variant].colour);
+            marks.push(Mark::Box { x: (0.0, value), y: (y - 0.38, y + 0.38), colour, opacity: 1.0 });
+            let (whisker, end_text) = clipped_whisker(limit, bar.whisker, y, |high| with_unit(high, unit));
             marks.extend(whisker);
-            marks.push(Mark::value_text(y, format!("{}{end}", with_unit(*value, unit))));
+            marks.push(Mark::value_text(y, format!("{}{end_text}", with_unit(value, unit))));
         }
-        let names = rows.iter().map(|(variant, ..)| self.name(*variant));
-        Panel::with_rows(title, Axis::from_zero(label, limit * 1.3, unit), names, height, marks)
+        let names = bars.iter().map(|bar| self.variant_name(bar.variant));
+        Panel::with_rows(title, Axis::from_zero(label, limit * 1.3, unit), names, heights, marks)
     }
 }
 
-/// The whisker of a bar, and the text behind the bar's figure. If the whisker ends beyond the limit, its mark ends in an
-/// arrow and the text has its end, formatted by `format_end`; else the text is empty.
+/// The whisker of a bar at the height `y`, and the text behind the bar's figure. If the whisker ends beyond the limit, its mark
+/// ends in an arrow and the text has its end, formatted by `format_end`; else the text is empty.
 pub fn clipped_whisker(
     limit: f64,
     interval: Option<(f64, f64)>,
@@ -107,20 +124,20 @@ pub fn clipped_whisker(
     (Some(Mark::HorizontalInterval { x: (low, high), y, clipped_end }), text)
 }
 
-/// The marks of a stacked bar in row `row`, and its total length. The parts are lengths and colours.
+/// The marks of a stacked bar in this row, counted from 0, and its total length. The parts are lengths and colours.
 pub fn stacked_bar(row: usize, parts: impl IntoIterator<Item = (f64, Colour)>) -> (Vec<Mark>, f64) {
     let y = (Axis::row_centre(row) - 0.35, Axis::row_centre(row) + 0.35);
-    let (mut marks, mut from) = (vec![], 0.0);
+    let (mut marks, mut total_length) = (vec![], 0.0);
     for (length, colour) in parts {
-        marks.extend(Mark::edged_box((from, from + length), y, colour));
-        from += length;
+        marks.extend(Mark::edged_box((total_length, total_length + length), y, colour));
+        total_length += length;
     }
-    (marks, from)
+    (marks, total_length)
 }
 
-/// A point of a series at a value with the interval of a ratio or of a typical value.
-pub fn ratio_point(x: f64, y: f64, ratio: Option<Ratio>) -> SeriesPoint {
-    SeriesPoint { x, y, interval: ratio.map(|ratio| (ratio.low, ratio.high)) }
+/// A point of a series with the interval of an estimate, which is a ratio or a typical value.
+pub fn point_with_interval(x: f64, y: f64, estimate: Option<Ratio>) -> SeriesPoint {
+    SeriesPoint { x, y, interval: estimate.map(|estimate| (estimate.low, estimate.high)) }
 }
 
 /// Widens a range until it contains all values.
@@ -128,7 +145,7 @@ pub fn widen_range(range: (f64, f64), values: impl IntoIterator<Item = f64>) -> 
     values.into_iter().fold(range, |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// A sentence, with a space before it, that tasks are not drawn one by one; empty up to [`MAX_TASKS`].
+/// A sentence, with a space before it, that states that tasks are not drawn one by one; empty for at most [`MAX_TASKS`] tasks.
 pub fn too_many_tasks_note(tasks: usize) -> String {
     if tasks <= MAX_TASKS {
         return String::new();

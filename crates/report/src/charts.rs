@@ -21,17 +21,17 @@ type ChartKind = fn(&ChartContext) -> Vec<Chart>;
 
 /// All kinds of charts, in the order of a report. A new kind is a file in `charts/` and a line here.
 const CHART_KINDS: &[ChartKind] = &[
-    standing::charts,
+    standing::standing_charts,
     bars::ratio_charts,
     bars::median_charts,
-    clients::charts,
-    growth::charts,
+    clients::client_charts,
+    growth::growth_charts,
     ageing::age_charts,
     ageing::layout_charts,
-    schedulers::charts,
-    requests::charts,
-    matrix::heatmaps,
-    matrix::thread_curves,
+    schedulers::scheduler_charts,
+    requests::request_cost_charts,
+    matrix::heatmap_charts,
+    matrix::thread_curve_charts,
     differences::two_speed_charts,
     differences::strip_charts,
     differences::narrowing_charts,
@@ -54,9 +54,9 @@ pub fn charts_of_report(report: &Report) -> Vec<Chart> {
 mod tests {
     #[test]
     fn every_kind_is_registered() {
-        let kind = |line: &str| {
+        let name_of_kind = |line: &str| {
             Some(line.strip_prefix("pub fn ")?.strip_suffix("(context: &ChartContext) -> Vec<Chart> {")?.to_string())
         };
-        crate::registry::assert_complete("charts", include_str!("charts.rs"), kind);
+        crate::registry::assert_complete("charts", include_str!("charts.rs"), name_of_kind);
     }
 }

@@ -14,7 +14,7 @@ mod samples;
 use crate::{error::Error, page::ComparisonReport};
 use fsarena_core::record::RunRecord;
 
-pub use published::{compare_published, compare_sets};
+pub use published::{compare_published, compare_published_sets};
 pub use published_samples::compare_published_samples;
 pub use samples::compare_samples;
 
@@ -24,7 +24,7 @@ pub use samples::compare_samples;
 /// # Errors
 /// If the first run lacks the metric, or no other run can be compared with it; if the first run is a watch and another is
 /// not, or a watch has too few windows.
-pub fn compare_all(records: &[RunRecord], metric: &str) -> Result<ComparisonReport, Error> {
+pub fn compare_runs_or_watches(records: &[RunRecord], metric: &str) -> Result<ComparisonReport, Error> {
     if records.first().is_some_and(cost::is_watch) {
         cost::compare_watches(records)
     } else {

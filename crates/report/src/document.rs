@@ -41,7 +41,7 @@ pub enum Part {
     Code(&'static str, String),
     /// A chart. HTML pages draw it, Markdown links to its file, and the terminal leaves it out.
     Chart(Box<Chart>),
-    /// The place of the table of all samples in an HTML page; other formats print the text instead.
+    /// The place of the table of all samples in an HTML page; other formats print this text instead.
     Samples(String),
 }
 
@@ -65,15 +65,15 @@ pub enum Chapter {
 impl Chapter {
     /// The id of the chapter's element in an HTML page.
     pub fn id(self) -> &'static str {
-        self.names().0
+        self.id_and_title().0
     }
 
     /// The heading of the chapter.
     pub fn title(self) -> &'static str {
-        self.names().1
+        self.id_and_title().1
     }
 
-    fn names(self) -> (&'static str, &'static str) {
+    fn id_and_title(self) -> (&'static str, &'static str) {
         match self {
             Chapter::Answer => ("answer", "Answer"),
             Chapter::Claims => ("claims", "Claims"),
@@ -112,30 +112,30 @@ pub struct Table {
 pub struct Cell {
     /// Its lines.
     pub lines: Vec<String>,
-    /// Whether the cell is highlighted, as the best of its row.
-    pub strong: bool,
-    /// The samples of the run behind the figure; `None` for text and for figures from elsewhere.
-    pub source: Option<Source>,
+    /// Whether the cell is highlighted, for example because it is the best of its row.
+    pub is_highlighted: bool,
+    /// The samples of the run behind the figure; `None` for text and for figures that are not from the run.
+    pub source: Option<FigureSource>,
     /// The mark that ends the first line and is not part of its number: `≈`.
     pub mark: String,
     /// The address that the cell links to in an HTML page.
     pub link: Option<String>,
 }
 
-/// Identifies the samples and commands behind a figure, which an HTML page shows when a reader clicks the figure.
+/// The samples and commands behind a figure. An HTML page shows them when a reader clicks the figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct FigureSource {
     /// The task's index in the run; `None` for all tasks.
     pub task: Option<usize>,
     /// The variants' indexes in the run: first the variant of the figure, then, for a ratio, the variant of its denominator.
     pub variants: Vec<usize>,
 }
 
-impl Source {
+impl FigureSource {
     /// The source of a figure of these variants, without duplicates; `None` without a variant.
-    pub fn new(task: Option<usize>, variants: impl IntoIterator<Item = usize>) -> Option<Source> {
+    pub fn new(task: Option<usize>, variants: impl IntoIterator<Item = usize>) -> Option<FigureSource> {
         let variants = distinct(variants);
-        (!variants.is_empty()).then_some(Source { task, variants })
+        (!variants.is_empty()).then_some(FigureSource { task, variants })
     }
 
     /// The variants as the value of an HTML attribute: `2 0`.
@@ -153,7 +153,7 @@ impl Cell {
     }
 
     /// Returns the cell with this source.
-    pub fn with_source(self, source: Option<Source>) -> Cell {
+    pub fn with_source(self, source: Option<FigureSource>) -> Cell {
         Cell { source, ..self }
     }
 
@@ -166,13 +166,13 @@ impl Cell {
     }
 
     /// Returns the cell highlighted.
-    pub fn strong(self) -> Cell {
-        self.strong_if(true)
+    pub fn highlighted(self) -> Cell {
+        self.highlighted_if(true)
     }
 
-    /// Returns the cell, highlighted if it is the best.
-    pub fn strong_if(self, best: bool) -> Cell {
-        Cell { strong: best, ..self }
+    /// Returns the cell, highlighted if the condition holds.
+    pub fn highlighted_if(self, condition: bool) -> Cell {
+        Cell { is_highlighted: condition, ..self }
     }
 }
 
@@ -188,7 +188,7 @@ pub fn labelled_row(label: impl Into<Cell>, cells: impl IntoIterator<Item = Cell
 }
 
 /// Returns the row with this source in every cell except the first, the label.
-pub fn row_with_source(source: Option<Source>, cells: Vec<Cell>) -> Vec<Cell> {
+pub fn row_with_source(source: Option<FigureSource>, cells: Vec<Cell>) -> Vec<Cell> {
     let mut row = cells;
     for cell in row.iter_mut().skip(1) {
         cell.source = source.clone();
@@ -254,18 +254,18 @@ impl Document {
             Part::Chapter(_) => Some(2),
             _ => None,
         };
-        // Walks from the end: at a heading, it is already decided which part follows.
+        // From the last part to the first, because what follows a heading decides whether the heading stays.
         let mut parts_from_end: Vec<&Part> = vec![];
-        // The level of the part below if that is a heading. The end counts as a heading of level 0.
-        let mut level_below = Some(0);
+        // The level of the next part that stays, if it is a heading. The end counts as a heading of level 0.
+        let mut next_level = Some(0);
         for part in self.parts.iter().rev().filter(|part| !matches!(part, Part::Chart(_))) {
-            let is_empty_heading = match (level(part), level_below) {
-                (Some(level), Some(below)) => level > 1 && below <= level,
+            let is_empty_heading = match (level(part), next_level) {
+                (Some(level), Some(next_level)) => level > 1 && next_level <= level,
                 _ => false,
             };
             if !is_empty_heading {
                 parts_from_end.push(part);
-                level_below = level(part);
+                next_level = level(part);
             }
         }
         Document { parts: parts_from_end.into_iter().rev().cloned().collect() }
@@ -289,27 +289,27 @@ impl Table {
         Table { rows: rows.into_iter().collect(), ..self }
     }
 
-    /// A table of two columns of words.
+    /// A table of two columns of words. Each row is a pair of a key and its value.
     pub fn of_pairs(header: [&str; 2], rows: impl IntoIterator<Item = (impl Into<Cell>, String)>) -> Table {
         Table::of_words(header).with_rows(rows.into_iter().map(|(key, value)| vec![key.into(), value.into()]))
     }
 
-    /// Splits the table into as few tables as possible, with at most `max_columns` columns beside the labels.
-    /// Each repeats the labels, and the columns are spread evenly.
-    pub fn split(&self, max_columns: usize) -> Vec<Table> {
+    /// Splits the table into as few tables as possible with at most `max_columns` columns beside the labels. Each repeats the
+    /// labels, and the columns are spread evenly.
+    pub fn split_columns(&self, max_columns: usize) -> Vec<Table> {
         let columns = self.header.len().saturating_sub(1);
         let tables = columns.div_ceil(max_columns.max(1)).max(1);
         let columns_each = columns.div_ceil(tables).max(1);
-        let part = |from: usize| Table {
+        let part = |start: usize| Table {
             has_words: self.has_words,
-            header: label_and_columns(&self.header, from..from + columns_each),
-            rows: self.rows.iter().map(|row| label_and_columns(row, from..from + columns_each)).collect(),
+            header: label_and_columns(&self.header, start..start + columns_each),
+            rows: self.rows.iter().map(|row| label_and_columns(row, start..start + columns_each)).collect(),
         };
         (0..columns.max(1)).step_by(columns_each).map(part).collect()
     }
 }
 
-/// The first item of a row, its label, and a range of the others, counted from 0 behind the label.
+/// The label of a row, its first item, and a range of its other items, counted from 0.
 fn label_and_columns<T: Clone>(row: &[T], columns: Range<usize>) -> Vec<T> {
     row.iter().take(1).chain(row.iter().skip(1 + columns.start).take(columns.len())).cloned().collect()
 }
@@ -323,29 +323,29 @@ const WORD_JOINER: char = '\u{2060}';
 const UNITS: [&str; 16] =
     ["s", "ms", "µs", "ns", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "kB", "MB", "GB", "MB/s", "GB/s"];
 
-/// Keeps each figure on one line: replaces the spaces inside a figure, its interval and its unit by no-break spaces. A line
-/// of `xfs 1.05 [0.606, 1.27] in 0.145 s` can then break only beside `xfs` and `in`.
-pub fn join_figures(text: &str) -> String {
+/// Keeps each figure with its interval and its unit on one line: replaces the spaces inside it by no-break spaces. The text
+/// `xfs 1.05 [0.606, 1.27] in 0.145 s` can then break only after `xfs`, before `in` and after `in`.
+pub fn insert_no_break_spaces(text: &str) -> String {
     let mut in_interval = false;
     let mut joined = String::with_capacity(text.len());
-    for (at, letter) in text.char_indices() {
-        let (before, after) = (&text[..at], &text[at + letter.len_utf8()..]);
-        match letter {
+    for (index, character) in text.char_indices() {
+        let (before, after) = (&text[..index], &text[index + character.len_utf8()..]);
+        match character {
             '[' => in_interval = starts_with_number(after),
             ']' => in_interval = false,
             _ => {}
         }
-        match letter {
+        match character {
             ' ' if in_interval || belongs_to_figure(before, after) => joined.push(NO_BREAK_SPACE),
-            '–' if in_interval => joined.extend([WORD_JOINER, letter, WORD_JOINER]),
-            _ => joined.push(letter),
+            '–' if in_interval => joined.extend([WORD_JOINER, character, WORD_JOINER]),
+            _ => joined.push(character),
         }
     }
     joined
 }
 
-/// Undoes [`join_figures`].
-pub fn unjoin_figures(text: &str) -> String {
+/// Undoes [`insert_no_break_spaces`]: replaces no-break spaces by spaces.
+pub fn remove_no_break_spaces(text: &str) -> String {
     text.replace(NO_BREAK_SPACE, " ").replace(WORD_JOINER, "")
 }
 
@@ -387,35 +387,35 @@ mod tests {
         let names: Vec<String> = (0..10).map(|i| format!("c{i}")).collect();
         let table =
             Table { rows: vec![names.iter().map(|n| n.as_str().into()).collect()], ..Table::of_figures(names.clone()) };
-        let parts = table.split(5);
+        let parts = table.split_columns(5);
         assert_eq!(parts[0].header, ["c0", "c1", "c2", "c3", "c4", "c5"]);
         assert_eq!(parts[1].header, ["c0", "c6", "c7", "c8", "c9"]);
         assert_eq!(parts[1].rows[0][1], "c6".into());
         assert_eq!(parts.len(), 2);
-        assert_eq!(table.split(9), vec![table]);
+        assert_eq!(table.split_columns(9), vec![table]);
     }
 
     #[test]
     fn a_source_lists_each_variant_once() {
-        assert_eq!(Source::new(None, [2, 0, 2]).unwrap().variants_attribute(), "2 0");
-        assert_eq!(Source::new(Some(1), []), None);
+        assert_eq!(FigureSource::new(None, [2, 0, 2]).unwrap().variants_attribute(), "2 0");
+        assert_eq!(FigureSource::new(Some(1), []), None);
     }
 
     #[test]
     fn the_label_of_a_row_has_no_source() {
-        let row = row_with_source(Source::new(Some(3), [1]), vec!["untar".into(), "1.00".into()]);
+        let row = row_with_source(FigureSource::new(Some(3), [1]), vec!["untar".into(), "1.00".into()]);
         assert_eq!(row[0].source, None);
-        assert_eq!(row[1].source, Source::new(Some(3), [1]));
+        assert_eq!(row[1].source, FigureSource::new(Some(3), [1]));
     }
 
     #[test]
     fn a_figure_its_interval_and_its_unit_stay_on_one_line() {
-        let words = |text: &str| join_figures(text).split(' ').map(String::from).collect::<Vec<_>>();
+        let words = |text: &str| insert_no_break_spaces(text).split(' ').map(String::from).collect::<Vec<_>>();
         assert_eq!(words("xfs 1.05 ≈ [0.6, 1.2] or"), ["xfs", "1.05\u{a0}≈\u{a0}[0.6,\u{a0}1.2]", "or"]);
         assert_eq!(words("1.00 (0.145 s) by"), ["1.00\u{a0}(0.145\u{a0}s)", "by"]);
         assert_eq!(words("costs 11.8% [−37.5, 207]."), ["costs", "11.8%\u{a0}[−37.5,\u{a0}207]."]);
         assert_eq!(words("in 8 rounds (a, b), 12 MiB at"), ["in", "8", "rounds", "(a,", "b),", "12\u{a0}MiB", "at"]);
-        assert_eq!(unjoin_figures(&join_figures("1.05 [0.6–1.2] 3 s")), "1.05 [0.6–1.2] 3 s");
-        assert_eq!(join_figures("[0.6–1.2]"), "[0.6\u{2060}–\u{2060}1.2]");
+        assert_eq!(remove_no_break_spaces(&insert_no_break_spaces("1.05 [0.6–1.2] 3 s")), "1.05 [0.6–1.2] 3 s");
+        assert_eq!(insert_no_break_spaces("[0.6–1.2]"), "[0.6\u{2060}–\u{2060}1.2]");
     }
 }

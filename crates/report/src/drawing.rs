@@ -23,7 +23,7 @@ pub struct Chart {
     pub title: String,
     /// The caption below the panels, which also describes the chart to readers who cannot see it.
     pub caption: String,
-    /// The scale of the values, if another chart shows the same values on another one.
+    /// The scale of the values, for charts that come in pairs with different scales.
     pub value_scale: ValueScale,
     /// The panels, row by row.
     pub panels: Vec<Panel>,
@@ -36,15 +36,15 @@ pub struct Chart {
 }
 
 /// Width of most charts, in CSS pixels.
-pub const DEFAULT_WIDTH: u32 = 920;
+const DEFAULT_CHART_WIDTH: u32 = 920;
 /// Width of charts that fit on the screen of a telephone, in CSS pixels.
 pub const PHONE_WIDTH: u32 = 350;
 
-/// Whether a chart has a twin that shows the same values on another scale.
+/// The scale of the values of a chart. Some charts come in pairs that show the same values on different scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueScale {
     /// No other chart shows the same values.
-    WithoutTwin,
+    Single,
     /// Values in per cent of the best.
     Normalised,
     /// Values in the unit of the metric.
@@ -57,9 +57,9 @@ pub struct Panel {
     /// The title above the plot; may be empty.
     pub title: String,
     /// The horizontal axis.
-    pub x: Axis,
+    pub x_axis: Axis,
     /// The vertical axis.
-    pub y: Axis,
+    pub y_axis: Axis,
     /// The marks, from back to front.
     pub marks: Vec<Mark>,
     /// Height of the panel with its axes, in CSS pixels.
@@ -110,11 +110,11 @@ pub enum Mark {
     /// A point.
     Dot {
         /// The coordinates (x, y).
-        at: (f64, f64),
+        point: (f64, f64),
         /// The colour.
         colour: Colour,
         /// The shape.
-        shape: Shape,
+        shape: PointShape,
     },
     /// An interval along the horizontal axis.
     HorizontalInterval {
@@ -149,7 +149,7 @@ pub enum Mark {
     /// A text inside the plot.
     Text {
         /// The coordinates (x, y) of the point beside the text.
-        at: (f64, f64),
+        point: (f64, f64),
         /// An offset from the point in CSS pixels: right and down.
         offset: (i32, i32),
         /// The text.
@@ -176,7 +176,7 @@ pub enum Anchor {
 
 /// The shape of a point. Shapes distinguish series for readers who cannot distinguish the colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum PointShape {
     /// A disc.
     Disc,
     /// A square.
@@ -210,16 +210,16 @@ pub enum Dash {
 
 impl Dash {
     /// The dash pattern of the n-th variant of one filesystem, counted from 0; it repeats after four.
-    pub fn of_shade(number: usize) -> Dash {
-        [Dash::Solid, Dash::Dashed, Dash::Dotted, Dash::DashDot][number % 4]
+    pub fn of_shade(index: usize) -> Dash {
+        [Dash::Solid, Dash::Dashed, Dash::Dotted, Dash::DashDot][index % 4]
     }
 }
 
-impl Shape {
+impl PointShape {
     /// The shape of the n-th series of a chart, counted from 0; it repeats after seven.
-    pub fn of_series(number: usize) -> Shape {
-        use Shape::{Cross, Disc, HollowSquare, InvertedTriangle, Ring, Square, Triangle};
-        [Disc, Square, Triangle, Ring, Cross, InvertedTriangle, HollowSquare][number % 7]
+    pub fn of_series(index: usize) -> PointShape {
+        use PointShape::{Cross, Disc, HollowSquare, InvertedTriangle, Ring, Square, Triangle};
+        [Disc, Square, Triangle, Ring, Cross, InvertedTriangle, HollowSquare][index % 7]
     }
 }
 
@@ -246,9 +246,9 @@ pub enum KeySign {
     /// The outline of a rectangle.
     Frame,
     /// A point.
-    Point(Shape),
+    Point(PointShape),
     /// A line with points.
-    Series(Shape, Dash),
+    Series(PointShape, Dash),
 }
 
 /// The colour, shape and dash pattern of a series in charts.
@@ -257,7 +257,7 @@ pub struct SeriesStyle {
     /// The colour of points and lines.
     pub colour: Colour,
     /// The shape of the points.
-    pub shape: Shape,
+    pub shape: PointShape,
     /// The dash pattern of the lines.
     pub dash: Dash,
 }
@@ -277,8 +277,8 @@ impl SeriesPoint {
     /// The smallest and the largest vertical coordinate of points, intervals and `range`.
     pub fn vertical_range(points: &[SeriesPoint], range: (f64, f64)) -> (f64, f64) {
         points.iter().fold(range, |(low, high), point| {
-            let (from, to) = point.interval.unwrap_or((point.y, point.y));
-            (low.min(from).min(point.y), high.max(to).max(point.y))
+            let (interval_low, interval_high) = point.interval.unwrap_or((point.y, point.y));
+            (low.min(interval_low).min(point.y), high.max(interval_high).max(point.y))
         })
     }
 }
@@ -287,13 +287,13 @@ impl SeriesStyle {
     /// The style of each variant: the colour of its filesystem, and another shade and dash pattern for each
     /// further variant of the same filesystem.
     pub fn of_variants(variants: &[Variant]) -> Vec<SeriesStyle> {
-        let names: Vec<&str> = variants.iter().map(|variant| variant.level(FS)).collect();
-        let style = |(number, colour)| SeriesStyle {
+        let filesystems: Vec<&str> = variants.iter().map(|variant| variant.level(FS)).collect();
+        let style = |(index, colour)| SeriesStyle {
             colour,
-            shape: Shape::of_series(number),
-            dash: Dash::of_shade(shade_number(&names, number)),
+            shape: PointShape::of_series(index),
+            dash: Dash::of_shade(shade_number(&filesystems, index)),
         };
-        filesystem_colours(&names).into_iter().enumerate().map(style).collect()
+        filesystem_colours(&filesystems).into_iter().enumerate().map(style).collect()
     }
 
     /// A line through points, `width` CSS pixels wide.
@@ -315,7 +315,7 @@ impl SeriesStyle {
 
     /// A mark for each point.
     pub fn dot_marks(self, points: impl IntoIterator<Item = (f64, f64)>) -> impl Iterator<Item = Mark> {
-        points.into_iter().map(move |at| Mark::Dot { at, colour: self.colour, shape: self.shape })
+        points.into_iter().map(move |point| Mark::Dot { point, colour: self.colour, shape: self.shape })
     }
 
     /// An interval along the vertical axis.
@@ -343,8 +343,14 @@ impl Mark {
     }
 
     /// A text that is not bold. See [`Mark::Text`] for the arguments.
-    pub fn text(at: (f64, f64), offset: (i32, i32), text: impl Into<String>, colour: Colour, anchor: Anchor) -> Mark {
-        Mark::Text { at, offset, text: text.into(), colour, anchor, bold: false }
+    pub fn text(
+        point: (f64, f64),
+        offset: (i32, i32),
+        text: impl Into<String>,
+        colour: Colour,
+        anchor: Anchor,
+    ) -> Mark {
+        Mark::Text { point, offset, text: text.into(), colour, anchor, bold: false }
     }
 
     /// The value of a bar as text, not highlighted.
@@ -361,22 +367,22 @@ impl Mark {
 
 impl Panel {
     /// A panel with these marks, `height` CSS pixels high.
-    pub fn new(title: impl Into<String>, x: Axis, y: Axis, height: u32, marks: Vec<Mark>) -> Panel {
-        Panel { title: title.into(), x, y, marks, height }
+    pub fn new(title: impl Into<String>, x_axis: Axis, y_axis: Axis, height: u32, marks: Vec<Mark>) -> Panel {
+        Panel { title: title.into(), x_axis, y_axis, marks, height }
     }
 
-    /// A panel with a row for each name, `row_height` CSS pixels high, and `frame_height` CSS pixels for the
-    /// title and the axis.
+    /// A panel with a row for each name. A row is `row_height` CSS pixels high; the title and the horizontal axis take
+    /// `frame_height`.
     pub fn with_rows(
         title: impl Into<String>,
-        x: Axis,
+        x_axis: Axis,
         names: impl IntoIterator<Item = impl Into<String>>,
         (frame_height, row_height): (u32, u32),
         marks: Vec<Mark>,
     ) -> Panel {
-        let y = Axis::of_rows(names);
-        let height = frame_height + row_height * y.ticks.len() as u32;
-        Panel::new(title, x, y, height, marks)
+        let y_axis = Axis::of_rows(names);
+        let height = frame_height + row_height * y_axis.ticks.len() as u32;
+        Panel::new(title, x_axis, y_axis, height, marks)
     }
 }
 
@@ -387,11 +393,11 @@ impl Chart {
             id: to_file_name(&id.into()),
             title: title.into(),
             caption: caption.into(),
-            value_scale: ValueScale::WithoutTwin,
+            value_scale: ValueScale::Single,
             panels: vec![],
             columns: 1,
             legend: vec![],
-            width: DEFAULT_WIDTH,
+            width: DEFAULT_CHART_WIDTH,
         }
     }
 

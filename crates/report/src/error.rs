@@ -1,6 +1,6 @@
 //! The error type of this crate.
 
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use fsarena_core::names::UnknownName;
 
 /// Why fsarena could not make or write a report.
@@ -17,7 +17,7 @@ pub enum Error {
         /// The error of the system.
         source: std::io::Error,
     },
-    /// The requested report or format does not fit the run. The text has the reason and often a remedy.
+    /// The requested report or format does not fit the run. The text gives the reason and often a remedy.
     #[error("{0}")]
     Usage(String),
     /// The report could not be written as JSON.
@@ -28,7 +28,7 @@ pub enum Error {
     Xml(std::io::Error),
     /// The figures that ship with a study are invalid.
     #[error(transparent)]
-    Published(#[from] fsarena_core::published::Error),
+    Published(#[from] fsarena_core::published::PublishedError),
     /// The plan that ships with a study is invalid.
     #[error(transparent)]
     Study(#[from] fsarena_core::plan::error::PlanError),
@@ -53,9 +53,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error for two runs or sets that have no `what` in common: no variant, no task.
-    pub fn nothing_in_common(a: &str, b: &str, what: &str) -> Error {
-        Error::Usage(format!("{a} and {b} cannot be compared: they have no {what} in common"))
+    /// The error for two runs or sets that cannot be compared, because they share no `item`, such as `variant` or `task`.
+    pub fn nothing_in_common(a: &str, b: &str, item: &str) -> Error {
+        Error::Usage(format!("{a} and {b} cannot be compared: they have no {item} in common"))
     }
 
     /// Returns a function that turns an I/O error into [`Error::File`] with this path.
@@ -82,7 +82,7 @@ impl From<csv::Error> for Error {
     }
 }
 
-impl Exits for Error {
+impl HasExitCode for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Matrix(error) => error.exit_code(),

@@ -6,8 +6,10 @@ use serde_json::Value;
 use std::io::{BufWriter, Write};
 use std::{fs::File, path::Path};
 
-type ExportFn = fn(&Report, &mut dyn Write) -> Result<(), Error>;
-type WriteFn = fn(&Report, &Path) -> Result<(), Error>;
+/// A function that prints a report to a stream.
+type PrintFunction = fn(&Report, &mut dyn Write) -> Result<(), Error>;
+/// A function that writes a report to a file or folder with this path.
+type WriteFunction = fn(&Report, &Path) -> Result<(), Error>;
 
 /// Writes a JSON document, indented.
 ///
@@ -31,7 +33,7 @@ pub(crate) fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> Resu
 /// A format to which fsarena can export a report.
 #[derive(Debug)]
 pub struct Exporter {
-    /// The name on the command line.
+    /// The name of the format on the command line.
     pub id: &'static str,
     /// The help text, one line.
     pub help: &'static str,
@@ -39,19 +41,19 @@ pub struct Exporter {
     pub file_in_run_dir: fn(&Report) -> Option<&'static str>,
     /// Whether the format shows the commands of the run, so that fsarena must read the command log, which takes time.
     pub shows_commands: bool,
-    /// The folder of charts that a Markdown report links to, if [`write`](Self::write) writes charts to this path.
+    /// If [`write`](Self::write) writes charts into this folder, the folder as Markdown reports link to it.
     pub charts_folder_link: fn(&Path) -> Option<String>,
-    /// The part of the run that the format leaves out because it is too large, in words.
+    /// The part of the run that the format leaves out because it is too large, in words; `None` if it leaves out nothing.
     pub describe_omissions: fn(&Report) -> Option<String>,
     /// Prints the report to a stream; `None` if the format is a folder of files.
-    pub(crate) export: Option<ExportFn>,
+    pub(crate) export: Option<PrintFunction>,
     /// Writes the report to a path, for a format of more than one file; `None` to write what `export` prints.
-    pub(crate) write: Option<WriteFn>,
+    pub(crate) write: Option<WriteFunction>,
 }
 
 impl Exporter {
     /// A format of one file, which can also go to standard output.
-    pub const fn new(id: &'static str, help: &'static str, export: ExportFn) -> Exporter {
+    pub const fn new(id: &'static str, help: &'static str, export: PrintFunction) -> Exporter {
         Exporter {
             id,
             help,
@@ -65,12 +67,12 @@ impl Exporter {
     }
 
     /// A format of a folder of files. `write` must create the folder if it is missing.
-    pub const fn folder(id: &'static str, help: &'static str, write: WriteFn) -> Exporter {
+    pub const fn folder(id: &'static str, help: &'static str, write: WriteFunction) -> Exporter {
         Exporter { export: None, write: Some(write), ..Exporter::new(id, help, |_, _| Ok(())) }
     }
 
     /// Whether the format is a folder of files.
-    pub fn needs_folder(&self) -> bool {
+    pub fn writes_folder(&self) -> bool {
         self.export.is_none()
     }
 

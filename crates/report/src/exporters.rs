@@ -56,7 +56,7 @@ pub fn exporter_rows() -> Vec<ExporterRow> {
 /// # Errors
 /// If the format is unknown; the error lists the available ones.
 pub fn find(id: &str) -> Result<&'static Exporter, Error> {
-    Ok(names::find("format", id, EXPORTERS.iter().copied(), |exporter| exporter.id)?)
+    Ok(names::find_by_id("format", id, EXPORTERS.iter().copied(), |exporter| exporter.id)?)
 }
 
 #[cfg(test)]

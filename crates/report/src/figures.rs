@@ -1,7 +1,7 @@
 //! Figures that several sections show: the typical value of a variant, and its ratio of mean cost. Rare stalls hardly change
 //! the ratio in a typical round, so reports show the ratio of mean cost beside it.
 
-use crate::document::{Cell, Source, labelled_row};
+use crate::document::{Cell, FigureSource, labelled_row};
 use crate::number::{self, effect_and_interval, interval_ends, three_digits_beside, with_unit};
 use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::{Analysis, CombinedTasks};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// A cell with the median of the rounds, and the interval of the typical value in its second line. Without an interval if
 /// there is only one round or a value is zero.
-pub fn typical_cell(values: &[f64], unit: Unit) -> Cell {
+pub fn median_cell(values: &[f64], unit: Unit) -> Cell {
     let mut interval = String::new();
     if let Some(typical) = Ratio::typical_value(values)
         && !values.iter().any(|value| *value <= 0.0)
@@ -26,10 +26,12 @@ pub fn typical_cell(values: &[f64], unit: Unit) -> Cell {
     Cell::two_lines(value_or_dash(median(values), unit), interval)
 }
 
-/// For each variant a cell with its typical value, linked to this task. `values` are by variant and round.
-pub fn typical_cells(values: &[Vec<f64>], unit: Unit, task: Option<usize>) -> impl Iterator<Item = Cell> {
-    let figures = values.iter().enumerate();
-    figures.map(move |(variant, rounds)| typical_cell(rounds, unit).with_source(Source::new(task, [variant])))
+/// For each variant a cell with its median, linked to this task. `values` are by variant and round.
+pub fn median_cells(values: &[Vec<f64>], unit: Unit, task: Option<usize>) -> impl Iterator<Item = Cell> {
+    let cell = move |(variant, rounds): (usize, &Vec<f64>)| {
+        median_cell(rounds, unit).with_source(FigureSource::new(task, [variant]))
+    };
+    values.iter().enumerate().map(cell)
 }
 
 /// Formats a value with its unit; `–` for `None`.
@@ -37,7 +39,7 @@ pub fn value_or_dash(value: Option<f64>, unit: Unit) -> String {
     value.map_or("–".to_string(), |value| with_unit(value, unit))
 }
 
-/// Explains the ranges below medians in tables.
+/// Explains the interval or range below each median in tables.
 pub fn medians_legend(analyses: &[Analysis]) -> String {
     let most_rounds = analyses.iter().map(|analysis| analysis.grid.rounds.len()).max().unwrap_or(0);
     if most_rounds < FIRST_LOOK_ROUNDS {
@@ -45,8 +47,8 @@ pub fn medians_legend(analyses: &[Analysis]) -> String {
             "Below each median is the range of the rounds: fewer than {FIRST_LOOK_ROUNDS} rounds give no exact interval."
         )
     } else {
-        "Below each median is its 95% confidence interval. It includes the drift of the machine; comparisons \
-                  within rounds do not."
+        "Below each median is its 95% confidence interval. It includes the drift of the machine; comparisons within rounds do \
+         not."
             .into()
     }
 }
@@ -56,7 +58,7 @@ pub fn describe_mean_ratio(ratio: &MeanRatio) -> String {
     let (value, interval) = mean_ratio_lines(ratio);
     match ratio.interval {
         Ok(_) => format!("{value} [{interval}]"),
-        Err(why) => format!("{value} (no interval: {})", why.text()),
+        Err(reason) => format!("{value} (no interval: {})", reason.text()),
     }
 }
 
@@ -66,27 +68,27 @@ pub fn mean_ratio_cell(ratio: &MeanRatio) -> Cell {
     Cell::two_lines(value, interval)
 }
 
-/// The difference in per cent, and its interval or why it has none.
+/// How much more B costs than A, in per cent; and the interval, or why there is none.
 fn mean_ratio_lines(ratio: &MeanRatio) -> (String, String) {
     let (low, high) = ratio.interval.unwrap_or((ratio.value, ratio.value));
     let (value, interval) = effect_and_interval(ratio.value - 1.0, (low - 1.0, high - 1.0), &[]);
-    (value, if ratio.interval.is_ok() { interval } else { mean_interval_line(ratio) })
+    (value, if ratio.interval.is_ok() { interval } else { interval_or_reason(ratio) })
 }
 
-/// States which stalls this number of rounds may miss, by the rule of three: `stalls rarer than about one in 8 rounds (3/24)
-/// are not excluded`.
-pub fn unseen_stalls(rounds: usize) -> String {
+/// A clause about the stalls that this number of rounds may miss, by the rule of three: `stalls rarer than about one in 8
+/// rounds (3/24) are not excluded`.
+pub fn unseen_stalls_clause(rounds: usize) -> String {
     let one_in = (rounds as f64 / 3.0).round().max(1.0);
     format!("stalls rarer than about one in {one_in} rounds (3/{rounds}) are not excluded")
 }
 
 /// The caveat below a ratio of mean cost.
 pub fn mean_cost_caveat(rounds: usize) -> String {
-    format!("Mean cost counts the slow rounds that were seen: {}.", unseen_stalls(rounds))
+    format!("Mean cost counts the slow rounds that were seen: {}.", unseen_stalls_clause(rounds))
 }
 
 /// Whether any variant has enough rounds for an interval of its mean cost.
-pub fn has_mean_interval(comparison: &Comparison) -> bool {
+pub fn has_mean_cost_interval(comparison: &Comparison) -> bool {
     comparison
         .variants
         .iter()
@@ -94,28 +96,29 @@ pub fn has_mean_interval(comparison: &Comparison) -> bool {
         .any(|ratio| ratio.rounds >= ROUNDS_FOR_MEAN_RATIO)
 }
 
-/// The smallest number of rounds of any ratio of mean cost; `None` if no variant has one.
-pub fn fewest_rounds(comparison: &Comparison) -> Option<usize> {
+/// The smallest number of rounds of any ratio of mean cost; `None` if no variant has such a ratio.
+pub fn fewest_mean_cost_rounds(comparison: &Comparison) -> Option<usize> {
     comparison.variants.iter().filter_map(|variant| Some(variant.mean_ratio?.rounds)).min()
 }
 
-/// A table row with each variant's ratio of mean cost to the best variant. The best variant's cell shows its mean.
-pub fn mean_cost_row(title: String, all: &CombinedTasks, unit: Unit) -> Vec<Cell> {
-    let best = all.comparison.best();
+/// A table row with the ratio of each variant's mean cost to that of the best variant. The best variant's cell also shows its
+/// mean, and variants without a ratio have only the mean.
+pub fn mean_cost_row(title: String, combined: &CombinedTasks, unit: Unit) -> Vec<Cell> {
+    let best = combined.comparison.best();
     let cell = |(variant, rounds): (usize, &Vec<f64>)| {
         let own_mean = mean(rounds.iter().filter(|value| !value.is_nan()));
-        let cell = match all.comparison.variants[variant].mean_ratio {
-            Some(ratio) => Cell::two_lines(three_digits_beside(ratio.value, &[1.0]), mean_interval_line(&ratio)),
-            None if best == Some(variant) => Cell::two_lines("1.00", value_or_dash(Some(own_mean), unit)).strong(),
+        let cell = match combined.comparison.variants[variant].mean_ratio {
+            Some(ratio) => Cell::two_lines(three_digits_beside(ratio.value, &[1.0]), interval_or_reason(&ratio)),
+            None if best == Some(variant) => Cell::two_lines("1.00", value_or_dash(Some(own_mean), unit)).highlighted(),
             None => value_or_dash(Some(own_mean).filter(|mean| !mean.is_nan()), unit).into(),
         };
-        cell.with_source(Source::new(None, std::iter::once(variant).chain(best)))
+        cell.with_source(FigureSource::new(None, std::iter::once(variant).chain(best)))
     };
-    labelled_row(title, all.values.iter().enumerate().map(cell))
+    labelled_row(title, combined.values.iter().enumerate().map(cell))
 }
 
-/// The interval of a ratio, or a few words why it has none.
-fn mean_interval_line(ratio: &MeanRatio) -> String {
+/// The interval of a ratio, or a few words on why it has none.
+fn interval_or_reason(ratio: &MeanRatio) -> String {
     match ratio.interval {
         Ok((low, high)) => number::ratio_interval(low, high),
         Err(WithheldReason::FewRounds) => format!("under {ROUNDS_FOR_MEAN_RATIO} rounds"),
@@ -145,10 +148,10 @@ mod tests {
     fn a_cell_shows_the_median_and_an_interval_if_there_is_one() {
         let values: Vec<f64> = (1..=9).map(f64::from).chain([f64::NAN]).collect();
         // With nine rounds, the exact interval is the whole range.
-        assert_eq!(typical_cell(&values, Unit::Seconds).lines, ["5.00 s", "1.00 s–9.00 s"]);
-        assert_eq!(typical_cell(&[3.0], Unit::Seconds).lines, ["3.00 s"]);
-        assert_eq!(typical_cell(&[0.0, 3.0, 4.0], Unit::Seconds).lines, ["3.00 s"]);
-        assert_eq!(typical_cell(&[f64::NAN], Unit::Seconds).lines, ["–"]);
+        assert_eq!(median_cell(&values, Unit::Seconds).lines, ["5.00 s", "1.00 s–9.00 s"]);
+        assert_eq!(median_cell(&[3.0], Unit::Seconds).lines, ["3.00 s"]);
+        assert_eq!(median_cell(&[0.0, 3.0, 4.0], Unit::Seconds).lines, ["3.00 s"]);
+        assert_eq!(median_cell(&[f64::NAN], Unit::Seconds).lines, ["–"]);
     }
 
     #[test]
@@ -159,6 +162,6 @@ mod tests {
             describe(Err(WithheldReason::OneRoundDominates)),
             "+7.5% (no interval: one round makes up most of the spread)"
         );
-        assert_eq!(unseen_stalls(24), "stalls rarer than about one in 8 rounds (3/24) are not excluded");
+        assert_eq!(unseen_stalls_clause(24), "stalls rarer than about one in 8 rounds (3/24) are not excluded");
     }
 }

@@ -12,12 +12,12 @@ use fsarena_stats::matrix::{ALPHA, MatrixAnalysis};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Makes the page of the findings in a run or in published figures. `source` names these: `run X`, `published:Y`. With
-/// `with_tables` the document also shows the figures; the JSON always has them.
-pub fn page(source: &str, matrix: &Matrix, analysis: &MatrixAnalysis, with_tables: bool) -> Page {
+/// Makes the page of the findings in a run or in published figures. `source` is the name of the run or figures: `run X`,
+/// `published:Y`. If `show_tables` is true, the document also has the tables of figures; the JSON always has the figures.
+pub fn findings_page(source: &str, matrix: &Matrix, analysis: &MatrixAnalysis, show_tables: bool) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("Anomalies in {source}"));
-    document.text(summary(matrix, analysis));
+    document.text(summarise_findings(matrix, analysis));
     document.text(describe_evidence(analysis));
     if analysis.findings.iter().any(|finding| finding.reliability == Reliability::Provisional) {
         document.warning("PROVISIONAL: fewer than 8 rounds give no exact interval.");
@@ -28,8 +28,8 @@ pub fn page(source: &str, matrix: &Matrix, analysis: &MatrixAnalysis, with_table
         document.heading(2, format!("{}. {title}", number + 1));
         document.list(sentences);
     }
-    if with_tables {
-        add_tables(&mut document, matrix, &analysis.findings);
+    if show_tables {
+        add_figure_tables(&mut document, matrix, &analysis.findings);
     }
     Page { document, json: page_json(source, matrix, analysis) }
 }
@@ -41,10 +41,10 @@ fn page_json(source: &str, matrix: &Matrix, analysis: &MatrixAnalysis) -> Value 
         "format": 1,
         "source": source,
         "rounds": analysis.rounds,
-        "comparisons": analysis.trials,
-        "selected_by_e_bh": analysis.selected_trials,
+        "comparisons": analysis.comparisons,
+        "selected_by_e_bh": analysis.selected_comparisons,
         "findings": analysis.findings.iter().map(|finding| finding_json(&writer, finding)).collect::<Vec<_>>(),
-        "client_bound": matrix.client_bound_cells().iter().map(|at| cell_json(matrix, *at)).collect::<Vec<_>>(),
+        "client_bound": matrix.client_bound_cells().iter().map(|cell| cell_json(matrix, *cell)).collect::<Vec<_>>(),
         "block_size_bytes": matrix.sizes,
         "threads": matrix.threads,
         "matrices": matrices_json(matrix),
@@ -77,35 +77,36 @@ fn part_json(matrix: &Matrix, part: &FindingPart) -> Value {
 fn flag_json(matrix: &Matrix, flag: &Flag) -> Value {
     let interval = (flag.ratio.rounds > 1).then_some([flag.ratio.low, flag.ratio.high]);
     json!({
-        "cell": cell_json(matrix, flag.at),
-        "against": flag.against.map(|at| cell_json(matrix, at)),
+        "cell": cell_json(matrix, flag.cell),
+        "against": flag.reference.map(|cell| cell_json(matrix, cell)),
         "ratio": flag.ratio.value,
         "interval": interval,
         "rounds": flag.ratio.rounds,
     })
 }
 
-fn cell_json(matrix: &Matrix, at: CellPosition) -> Value {
+fn cell_json(matrix: &Matrix, cell: CellPosition) -> Value {
     json!({
-        "variant": matrix.variants[at.variant].name,
-        "mode": matrix.modes[at.mode].name,
-        "block_size_bytes": matrix.sizes[at.size],
-        "threads": matrix.threads[at.threads],
-        "iops": matrix.iops(at),
+        "variant": matrix.variants[cell.variant].name,
+        "mode": matrix.modes[cell.mode].name,
+        "block_size_bytes": matrix.sizes[cell.size],
+        "threads": matrix.threads[cell.threads],
+        "iops": matrix.iops(cell),
     })
 }
 
+/// The figures of each variant in each mode.
 fn matrices_json(matrix: &Matrix) -> Vec<Value> {
     let mut matrices = vec![];
-    for (mode, info) in matrix.modes.iter().enumerate() {
-        for (variant, subject) in matrix.variants.iter().enumerate() {
-            let bandwidth_mb = |at| matrix.bandwidth(at).map(|bytes| bytes / 1e6);
+    for (mode, mode_info) in matrix.modes.iter().enumerate() {
+        for (variant, variant_info) in matrix.variants.iter().enumerate() {
+            let bandwidth_mb_per_s = |cell| matrix.bandwidth(cell).map(|bytes_per_s| bytes_per_s / 1e6);
             matrices.push(json!({
-                "variant": subject.name,
-                "raw_device": subject.is_bare_device,
-                "mode": info.name,
-                "iops": matrix_rows(matrix, variant, mode, |at| matrix.iops(at)),
-                "mb_per_s": matrix_rows(matrix, variant, mode, bandwidth_mb),
+                "variant": variant_info.name,
+                "raw_device": variant_info.is_bare_device,
+                "mode": mode_info.name,
+                "iops": figure_rows(matrix, variant, mode, |cell| matrix.iops(cell)),
+                "mb_per_s": figure_rows(matrix, variant, mode, bandwidth_mb_per_s),
             }));
         }
     }
@@ -113,7 +114,7 @@ fn matrices_json(matrix: &Matrix) -> Vec<Value> {
 }
 
 /// A figure of all cells of a variant in a mode: a row for each block size, a column for each thread count.
-fn matrix_rows(
+fn figure_rows(
     matrix: &Matrix,
     variant: usize,
     mode: usize,
@@ -128,18 +129,18 @@ fn matrix_rows(
 /// The title and the sentences of each finding.
 pub fn titled_sentences(matrix: &Matrix, analysis: &MatrixAnalysis) -> Vec<(String, Vec<String>)> {
     let writer = FindingWriter { matrix };
-    let title = |finding: &Finding| format!("{}{}", writer.title(finding), standing_tag(finding));
+    let title = |finding: &Finding| format!("{}{}", writer.title(finding), reliability_tag(finding));
     analysis.findings.iter().map(|finding| (title(finding), writer.sentences(finding))).collect()
 }
 
 /// States the number of findings and the searched cells.
-pub fn summary(matrix: &Matrix, analysis: &MatrixAnalysis) -> String {
-    let cells = matrix.cells().filter(|at| !matrix.variants[at.variant].is_bare_device).count();
+pub fn summarise_findings(matrix: &Matrix, analysis: &MatrixAnalysis) -> String {
+    let cell_count = matrix.cells().filter(|cell| !matrix.variants[cell.variant].is_bare_device).count();
     let filesystems = matrix.variants.iter().filter(|variant| !variant.is_bare_device);
     let names: Vec<&str> = filesystems.map(|variant| variant.name.as_str()).collect();
     let searched = format!(
         "{} of {}: {}, {}, {}",
-        plural(cells, "cell"),
+        plural(cell_count, "cell"),
         names.join(", "),
         plural(matrix.modes.len(), "mode"),
         plural(matrix.sizes.len(), "block size"),
@@ -147,7 +148,7 @@ pub fn summary(matrix: &Matrix, analysis: &MatrixAnalysis) -> String {
     );
     match analysis.findings.len() {
         0 => format!("No anomaly in {searched}."),
-        found => format!("{} in {searched}. The largest over the most cells comes first.", plural(found, "finding")),
+        count => format!("{} in {searched}. The largest over the most cells comes first.", plural(count, "finding")),
     }
 }
 
@@ -165,15 +166,15 @@ pub fn describe_evidence(analysis: &MatrixAnalysis) -> String {
             "Up to {rounds} rounds a cell. A cell is flagged if its 95% interval within rounds lies beyond the \
              tolerance, not corrected for the {} comparisons made; e-BH at {} selects {} of them. A finding \
              is unconfirmed until fresh rounds show it again.",
-            analysis.trials,
+            analysis.comparisons,
             percent(ALPHA),
-            analysis.selected_trials
+            analysis.selected_comparisons
         ),
     }
 }
 
 /// Whether fresh rounds confirmed a finding, as a suffix of its title.
-fn standing_tag(finding: &Finding) -> &'static str {
+fn reliability_tag(finding: &Finding) -> &'static str {
     match finding.reliability {
         Reliability::SingleValues => "",
         Reliability::Provisional => " (provisional)",
@@ -184,31 +185,31 @@ fn standing_tag(finding: &Finding) -> &'static str {
 }
 
 /// Adds the tables of figures. A cell shows operations and megabytes a second, and in brackets the numbers of its findings.
-fn add_tables(document: &mut Document, matrix: &Matrix, findings: &[Finding]) {
-    let mut marks: BTreeMap<CellPosition, Vec<String>> = BTreeMap::new();
-    for (number, finding) in findings.iter().enumerate() {
-        for at in finding.cells() {
-            marks.entry(at).or_default().push((number + 1).to_string());
+fn add_figure_tables(document: &mut Document, matrix: &Matrix, findings: &[Finding]) {
+    let mut finding_numbers: BTreeMap<CellPosition, Vec<String>> = BTreeMap::new();
+    for (index, finding) in findings.iter().enumerate() {
+        for cell in finding.cells() {
+            finding_numbers.entry(cell).or_default().push((index + 1).to_string());
         }
     }
-    let cell = |at: CellPosition| {
-        let (Some(operations), Some(bandwidth)) = (matrix.iops(at), matrix.bandwidth(at)) else {
+    let table_cell = |cell: CellPosition| {
+        let (Some(iops), Some(bandwidth)) = (matrix.iops(cell), matrix.bandwidth(cell)) else {
             return Cell::default();
         };
-        let mark = marks.get(&at).map_or(String::new(), |numbers| format!(" [{}]", numbers.join(",")));
-        let client_mark = if matrix.is_client_bound(at) { " !" } else { "" };
-        Cell::two_lines(format!("{}{client_mark}{mark}", format_iops(operations)), format_bandwidth(bandwidth))
+        let numbers = finding_numbers.get(&cell).map_or(String::new(), |numbers| format!(" [{}]", numbers.join(",")));
+        let client_mark = if matrix.is_client_bound(cell) { " !" } else { "" };
+        Cell::two_lines(format!("{}{client_mark}{numbers}", format_iops(iops)), format_bandwidth(bandwidth))
     };
     document.heading(2, "The figures");
     document.text("Operations a second, under them megabytes a second. In brackets: the findings of that cell.");
-    for (mode, info) in matrix.modes.iter().enumerate() {
-        document.heading(3, info.name.as_str());
-        for (variant, subject) in matrix.variants.iter().enumerate() {
+    for (mode, mode_info) in matrix.modes.iter().enumerate() {
+        document.heading(3, mode_info.name.as_str());
+        for (variant, variant_info) in matrix.variants.iter().enumerate() {
             let header = matrix.threads.iter().map(|count| format_threads(*count));
-            let mut table = Table::of_figures(std::iter::once(subject.name.clone()).chain(header));
+            let mut table = Table::of_figures(std::iter::once(variant_info.name.clone()).chain(header));
             for (size, bytes) in matrix.sizes.iter().enumerate() {
-                let at = |threads| CellPosition { variant, mode, size, threads };
-                let cells: Vec<Cell> = (0..matrix.threads.len()).map(at).map(&cell).collect();
+                let position = |threads| CellPosition { variant, mode, size, threads };
+                let cells: Vec<Cell> = (0..matrix.threads.len()).map(position).map(&table_cell).collect();
                 if cells.iter().any(|cell| !cell.lines.is_empty()) {
                     table.rows.push(labelled_row(format_size(*bytes), cells));
                 }

@@ -9,7 +9,7 @@ use crate::document::{Document, Table, row};
 use crate::drawing::{Anchor, Axis, Chart, Dash, KeySign, LegendKey, Mark, Panel, SeriesStyle};
 use crate::number::{self, plural, three_digits, with_unit};
 use crate::page::Page;
-use crate::phrases::{describe_machines, format_start};
+use crate::phrases::{describe_machines, format_start_time};
 use crate::{chart_context::widen_range, drawing::colour::theme, error::Error, ratio_verdict::ratio_cell};
 use fsarena_core::observations::combine_tasks;
 use fsarena_core::record::{MetricSpec, RunRecord};
@@ -19,6 +19,7 @@ use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 
 /// The largest number of runs in a history, the newest ones. Callers read no older runs.
 pub const MAX_RUNS: usize = 200;
@@ -36,18 +37,20 @@ pub fn choose_reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item 
 /// Makes the page of a history from the points of its runs, in any order. Runs whose work differs from the newest run's are
 /// left out; the page has their number.
 pub fn history_page(query: &HistoryQuery, points: Vec<HistoryPoint>) -> Page {
-    let ComparableRuns { points, changes, paired, runs_of_other_work, runs_without_reference } =
-        ComparableRuns::of(points);
+    let ComparableRuns { points, changes, follows_ratio, runs_of_other_work, runs_without_reference } =
+        ComparableRuns::select(points);
     let mut document = Document::default();
-    document.heading(1, history_title(query, paired));
-    document.list(change_sentences(query, &points, &changes, paired));
+    document.heading(1, history_title(query, follows_ratio));
+    document.list(change_sentences(query, &points, &changes, follows_ratio));
     document.text(left_out_note(runs_of_other_work, runs_without_reference));
-    document.text(missing_reference_note(query, points.is_empty() || paired));
-    document.charts((points.len() > 1).then(|| history_chart(query, &points, &changes, paired)));
+    if !points.is_empty() && !follows_ratio {
+        document.text(missing_reference_note(query));
+    }
+    document.charts((points.len() > 1).then(|| history_chart(query, &points, &changes, follows_ratio)));
     document.heading(2, "Runs, newest first");
-    document.table(runs_table(query, &points, &changes, paired));
+    document.table(runs_table(query, &points, &changes, follows_ratio));
     document.text(METHOD_NOTE);
-    let json = history_json(query, &points, &changes, paired);
+    let json = history_json(query, &points, &changes, follows_ratio);
     Page { document, json }
 }
 
@@ -55,8 +58,8 @@ pub fn history_page(query: &HistoryQuery, points: Vec<HistoryPoint>) -> Page {
 struct ComparableRuns {
     points: Vec<HistoryPoint>,
     changes: Vec<Change>,
-    /// Whether the history follows the ratio to a reference.
-    paired: bool,
+    /// Whether the history follows the ratio to the reference; else it follows the medians of the variant.
+    follows_ratio: bool,
     /// The number of runs that are left out for other work.
     runs_of_other_work: usize,
     /// The number of runs that are left out because they lack the reference.
@@ -64,81 +67,83 @@ struct ComparableRuns {
 }
 
 impl ComparableRuns {
-    fn of(mut points: Vec<HistoryPoint>) -> ComparableRuns {
+    /// Selects the newest of the runs with the same work as the newest run, and finds the changes among them.
+    fn select(mut points: Vec<HistoryPoint>) -> ComparableRuns {
         points.sort_by(|a, b| a.started.cmp(&b.started).then(a.run.cmp(&b.run)));
-        let all = points.len();
-        let last = points.last().map(|point| point.work);
-        points.retain(|point| Some(point.work) == last);
-        let runs_of_other_work = all - points.len();
-        let paired = points.iter().any(|point| point.ratio.is_some());
-        let comparable = points.len();
-        points.retain(|point| point.level(paired).is_finite());
-        let runs_without_reference = comparable - points.len();
+        let all_runs = points.len();
+        let newest_work = points.last().map(|point| point.work_hash);
+        points.retain(|point| Some(point.work_hash) == newest_work);
+        let runs_of_same_work = points.len();
+        let runs_of_other_work = all_runs - runs_of_same_work;
+        let follows_ratio = points.iter().any(|point| point.ratio.is_some());
+        points.retain(|point| point.ln_level(follows_ratio).is_finite());
+        let runs_without_reference = runs_of_same_work - points.len();
         points.drain(..points.len().saturating_sub(MAX_RUNS));
-        let levels: Vec<f64> = points.iter().map(|point| point.level(paired)).collect();
+        let levels: Vec<f64> = points.iter().map(|point| point.ln_level(follows_ratio)).collect();
         let changes = find_changes(&levels);
-        ComparableRuns { points, changes, paired, runs_of_other_work, runs_without_reference }
+        ComparableRuns { points, changes, follows_ratio, runs_of_other_work, runs_without_reference }
     }
 }
 
 /// A change of a history, with the runs on both of its levels.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FoundChange {
-    /// The first run on the new level.
-    pub run: String,
+pub struct LevelChange {
+    /// The id of the first run on the new level.
+    pub first_run: String,
     /// The change of the natural logarithm of the level.
     pub ln_change: f64,
-    /// The runs on the level before it, newest first.
-    pub before: Vec<String>,
-    /// The runs on the level after it, newest first.
-    pub after: Vec<String>,
-    /// The runs near the change. When the history was shorter, the same change may have been found at any of them,
-    /// because later runs can move a change by up to [`SHORTEST_SEGMENT`] − 1 runs.
-    pub near: Vec<String>,
+    /// The ids of the runs on the level before the change, newest first.
+    pub runs_before: Vec<String>,
+    /// The ids of the runs on the level after the change, newest first.
+    pub runs_after: Vec<String>,
+    /// The ids of the runs at which fsarena may have found the same change when the history was shorter: later runs can move a
+    /// change by up to [`SHORTEST_SEGMENT`] − 1 runs.
+    pub runs_nearby: Vec<String>,
     /// Whether later runs confirm that the level changed.
     pub confirmed: bool,
-    /// Where it lies and how large it is, in a sentence.
+    /// Where the change is and how large it is, in a sentence.
     pub sentence: String,
 }
 
 /// Finds the changes of a history, oldest first. The points may be in any order.
-pub fn find_changes_of_history(points: Vec<HistoryPoint>) -> Vec<FoundChange> {
-    let ComparableRuns { points, changes, paired, .. } = ComparableRuns::of(points);
-    let ids = |from: usize, to: usize| -> Vec<String> {
-        points[from..to].iter().rev().map(|point| point.run.clone()).collect()
-    };
-    let mut found = vec![];
-    for (number, change) in changes.iter().enumerate() {
-        let begin = number.checked_sub(1).map_or(0, |earlier| changes[earlier].at);
-        let end = changes.get(number + 1).map_or(points.len(), |next| next.at);
-        let near = (change.at.saturating_sub(SHORTEST_SEGMENT - 1), (change.at + SHORTEST_SEGMENT).min(points.len()));
-        found.push(FoundChange {
-            run: points[change.at].run.clone(),
-            ln_change: change.after - change.before,
-            before: ids(begin, change.at),
-            after: ids(change.at, end),
-            near: ids(near.0, near.1),
+pub fn find_changes_of_history(points: Vec<HistoryPoint>) -> Vec<LevelChange> {
+    let ComparableRuns { points, changes, follows_ratio, .. } = ComparableRuns::select(points);
+    let newest_first =
+        |range: Range<usize>| -> Vec<String> { points[range].iter().rev().map(|point| point.run.clone()).collect() };
+    let mut level_changes = vec![];
+    for (index, change) in changes.iter().enumerate() {
+        let previous_change = index.checked_sub(1).map_or(0, |previous| changes[previous].index);
+        let next_change = changes.get(index + 1).map_or(points.len(), |next| next.index);
+        let nearby_start = change.index.saturating_sub(SHORTEST_SEGMENT - 1);
+        let nearby_end = (change.index + SHORTEST_SEGMENT).min(points.len());
+        level_changes.push(LevelChange {
+            first_run: points[change.index].run.clone(),
+            ln_change: change.median_after - change.median_before,
+            runs_before: newest_first(previous_change..change.index),
+            runs_after: newest_first(change.index..next_change),
+            runs_nearby: newest_first(nearby_start..nearby_end),
             confirmed: is_confirmed(change),
-            sentence: describe_change(&points, change, paired),
+            sentence: describe_change(&points, change, follows_ratio),
         });
     }
-    found
+    level_changes
 }
 
-fn runs_table(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], paired: bool) -> Table {
+fn runs_table(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], follows_ratio: bool) -> Table {
     let mut header = vec!["run".to_string(), "begun".into(), format!("{} of {}", query.metric, query.variant)];
-    if paired {
+    if follows_ratio {
         let reference = query.reference.as_deref().unwrap_or_default();
         header.push(format!("{} over {reference}", query.variant));
     }
     header.extend(["rounds", "machine", "change"].map(String::from));
     let mut table = Table::of_words(header);
-    for (at, point) in points.iter().enumerate().rev() {
-        let mut row = row![point.run.as_str(), format_start(&point.started), with_unit(point.median, point.info.unit)];
+    for (index, point) in points.iter().enumerate().rev() {
+        let mut row =
+            row![point.run.as_str(), format_start_time(&point.started), with_unit(point.median, point.metric.unit)];
         if let Some(ratio) = point.ratio {
             row.push(ratio_cell(ratio, if ratio.provisional { " ?" } else { "" }));
         }
-        let change = changes.iter().find(|change| change.at == at);
+        let change = changes.iter().find(|change| change.index == index);
         let confirmation = change.map_or(String::new(), describe_confirmation);
         row.extend(row![point.rounds.to_string(), point.machine.as_str(), confirmation]);
         table.rows.push(row);
@@ -146,26 +151,26 @@ fn runs_table(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change],
     table
 }
 
-fn history_json(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], paired: bool) -> Value {
-    let point = |point: &HistoryPoint| {
+fn history_json(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], follows_ratio: bool) -> Value {
+    let point_json = |point: &HistoryPoint| {
         json!({
             "run": point.run, "started": point.started, "machine": point.machine, "rounds": point.rounds,
             "median": point.median,
             "ratio": point.ratio,
         })
     };
-    let change = |change: &Change| {
+    let change_json = |change: &Change| {
         json!({
-            "run": points[change.at].run, "before": change.before.exp(), "after": change.after.exp(), "p": change.p,
+            "run": points[change.index].run, "before": change.median_before.exp(), "after": change.median_after.exp(), "p": change.p_value,
             "confirmed": is_confirmed(change),
             "standing": describe_confirmation(change),
         })
     };
     json!({
-        "study": query.study, "variant": query.variant, "reference": query.reference.as_ref().filter(|_| paired),
-        "metric": points.last().map(|point| &point.info),
-        "runs": points.iter().map(point).collect::<Vec<_>>(),
-        "changes": changes.iter().map(change).collect::<Vec<_>>(),
+        "study": query.study, "variant": query.variant, "reference": query.reference.as_ref().filter(|_| follows_ratio),
+        "metric": points.last().map(|point| &point.metric),
+        "runs": points.iter().map(point_json).collect::<Vec<_>>(),
+        "changes": changes.iter().map(change_json).collect::<Vec<_>>(),
     })
 }
 
@@ -185,34 +190,34 @@ pub struct HistoryQuery {
 /// One run of a history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryPoint {
-    /// The run.
+    /// The id of the run.
     pub run: String,
-    /// When it began, RFC 3339.
+    /// When the run started, RFC 3339.
     pub started: String,
     /// The machine and its kernel.
     pub machine: String,
-    /// The metric.
-    pub info: MetricSpec,
+    /// The metric that the history follows.
+    pub metric: MetricSpec,
     /// A hash of the work: runs with other work are not compared.
-    work: u64,
-    /// The ratio of the variant to the reference, paired by round; `None` without a reference in the run.
+    work_hash: u64,
+    /// The ratio of the variant to the reference, paired by round; `None` if the run lacks the reference.
     pub ratio: Option<Ratio>,
-    /// The median over the rounds of the metric combined over all tasks, in the metric's unit.
+    /// The median over the rounds, in the metric's unit; a round's value combines all tasks.
     pub median: f64,
-    /// The typical value of a round with its 95% interval, in the metric's unit ([`Ratio::typical_value`], which
-    /// divides nothing); `None` for one round.
-    pub typical: Option<Ratio>,
-    /// Colour and shape of the variant in the run's own report.
+    /// The typical value of a round with its 95% interval, in the metric's unit ([`Ratio::typical_value`]; despite its type
+    /// it is not a ratio). `None` for one round.
+    pub typical_value: Option<Ratio>,
+    /// The colour and the shape of the variant in the report of the run.
     pub style: SeriesStyle,
-    /// Number of rounds with a value.
+    /// The number of rounds with a value.
     pub rounds: usize,
 }
 
 impl HistoryPoint {
-    /// The natural logarithm of the value that the history follows: of the ratio if `paired` (NaN without a ratio), else of
-    /// the median.
-    fn level(&self, paired: bool) -> f64 {
-        if paired { self.ratio.map_or(f64::NAN, |ratio| ratio.value.ln()) } else { self.median.ln() }
+    /// The natural logarithm of the value that the history follows: of the ratio if `follows_ratio` (NaN without a ratio), else
+    /// of the median.
+    fn ln_level(&self, follows_ratio: bool) -> f64 {
+        if follows_ratio { self.ratio.map_or(f64::NAN, |ratio| ratio.value.ln()) } else { self.median.ln() }
     }
 }
 
@@ -221,23 +226,24 @@ impl HistoryPoint {
 /// # Errors
 /// If the metric is unknown.
 pub fn history_point(record: &RunRecord, query: &HistoryQuery) -> Result<Option<HistoryPoint>, Error> {
-    let Some(at) = record.variant(&query.variant) else { return Ok(None) };
-    let (info, values) = combine_tasks(record, &query.metric)?;
-    let Some(own) = values.get(at) else { return Ok(None) };
-    let Some(median) = median(own).filter(|median| *median > 0.0) else { return Ok(None) };
-    let reference = query.reference.as_deref().and_then(|name| record.variant(name));
-    let ratio = reference.and_then(|other| Ratio::of(log_ratios(&values[other], own).d));
+    let Some(variant) = record.variant_index(&query.variant) else { return Ok(None) };
+    let (metric, values_by_variant) = combine_tasks(record, &query.metric)?;
+    let Some(values) = values_by_variant.get(variant) else { return Ok(None) };
+    let Some(median) = median(values).filter(|median| *median > 0.0) else { return Ok(None) };
+    let reference = query.reference.as_deref().and_then(|name| record.variant_index(name));
+    let ratio =
+        reference.and_then(|reference| Ratio::from_log_ratios(log_ratios(&values_by_variant[reference], values).d));
     Ok(Some(HistoryPoint {
         run: record.id.clone(),
         started: record.started.clone(),
         machine: describe_machines(record),
-        info,
-        work: work_hash(record),
+        metric,
+        work_hash: work_hash(record),
         ratio,
         median,
-        typical: Ratio::typical_value(own),
-        style: SeriesStyle::of_variants(&record.variants)[at],
-        rounds: own.iter().filter(|value| !value.is_nan()).count(),
+        typical_value: Ratio::typical_value(values),
+        style: SeriesStyle::of_variants(&record.variants)[variant],
+        rounds: values.iter().filter(|value| !value.is_nan()).count(),
     }))
 }
 
@@ -256,49 +262,58 @@ const METHOD_NOTE: &str = "Changes are found by E-divisive over one value a run 
     suspected.";
 
 /// The title of the history: `study: metric of variant over reference, within rounds`.
-fn history_title(query: &HistoryQuery, paired: bool) -> String {
+fn history_title(query: &HistoryQuery, follows_ratio: bool) -> String {
     let against = match &query.reference {
-        Some(reference) if paired => format!(" over {reference}, within rounds"),
+        Some(reference) if follows_ratio => format!(" over {reference}, within rounds"),
         _ => String::new(),
     };
     format!("{}: {} of {}{against}", query.study, query.metric, query.variant)
 }
 
-/// A sentence for each change, or one sentence that no run or no change was found.
-fn change_sentences(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], paired: bool) -> Vec<String> {
+/// Sentences about each change, or one sentence that no run or no change was found.
+fn change_sentences(
+    query: &HistoryQuery,
+    points: &[HistoryPoint],
+    changes: &[Change],
+    follows_ratio: bool,
+) -> Vec<String> {
     match (points, changes) {
         ([], _) => vec![format!("No run of {} has {} of {}.", query.study, query.metric, query.variant)],
         (points, []) => vec![format!("No change was found over {}.", plural(points.len(), "run"))],
-        (points, changes) => changes.iter().map(|change| change_sentence(points, change, paired)).collect(),
+        (points, changes) => {
+            let sentence = |change| {
+                format!("{} {}", describe_confirmation(change), describe_change(points, change, follows_ratio))
+            };
+            changes.iter().map(sentence).collect()
+        }
     }
 }
 
-fn change_sentence(points: &[HistoryPoint], change: &Change, paired: bool) -> String {
-    format!("{} {}", describe_confirmation(change), describe_change(points, change, paired))
-}
-
 /// Where a change lies and how large it is: `Since run RUN (2026-11-22 10:14): 1.02 → 1.05 (+2.9%, worse).`
-fn describe_change(points: &[HistoryPoint], change: &Change, paired: bool) -> String {
-    let (point, earlier) = (&points[change.at], &points[change.at - 1]);
-    let factor = (change.after - change.before).exp();
-    let judgement = match point.info.direction {
+fn describe_change(points: &[HistoryPoint], change: &Change, follows_ratio: bool) -> String {
+    let (point, previous_point) = (&points[change.index], &points[change.index - 1]);
+    let factor = (change.median_after - change.median_before).exp();
+    let judgement = match point.metric.direction {
         Direction::Neutral => "",
         Direction::Lower if factor < 1.0 => ", better",
         Direction::Higher if factor > 1.0 => ", better",
         _ => ", worse",
     };
-    let level = |log: f64| if paired { three_digits(log.exp()) } else { with_unit(log.exp(), point.info.unit) };
-    let machine = if point.machine == earlier.machine {
+    let format_level = |ln_level: f64| {
+        let level = ln_level.exp();
+        if follows_ratio { three_digits(level) } else { with_unit(level, point.metric.unit) }
+    };
+    let machine_note = if point.machine == previous_point.machine {
         String::new()
     } else {
-        format!(" With it the machine changed: {} → {}.", earlier.machine, point.machine)
+        format!(" With it the machine changed: {} → {}.", previous_point.machine, point.machine)
     };
     format!(
-        "Since run {} ({}): {} → {} ({}{judgement}).{machine}",
+        "Since run {} ({}): {} → {} ({}{judgement}).{machine_note}",
         point.run,
-        format_start(&point.started),
-        level(change.before),
-        level(change.after),
+        format_start_time(&point.started),
+        format_level(change.median_before),
+        format_level(change.median_after),
         number::percent_change(factor),
     )
 }
@@ -334,33 +349,29 @@ fn left_out_note(runs_of_other_work: usize, runs_without_reference: usize) -> St
     sentences.join(" ")
 }
 
-/// States that the history follows medians although the query names a reference; empty if `is_needless`.
-fn missing_reference_note(query: &HistoryQuery, is_needless: bool) -> String {
-    match &query.reference {
-        Some(reference) if !is_needless => {
-            let variant = &query.variant;
-            format!("No run has a ratio of {variant} to {reference}, so this history follows the medians of {variant}.")
-        }
-        _ => String::new(),
-    }
+/// For a history that follows medians: states why, if the query names a reference; else empty.
+fn missing_reference_note(query: &HistoryQuery) -> String {
+    let Some(reference) = &query.reference else { return String::new() };
+    let variant = &query.variant;
+    format!("No run has a ratio of {variant} to {reference}, so this history follows the medians of {variant}.")
 }
 
 /// Height of a panel in CSS pixels.
 const PANEL_HEIGHT: u32 = 280;
 /// Share of the axis added above all intervals, for the labels of the changes.
-const HEADROOM: f64 = 0.12;
+const HEADROOM_SHARE: f64 = 0.12;
 
 /// The chart of at least two runs.
-fn history_chart(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], paired: bool) -> Chart {
+fn history_chart(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], follows_ratio: bool) -> Chart {
     let caption = "One point for each run, oldest first, with its 95% interval (with fewer than 8 rounds, the smallest and \
                  the largest value; with one round, none). The interval around a median is that of the \
                  Hodges–Lehmann estimate (the typical value of a round). The level lines are between changes. A solid \
                  upright line is a change that later runs confirmed, a broken one a change that is suspected.";
     let mut panels = vec![];
-    if paired {
+    if follows_ratio {
         panels.push(ratio_panel(query, points, changes));
     }
-    panels.push(median_panel(query, points, if paired { &[] } else { changes }));
+    panels.push(median_panel(query, points, if follows_ratio { &[] } else { changes }));
     // The newest run gives the variant its colour and shape: in each run these depend on the other variants.
     let style = points[points.len() - 1].style;
     let legend = vec![
@@ -369,7 +380,7 @@ fn history_chart(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Chang
         LegendKey::new("confirmed change", theme::INK, KeySign::VerticalLine(Dash::Solid)),
         LegendKey::new("suspected change", theme::INK, KeySign::VerticalLine(Dash::Dashed)),
     ];
-    Chart { panels, legend, ..Chart::new("history", history_title(query, paired), caption) }
+    Chart { panels, legend, ..Chart::new("history", history_title(query, follows_ratio), caption) }
 }
 
 /// The panel of ratios to the reference. Its vertical axis has natural logarithms as coordinates.
@@ -377,7 +388,7 @@ fn ratio_panel(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change]
     let interval_ends = points.iter().filter_map(|point| point.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
     let (low, high) = widen_range((0.0, 0.0), interval_ends.map(f64::ln));
     let reference = query.reference.as_deref().unwrap_or_default();
-    let y = with_headroom(Axis::changes(format!("{} over {reference}", query.variant), low, high));
+    let y = with_headroom(Axis::of_log_ratios(format!("{} over {reference}", query.variant), low, high));
     let marks = point_marks(&y, points, changes, |point| Some((point.ratio?.value, point.ratio)));
     Panel::new("", date_axis(points), y, PANEL_HEIGHT, marks)
 }
@@ -385,14 +396,14 @@ fn ratio_panel(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change]
 /// The panel of the variant's medians, with a line through them.
 fn median_panel(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change]) -> Panel {
     let medians = || points.iter().map(|point| point.median);
-    let interval_ends = points.iter().filter_map(|point| point.typical).flat_map(|typical| [typical.low, typical.high]);
+    let interval_ends = points.iter().filter_map(|point| point.typical_value).flat_map(|value| [value.low, value.high]);
     // A logarithmic axis has no zero: an interval that starts at 0 is drawn from the end of the axis.
     let (low, high) = widen_range((f64::INFINITY, 0.0), medians().chain(interval_ends.filter(|end| *end > 0.0)));
     let label = format!("{} of {}", query.metric, query.variant);
-    let y = with_headroom(Axis::log_in_unit(label, low / 1.05, high * 1.05, points[0].info.unit));
-    let line: Vec<_> = medians().enumerate().map(|(at, median)| (at as f64, median)).collect();
+    let y = with_headroom(Axis::log_in_unit(label, low / 1.05, high * 1.05, points[0].metric.unit));
+    let line: Vec<_> = medians().enumerate().map(|(index, median)| (index as f64, median)).collect();
     let mut marks = vec![Mark::line(line, theme::GREY, 1.0)];
-    marks.extend(point_marks(&y, points, changes, |point| Some((point.median, point.typical))));
+    marks.extend(point_marks(&y, points, changes, |point| Some((point.median, point.typical_value))));
     Panel::new("Median over rounds", date_axis(points), y, PANEL_HEIGHT - 60, marks)
 }
 
@@ -408,21 +419,21 @@ fn point_marks(
     // The axis of ratios is linear, with logarithms as its coordinates.
     let coordinate = |value: f64| if y.is_log { value } else { value.ln() };
     let mut marks = change_marks(y, changes);
-    for (at, point) in (0..).map(f64::from).zip(points) {
+    for (x, point) in (0..).map(f64::from).zip(points) {
         let Some((value, interval)) = value_of(point) else { continue };
         if let Some(interval) = interval.filter(|interval| interval.rounds > 1) {
-            marks.push(style.interval_mark(at, (coordinate(interval.low), coordinate(interval.high))));
+            marks.push(style.interval_mark(x, (coordinate(interval.low), coordinate(interval.high))));
         }
-        marks.extend(style.dot_marks([(at, coordinate(value))]));
+        marks.extend(style.dot_marks([(x, coordinate(value))]));
     }
-    marks.extend(level_lines(points.len(), changes, |log| coordinate(log.exp())));
+    marks.extend(level_lines(points.len(), changes, |ln_level| coordinate(ln_level.exp())));
     marks
 }
 
 /// Extends an axis upwards, to leave room for labels above all marks.
 fn with_headroom(mut y: Axis) -> Axis {
     let (low, high) = y.range;
-    y.range.1 = if y.is_log { high * (high / low).powf(HEADROOM) } else { high + HEADROOM * (high - low) };
+    y.range.1 = if y.is_log { high * (high / low).powf(HEADROOM_SHARE) } else { high + HEADROOM_SHARE * (high - low) };
     y
 }
 
@@ -431,15 +442,15 @@ fn with_headroom(mut y: Axis) -> Axis {
 fn date_axis(points: &[HistoryPoint]) -> Axis {
     let day = |point: &HistoryPoint| point.started.chars().take(10).collect::<String>();
     let days_repeat = points.windows(2).any(|pair| day(&pair[0]) == day(&pair[1]));
-    let date = |at: f64| match points.get(at as usize).filter(|_| at >= 0.0 && at.fract() == 0.0) {
-        Some(point) if days_repeat => format_start(&point.started).chars().skip(5).collect(),
+    let label = |x: f64| match points.get(x as usize).filter(|_| x >= 0.0 && x.fract() == 0.0) {
+        Some(point) if days_repeat => format_start_time(&point.started).chars().skip(5).collect(),
         Some(point) => day(point),
         None => String::new(),
     };
-    Axis { has_grid_lines: false, ..Axis::linear("runs, oldest first", -0.5, points.len() as f64 - 0.5, date) }
+    Axis { has_grid_lines: false, ..Axis::linear("runs, oldest first", -0.5, points.len() as f64 - 0.5, label) }
 }
 
-/// An upright line and a word for each change, half way between the run before it and the run where it appeared.
+/// A vertical line and a word for each change, half way between the last run before it and the first run after it.
 fn change_marks(y: &Axis, changes: &[Change]) -> Vec<Mark> {
     let mut marks = vec![];
     for change in changes {
@@ -447,7 +458,7 @@ fn change_marks(y: &Axis, changes: &[Change]) -> Vec<Mark> {
             Confirmation::Confirmed { .. } => (Dash::Solid, "confirmed"),
             Confirmation::Suspected { .. } => (Dash::Dashed, "suspected"),
         };
-        let x = change.at as f64 - 0.5;
+        let x = change.index as f64 - 0.5;
         let points = vec![(x, y.range.0), (x, y.range.1)];
         marks.push(Mark::Line { points, colour: theme::INK, width: 2.0, dash });
         marks.push(Mark::text((x, y.range.1), (4, 10), word, theme::INK, Anchor::Start));
@@ -455,18 +466,18 @@ fn change_marks(y: &Axis, changes: &[Change]) -> Vec<Mark> {
     marks
 }
 
-/// Horizontal lines at the levels before, between and after the changes; none without a change. `coordinate` turns the
-/// logarithm of a level into its place on the vertical axis.
-fn level_lines(runs: usize, changes: &[Change], coordinate: impl Fn(f64) -> f64) -> Vec<Mark> {
+/// Horizontal lines at the levels before, between and after the changes; none without a change. `coordinate` converts the
+/// natural logarithm of a level to a coordinate of the vertical axis.
+fn level_lines(run_count: usize, changes: &[Change], coordinate: impl Fn(f64) -> f64) -> Vec<Mark> {
     let Some(first) = changes.first() else { return vec![] };
-    let line = |from: usize, to: usize, log: f64| {
-        let y = coordinate(log);
-        Mark::line([(from as f64 - 0.5, y), (to as f64 - 0.5, y)], theme::INK, 1.5)
+    let line = |runs: Range<usize>, ln_level: f64| {
+        let y = coordinate(ln_level);
+        Mark::line([(runs.start as f64 - 0.5, y), (runs.end as f64 - 0.5, y)], theme::INK, 1.5)
     };
-    let mut lines = vec![line(0, first.at, first.before)];
-    for (number, change) in changes.iter().enumerate() {
-        let end = changes.get(number + 1).map_or(runs, |next| next.at);
-        lines.push(line(change.at, end, change.after));
+    let mut lines = vec![line(0..first.index, first.median_before)];
+    for (index, change) in changes.iter().enumerate() {
+        let next_change = changes.get(index + 1).map_or(run_count, |next| next.index);
+        lines.push(line(change.index..next_change, change.median_after));
     }
     lines
 }
@@ -474,7 +485,7 @@ fn level_lines(runs: usize, changes: &[Change], coordinate: impl Fn(f64) -> f64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drawing::{Shape, svg};
+    use crate::drawing::{PointShape, svg};
     use crate::{document::Part, document::terminal::Screen, drawing::colour::VERMILLION};
     use fsarena_core::sample::Unit;
 
@@ -487,25 +498,27 @@ mod tests {
         }
     }
 
+    /// Points of runs with these ratios to the reference. The kernel changes after the eighth run.
     fn points(ratios: &[f64]) -> Vec<HistoryPoint> {
-        let info = MetricSpec::new("elapsed".into(), Unit::Seconds, Direction::Lower, String::new());
-        let point = |(at, value): (usize, &f64)| HistoryPoint {
-            run: format!("run-{at:02}"),
-            started: format!("2026-11-{:02}T10:00:00.000Z", at + 1),
-            machine: if at < 8 { "h, Linux 6.17" } else { "h, Linux 6.18" }.into(),
-            info: info.clone(),
-            work: 7,
+        let metric = MetricSpec::new("elapsed".into(), Unit::Seconds, Direction::Lower, String::new());
+        let point = |(index, value): (usize, &f64)| HistoryPoint {
+            run: format!("run-{index:02}"),
+            started: format!("2026-11-{:02}T10:00:00.000Z", index + 1),
+            machine: if index < 8 { "h, Linux 6.17" } else { "h, Linux 6.18" }.into(),
+            metric: metric.clone(),
+            work_hash: 7,
             ratio: Some(Ratio { value: *value, low: value * 0.98, high: value * 1.02, rounds: 9, provisional: false }),
             median: 2.0,
-            typical: Some(Ratio { value: 2.0, low: 1.9, high: 2.1, rounds: 9, provisional: false }),
-            style: SeriesStyle { colour: VERMILLION, shape: Shape::Square, dash: Dash::Solid },
+            typical_value: Some(Ratio { value: 2.0, low: 1.9, high: 2.1, rounds: 9, provisional: false }),
+            style: SeriesStyle { colour: VERMILLION, shape: PointShape::Square, dash: Dash::Solid },
             rounds: 9,
         };
         ratios.iter().enumerate().map(point).collect()
     }
 
     /// Eight runs at one level, seven at another.
-    const STEP: [f64; 15] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 1.3, 1.31, 1.29, 1.32, 1.28, 1.3, 1.31];
+    const RATIOS_WITH_STEP: [f64; 15] =
+        [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 1.3, 1.31, 1.29, 1.32, 1.28, 1.3, 1.31];
 
     fn render_markdown(page: &Page) -> String {
         let mut out = vec![];
@@ -519,7 +532,7 @@ mod tests {
 
     #[test]
     fn the_page_names_the_run_the_kernels_and_the_confirmation_of_a_change() {
-        let page = history_page(&query(Some("ext4")), points(&STEP));
+        let page = history_page(&query(Some("ext4")), points(&RATIOS_WITH_STEP));
         let json = &page.json;
         assert_eq!((&json["changes"][0]["run"], &json["changes"][0]["confirmed"]), (&json!("run-08"), &json!(true)));
         let text = render_markdown(&page);
@@ -530,23 +543,23 @@ mod tests {
 
     #[test]
     fn runs_of_other_work_are_left_out_and_the_order_of_points_does_not_matter() {
-        let mut all = points(&STEP);
-        all[3].work = 9;
+        let mut all = points(&RATIOS_WITH_STEP);
+        all[3].work_hash = 9;
         all[4].ratio = None;
         let mut reversed = all.clone();
         reversed.reverse();
-        let one = history_page(&query(Some("ext4")), all);
-        assert_eq!(one, history_page(&query(Some("ext4")), reversed));
-        assert_eq!(one.json["runs"].as_array().unwrap().len(), 13);
-        assert!(render_markdown(&one).contains("left out"));
+        let page = history_page(&query(Some("ext4")), all);
+        assert_eq!(page, history_page(&query(Some("ext4")), reversed));
+        assert_eq!(page.json["runs"].as_array().unwrap().len(), 13);
+        assert!(render_markdown(&page).contains("left out"));
     }
 
     #[test]
     fn a_history_of_no_run_or_one_run_has_no_chart() {
         assert!(!has_chart(&history_page(&query(None), vec![])));
-        let one = history_page(&query(None), points(&[1.0]));
-        assert_eq!(one.json["runs"][0]["median"], 2.0);
-        assert!(!has_chart(&one));
+        let page_of_one_run = history_page(&query(None), points(&[1.0]));
+        assert_eq!(page_of_one_run.json["runs"][0]["median"], 2.0);
+        assert!(!has_chart(&page_of_one_run));
     }
 
     #[test]
@@ -568,15 +581,15 @@ mod tests {
     #[test]
     fn the_chart_marks_changes_and_escapes_hostile_names() {
         let hostile = HistoryQuery { variant: "<script>".into(), ..query(Some("ext4")) };
-        let chart = chart_of(history_page(&hostile, points(&STEP)));
+        let chart = chart_of(history_page(&hostile, points(&RATIOS_WITH_STEP)));
         assert_eq!(chart.panels.len(), 2);
-        let svg = svg::inline_element(&chart);
+        let svg = svg::inline_svg(&chart);
         assert!(svg.contains("confirmed") && svg.contains("2026-11-01") && !svg.contains("<script"), "{svg}");
     }
 
     #[test]
     fn every_point_has_its_interval_and_the_variant_one_colour_and_shape() {
-        let chart = chart_of(history_page(&query(Some("ext4")), points(&STEP)));
+        let chart = chart_of(history_page(&query(Some("ext4")), points(&RATIOS_WITH_STEP)));
         let (mut intervals, mut dots) = (0, 0);
         for panel in &chart.panels {
             let top = |mark: &Mark| match mark {
@@ -585,7 +598,7 @@ mod tests {
             };
             let highest = panel.marks.iter().map(top).fold(f64::NEG_INFINITY, f64::max);
             assert!(
-                panel.y.fraction_at(panel.y.range.1) > panel.y.fraction_at(highest),
+                panel.y_axis.fraction_at(panel.y_axis.range.1) > panel.y_axis.fraction_at(highest),
                 "words stand above all intervals"
             );
             for mark in &panel.marks {
@@ -595,7 +608,7 @@ mod tests {
                         intervals += 1;
                     }
                     Mark::Dot { colour, shape, .. } => {
-                        assert_eq!((*colour, *shape), (VERMILLION, Shape::Square));
+                        assert_eq!((*colour, *shape), (VERMILLION, PointShape::Square));
                         dots += 1;
                     }
                     Mark::Line { colour, .. } => assert!([theme::INK, theme::GREY].contains(colour)),
@@ -603,25 +616,25 @@ mod tests {
                 }
             }
         }
-        assert_eq!((intervals, dots), (2 * STEP.len(), 2 * STEP.len()));
+        assert_eq!((intervals, dots), (2 * RATIOS_WITH_STEP.len(), 2 * RATIOS_WITH_STEP.len()));
     }
 
     #[test]
     fn without_a_reference_the_history_follows_the_medians() {
-        let values: Vec<_> = points(&STEP)
+        let values: Vec<_> = points(&RATIOS_WITH_STEP)
             .into_iter()
             .map(|mut point| {
                 point.median = point.ratio.take().unwrap().value;
                 point
             })
             .collect();
-        let unpaired = render_markdown(&history_page(&query(Some("jfs")), values.clone()));
-        assert!(unpaired.contains("No run has a ratio of xfs to jfs"), "{unpaired}");
+        let markdown = render_markdown(&history_page(&query(Some("jfs")), values.clone()));
+        assert!(markdown.contains("No run has a ratio of xfs to jfs"), "{markdown}");
         let history = history_page(&query(None), values);
         assert!(!render_markdown(&history).contains("No run has"));
         assert_eq!(history.json["changes"][0]["run"], "run-08");
         let chart = chart_of(history);
         assert_eq!(chart.panels.len(), 1);
-        assert!(svg::inline_element(&chart).contains("confirmed"));
+        assert!(svg::inline_svg(&chart).contains("confirmed"));
     }
 }

@@ -1,18 +1,19 @@
 //! Renders a document as one HTML file, which loads nothing else, and in which no data can become markup or script.
 //!
-//! The template engine escapes all text, and the SVG renderer the text of charts. Samples and commands stand in a block of
-//! JSON (`data`), which the only script of the page reads as data. A Content-Security-Policy allows only this script and
-//! the style sheet, by their hashes.
+//! The template engine escapes all text, and the SVG renderer escapes the text of charts. Samples and commands are in a block of
+//! JSON, which the only script of the page reads. A Content-Security-Policy allows only this script and the style sheet, by
+//! their hashes.
 
 use crate::document::{Chapter, Document, Part, Table};
 use crate::drawing::{Chart, PHONE_WIDTH, ValueScale, svg};
-use crate::{document::join_figures, error::Error, safe};
+use crate::{document::insert_no_break_spaces, error::Error, escape};
 use askama::Template;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fsarena_stats::verdict::Outcome;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 
+/// The style sheet of every page, without the rules for charts on dark pages.
 const STYLE: &str = include_str!("../assets/report.css");
 /// The script of every page, for servers that deliver it separately. It reads the data of a report, or [`NO_SAMPLES`], from
 /// the element `#run`.
@@ -36,7 +37,7 @@ pub fn content_security_policy() -> String {
     )
 }
 
-/// The hash of the text between two tags, as a Content-Security-Policy states it.
+/// The source expression by which a Content-Security-Policy allows an inline script or style sheet with this text.
 fn csp_hash(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }
@@ -57,11 +58,11 @@ fn dark_chart_rules() -> String {
 /// If a template fails.
 pub fn page_of_document(document: &Document) -> Result<String, Error> {
     let generator = format!("fsarena {}", env!("CARGO_PKG_VERSION"));
-    render(document, Extras { generator, plan: None, data: NO_SAMPLES.into() }, "")
+    render_page(document, PageExtras { generator, plan: None, data: NO_SAMPLES.into() }, "")
 }
 
 /// The parts of a page besides its document.
-pub(crate) struct Extras {
+pub(crate) struct PageExtras {
     /// The name and version of the program that made the page.
     pub generator: String,
     /// The plan that a reader can save, in base64.
@@ -70,17 +71,17 @@ pub(crate) struct Extras {
     pub data: Cow<'static, str>,
 }
 
-/// Renders a page. `samples` is the caption of its table of samples.
-pub(crate) fn render(document: &Document, extras: Extras, samples: &str) -> Result<String, Error> {
+/// Renders a document as a page. `samples_caption` is the caption of its table of samples.
+pub(crate) fn render_page(document: &Document, extras: PageExtras, samples_caption: &str) -> Result<String, Error> {
     let (title, lead, sections) = split_into_sections(document);
-    let lead = BodyTemplate { sections: vec![lead], samples }.render()?;
-    let titles = sections.iter().filter(|section| !section.id.is_empty());
-    let nav = titles.map(|section| (section.id, section.title)).collect();
-    let body = BodyTemplate { sections, samples }.render()?;
-    Ok(PageTemplate { title, lead, nav, body, extras }.render()?)
+    let lead = BodyTemplate { sections: vec![lead], samples_caption }.render()?;
+    let chapters = sections.iter().filter(|section| !section.id.is_empty());
+    let navigation = chapters.map(|section| (section.id, section.title)).collect();
+    let body = BodyTemplate { sections, samples_caption }.render()?;
+    Ok(PageTemplate { title, lead, navigation, body, extras }.render()?)
 }
 
-/// A rendered document for a page of another program, which must use the style sheet of [`style_sheet`].
+/// A rendered document for a page of another program, which must use the [`style_sheet`].
 pub struct Fragment {
     /// The title of the document as plain text, not escaped.
     pub title: String,
@@ -95,7 +96,7 @@ pub struct Fragment {
 pub fn render_fragment(document: &Document) -> Result<Fragment, Error> {
     let (title, lead, mut sections) = split_into_sections(document);
     sections.insert(0, lead);
-    Ok(Fragment { title, html: BodyTemplate { sections, samples: "" }.render()? })
+    Ok(Fragment { title, html: BodyTemplate { sections, samples_caption: "" }.render()? })
 }
 
 /// The template of a whole page.
@@ -103,10 +104,13 @@ pub fn render_fragment(document: &Document) -> Result<Fragment, Error> {
 #[template(path = "page.html")]
 struct PageTemplate {
     title: String,
+    /// The introduction below the title, as HTML.
     lead: String,
-    nav: Vec<(&'static str, &'static str)>,
+    /// The id and the title of each chapter.
+    navigation: Vec<(&'static str, &'static str)>,
+    /// The sections, as HTML.
     body: String,
-    extras: Extras,
+    extras: PageExtras,
 }
 
 /// The template of the sections of a page.
@@ -114,7 +118,7 @@ struct PageTemplate {
 #[template(path = "body.html")]
 struct BodyTemplate<'a> {
     sections: Vec<Section<'a>>,
-    samples: &'a str,
+    samples_caption: &'a str,
 }
 
 /// A section of a page: a chapter, or parts outside chapters, which have no id and are not in the navigation.
@@ -122,15 +126,15 @@ struct BodyTemplate<'a> {
 struct Section<'a> {
     id: &'static str,
     title: &'static str,
-    parts: Vec<NamedPart<'a>>,
+    parts: Vec<PartBelowHeading<'a>>,
     /// Whether the section has charts both in per cent and in units, between which a reader can switch.
     has_both_scales: bool,
 }
 
-/// A part of a document, with the heading above it as the name of a table.
-struct NamedPart<'a> {
+/// A part of a document, and the heading above it, which names a table for screen readers.
+struct PartBelowHeading<'a> {
     part: &'a Part,
-    name: &'a str,
+    heading: &'a str,
 }
 
 /// Splits a document into its title, the introductory parts below the title, and sections with all other parts.
@@ -142,29 +146,29 @@ fn split_into_sections(document: &Document) -> (String, Section<'_>, Vec<Section
     };
     // A page with an answer starts with it, so the facts move to the end.
     let has_answer = document.parts.contains(&Part::Chapter(Chapter::Answer));
-    let (mut lead, mut last) = (Section::default(), Section::default());
+    let (mut lead, mut facts_at_end) = (Section::default(), Section::default());
     let is_introduction = |part: &&Part| matches!(part, Part::Text(_) | Part::Warning(_) | Part::Facts(_));
     while let Some(part) = parts.next_if(is_introduction) {
-        let section = if has_answer && matches!(part, Part::Facts(_)) { &mut last } else { &mut lead };
-        section.parts.push(NamedPart { part, name: "" });
+        let section = if has_answer && matches!(part, Part::Facts(_)) { &mut facts_at_end } else { &mut lead };
+        section.parts.push(PartBelowHeading { part, heading: "" });
     }
     let mut sections = vec![Section::default()];
-    let mut name = "";
+    let mut heading = "";
     for part in parts {
         match part {
             Part::Chapter(chapter) => {
-                name = chapter.title();
+                heading = chapter.title();
                 sections.push(Section { id: chapter.id(), title: chapter.title(), ..Section::default() });
                 continue;
             }
-            Part::Heading(_, text) => name = text,
+            Part::Heading(_, text) => heading = text,
             _ => {}
         }
         let section = sections.last_mut().expect("the list starts with one section");
         section.has_both_scales |= matches!(part, Part::Chart(chart) if chart.value_scale == ValueScale::Raw);
-        section.parts.push(NamedPart { part, name });
+        section.parts.push(PartBelowHeading { part, heading });
     }
-    sections.push(last);
+    sections.push(facts_at_end);
     sections.retain(|section| !section.parts.is_empty());
     (title, lead, sections)
 }
@@ -174,40 +178,40 @@ trait TemplateFunctions {
     /// The text in one line, without control characters and without line breaks inside figures. The template engine escapes
     /// it.
     fn line(&self, text: &str) -> String {
-        join_figures(&safe::line(text))
+        insert_no_break_spaces(&escape::line(text))
     }
 
     /// The lines of the text without control characters.
     fn lines(&self, text: &str) -> String {
-        safe::lines(text).collect::<Vec<_>>().join("\n")
+        escape::lines(text).collect::<Vec<_>>().join("\n")
     }
 
     /// The chart as an `<svg>` element.
     fn svg(&self, chart: &Chart) -> String {
-        svg::inline_element(chart)
+        svg::inline_svg(chart)
     }
 
     /// A second version of the chart for narrow pages; `None` except for bars in per cent of the best.
-    fn narrow(&self, chart: &Chart) -> Option<String> {
+    fn narrow_svg(&self, chart: &Chart) -> Option<String> {
         if chart.value_scale != ValueScale::Normalised {
             return None;
         }
         let id = format!("{}-narrow", chart.id);
-        Some(svg::inline_element(&Chart { id, width: PHONE_WIDTH, columns: 1, ..chart.clone() }))
+        Some(svg::inline_svg(&Chart { id, width: PHONE_WIDTH, columns: 1, ..chart.clone() }))
     }
 
     /// The attribute by which the script shows the charts of one scale and hides those of the other.
-    fn value_scale(&self, scale: &ValueScale) -> &'static str {
+    fn scale_attribute(&self, scale: &ValueScale) -> &'static str {
         match scale {
-            ValueScale::WithoutTwin => "only",
+            ValueScale::Single => "only",
             ValueScale::Normalised => "normalised",
             ValueScale::Raw => "raw",
         }
     }
 
-    /// Splits a cell of words that starts with the name of an outcome, which the page shows as a badge, from the text behind
-    /// it; `None` for other cells.
-    fn outcome<'t>(&self, table: &Table, text: &'t str) -> Option<(&'static str, &'t str)> {
+    /// Splits the text of a table cell into the name of an outcome, which the page shows as a badge, and the rest. `None` if the
+    /// text does not start with an outcome, or if the table contains figures.
+    fn split_outcome<'t>(&self, table: &Table, text: &'t str) -> Option<(&'static str, &'t str)> {
         if !table.has_words {
             return None;
         }
@@ -226,13 +230,13 @@ mod tests {
     use super::*;
     use crate::drawing::Colour;
 
-    /// A colour of the style sheet, on a light page and on a dark one.
-    fn colours(name: &str) -> [Colour; 2] {
-        let after = STYLE.split_once(&format!("--{name}: light-dark(")).expect("a colour of the sheet").1;
-        let (both, _) = after.split_once(')').unwrap();
-        let part = |hex: &str, at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-        let colour = |hex: &str| Colour(part(hex, 1), part(hex, 3), part(hex, 5));
-        let (light, dark) = both.split_once(", ").unwrap();
+    /// A colour of the style sheet: on a light page, and on a dark one.
+    fn light_and_dark_colour(name: &str) -> [Colour; 2] {
+        let (_, rest) = STYLE.split_once(&format!("--{name}: light-dark(")).expect("a colour of the sheet");
+        let (light_and_dark, _) = rest.split_once(')').unwrap();
+        let component = |hex: &str, start: usize| u8::from_str_radix(&hex[start..start + 2], 16).unwrap();
+        let colour = |hex: &str| Colour(component(hex, 1), component(hex, 3), component(hex, 5));
+        let (light, dark) = light_and_dark.split_once(", ").unwrap();
         [colour(light), colour(dark)]
     }
 
@@ -255,10 +259,11 @@ mod tests {
         ];
         // WCAG 2.2, success criteria 1.4.3 and 1.4.11.
         let pairs = text_pairs.map(|pair| (pair, 4.5)).into_iter().chain([(("edge", "paper"), 3.0)]);
-        for ((ink, paper), least) in pairs {
-            for (ink_colour, paper_colour) in colours(ink).into_iter().zip(colours(paper)) {
+        for ((ink, paper), min_contrast) in pairs {
+            let colours = light_and_dark_colour(ink).into_iter().zip(light_and_dark_colour(paper));
+            for (ink_colour, paper_colour) in colours {
                 let contrast = ink_colour.contrast(paper_colour);
-                assert!(contrast >= least, "{ink} on {paper}: {contrast:.2}");
+                assert!(contrast >= min_contrast, "{ink} on {paper}: {contrast:.2}");
             }
         }
     }

@@ -21,7 +21,9 @@ use series::SampleCollector;
 
 pub use importer::{FileFault, ImportError, Importer};
 pub use series::{Conditions, Distinctions, LeftOut, Samples, Series};
-pub(crate) use sheet::{CLIENT_COLUMNS, OutcomeColumn, Sheet, is_absent, is_client_count, is_setting};
+pub(crate) use sheet::{
+    CLIENT_COLUMNS, OutcomeColumnKind, OutcomeColumns, Sheet, is_absent, is_client_count, is_setting,
+};
 pub(crate) use text::{decode_text, is_one_of};
 
 /// The largest size in bytes of a file to import. Files of measurements are far smaller.
@@ -41,43 +43,42 @@ pub const IMPORTERS: &[&Importer] = &[
     &csv::CSV,
 ];
 
-/// Parses the samples in the bytes of a file. `format` is the id of an importer; by default, `parse` recognises the format.
+/// Parses the samples in the bytes of a file. `format` is the id of an importer; with `None`, `parse` recognises the format.
 /// `origin` names the file in errors.
 ///
 /// # Errors
 /// If the format is unknown, the file is invalid, has no samples, or has more than [`MAX_SERIES`] series.
 pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples, ImportError> {
-    let to_error = |fault| ImportError::new(origin, fault);
-    let text = decode_text(bytes).map_err(to_error)?;
+    parse_bytes(origin, bytes, format).map_err(|fault| ImportError::new(origin, fault))
+}
+
+fn parse_bytes(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples, FileFault> {
+    let text = decode_text(bytes)?;
     if text.trim().is_empty() {
-        return Err(to_error(FileFault::in_file("it is empty")));
+        return Err(FileFault::in_file("it is empty"));
     }
-    let importer = find_importer(&text, format).map_err(to_error)?;
+    let importer = find_importer(&text, format)?;
     let mut collector = SampleCollector::default();
-    (importer.read)(&text, &mut collector).map_err(to_error)?;
-    // A file can contain the output of two tools; the list of what is left out names the other.
-    for other in tool_importers() {
-        let was_guessed = format.is_none() && importer.id != csv::CSV.id;
-        if was_guessed && other.id != importer.id && (other.recognises)(&text) {
-            collector.leave_out(
-                "output",
-                other.id,
-                &format!("read as {}; {} reads the other", importer.id, setting("from", other.id)),
-            );
+    (importer.read)(&text, &mut collector)?;
+    if format.is_none() && importer.id != csv::CSV.id {
+        // A file can contain the output of two tools; the list of the parts left out names the other tool.
+        for other in tool_importers().filter(|other| other.id != importer.id && (other.recognises)(&text)) {
+            let why = format!("read as {}; {} reads the other", importer.id, setting("from", other.id));
+            collector.leave_out("output", other.id, &why);
         }
     }
     let samples = collector.into_samples(origin, importer.id, importer.lead_metrics);
-    let fault = match samples.series.len() {
-        0 => {
-            let left_out = LeftOut::describe_all(&samples.left_out).map(|list| format!("; left out: {list}"));
-            format!("no sample in it, read as {}{}", importer.id, left_out.unwrap_or_default())
-        }
-        count if count > MAX_SERIES => {
-            format!("it has {count} series (benchmarks × metrics), and the limit is {MAX_SERIES}")
-        }
-        _ => return Ok(samples),
-    };
-    Err(to_error(FileFault::in_file(fault)))
+    let count = samples.series.len();
+    if count == 0 {
+        let left_out = LeftOut::describe_all(&samples.left_out).map(|list| format!("; left out: {list}"));
+        let message = format!("no sample in it, read as {}{}", importer.id, left_out.unwrap_or_default());
+        return Err(FileFault::in_file(message));
+    }
+    if count > MAX_SERIES {
+        let message = format!("it has {count} series (benchmarks × metrics), and the limit is {MAX_SERIES}");
+        return Err(FileFault::in_file(message));
+    }
+    Ok(samples)
 }
 
 /// The importers of particular tools: all except CSV.
@@ -85,7 +86,7 @@ fn tool_importers() -> impl Iterator<Item = &'static Importer> {
     IMPORTERS.iter().copied().filter(|importer| importer.id != csv::CSV.id)
 }
 
-/// The importer with this id, or by default the first that recognises the text.
+/// The importer with this id, or the first that recognises the text if `format` is `None`.
 fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, FileFault> {
     let importer = match format {
         Some(id) => IMPORTERS.iter().copied().find(|importer| importer.id == id),

@@ -3,6 +3,20 @@
 //! [`report::analyse_run`] analyses a run, and every [exporter](exporters) writes the result. A report for people is a
 //! [`document::Document`] made of sections; the terminal, Markdown and web pages show the same one.
 //!
+//! A *run* compares *variants*, such as filesystems, in *rounds*. A *cell* is one variant in one round; it runs the *tasks* of
+//! a workload. A *sample* has the *readings* of one task in one cell, such as `elapsed_ns`. A *metric*, such as `elapsed`, is
+//! computed from readings.
+//!
+//! | modules | what they contain |
+//! |---|---|
+//! | `report`, `sections`, `pair`, `time_series`, `live` | the analysis of a run, the sections of its report, and the view of a run in progress |
+//! | `document`, `page`, `html`, `report_page` | documents, and their rendering for the terminal, as Markdown and as HTML |
+//! | `charts`, `drawing` | the charts, and their drawing as SVG |
+//! | `exporter`, `exporters`, `commands`, `bundle` | the formats of reports, and the bundles of runs |
+//! | `import` | readers of the output files of other tools |
+//! | `compare`, `history`, `scaling`, `matrix`, `findings` | results besides the report of one run: comparisons of runs, histories over runs, curves over clients or sizes, anomalies of a matrix |
+//! | `published`, `bisect`, `functions`, `resolution`, `repeats`, `recheck` | pages and checks of single commands |
+//!
 //! # Examples
 //! Print the text report of a stored run:
 //! ```no_run
@@ -54,11 +68,11 @@ pub mod scaling;
 mod sections;
 pub mod time_series;
 
-pub use fsarena_core::{number, safe};
-pub use phrases::format_start;
+pub use fsarena_core::{escape, number};
+pub use phrases::format_start_time;
 pub use sections::decision::Decision;
 
-/// Tests of the registries: no format, section or chart is forgotten.
+/// Functions for the tests that every format, section and chart is in its registry.
 #[cfg(test)]
 mod registry {
     /// The constant's name in a line `pub const NAME: KIND = …`; `None` for other lines.

@@ -1,5 +1,5 @@
 //! The view of a run in progress: how its variants compare, the status of its claims, and notices to the user. The terminal
-//! draws this view, and the live web page gets it as JSON.
+//! draws this view, and the live web page receives it as JSON.
 
 use crate::number::plural;
 use fsarena_core::event::{ClaimStatus, Event, Note, NoteKind};
@@ -34,7 +34,7 @@ pub struct RunView<'a> {
     pub tasks_of_round: u32,
     /// The variant that runs now; empty if none does.
     pub variant: &'a str,
-    /// The phase of that variant, such as a task; empty if no variant runs.
+    /// The phase of the variant that runs now, such as a task; empty if none does.
     pub phase: &'a str,
     /// The time at which the run began or was resumed.
     pub begun_at_s: Option<f64>,
@@ -54,16 +54,17 @@ pub struct RunView<'a> {
     #[serde(rename = "words")]
     pub notices: Notices,
     /// The number of tasks that began while the machine was still busy.
-    pub timeouts: usize,
+    #[serde(rename = "timeouts")]
+    pub busy_starts: usize,
     /// The status with which the run ended; `None` while it runs.
     pub ended: Option<&'a RunStatus>,
 }
 
 impl<'a> RunView<'a> {
-    /// The view of a run, from its state and the intervals of its variants.
-    pub fn new(state: &'a RunState, intervals: &'a VariantIntervals) -> RunView<'a> {
+    /// The view of a run, from its state and the comparison of its variants.
+    pub fn new(state: &'a RunState, comparison: &'a LiveComparison) -> RunView<'a> {
         let notices = Notices::new(state);
-        let cell = state.cell.as_ref().filter(|_| state.ended.is_none());
+        let cell = state.cell.as_ref().filter(|_| state.end_status.is_none());
         RunView {
             rounds_planned: (state.max_rounds > 0 && !state.is_open_ended()).then_some(state.max_rounds),
             warmup_rounds: state.record.plan.stop.warmup,
@@ -74,16 +75,16 @@ impl<'a> RunView<'a> {
             tasks_of_round: state.tasks_per_cell.saturating_mul(state.order.len() as u32),
             variant: cell.map_or("", |cell| &cell.cell.variant.name),
             phase: cell.map_or("", |cell| &cell.phase),
-            begun_at_s: state.begun_at,
+            begun_at_s: state.started_at,
             last_event_s: state.last_event_at,
             left_s: state.time_left().map(|left| left.as_secs_f64()),
-            // Before the first round is done, `left` is the whole budget.
+            // Before the first round is done, `time_left` is the whole budget.
             left_is_at_most: state.is_open_ended() || state.rounds_done == 0,
-            variants: intervals.rows(),
+            variants: comparison.rows(),
             claims: state.claims.iter().map(ClaimView::new).collect(),
-            timeouts: notices.timeouts,
+            busy_starts: notices.busy_starts,
             notices,
-            ended: state.ended.as_ref(),
+            ended: state.end_status.as_ref(),
         }
     }
 }
@@ -96,22 +97,23 @@ pub struct ClaimView<'a> {
     pub status: &'a ClaimStatus,
     /// The effect and its interval in words: `−1.2% [−2.9%, +0.4%]`.
     #[serde(rename = "known")]
-    pub in_words: String,
+    pub effect_in_words: String,
     /// A sparkline of the interval's width after each round.
-    pub narrowing: String,
+    #[serde(rename = "narrowing")]
+    pub width_sparkline: String,
 }
 
 impl ClaimView<'_> {
     /// The view of a claim, from its state.
     pub fn new(claim: &ClaimState) -> ClaimView<'_> {
-        let in_words = match claim.status.effect {
+        let effect_in_words = match claim.status.effect {
             None => "nothing known yet".to_string(),
             Some((effect, low, high)) => {
-                let few = if claim.status.provisional { " so far" } else { "" };
-                format!("{} [{}, {}]{few}", format_change(effect), format_change(low), format_change(high))
+                let suffix = if claim.status.provisional { " so far" } else { "" };
+                format!("{} [{}, {}]{suffix}", format_change(effect), format_change(low), format_change(high))
             }
         };
-        ClaimView { status: &claim.status, in_words, narrowing: sparkline(&claim.widths) }
+        ClaimView { status: &claim.status, effect_in_words, width_sparkline: sparkline(&claim.interval_widths) }
     }
 }
 
@@ -125,17 +127,18 @@ fn format_change(fraction: f64) -> String {
     format!("{percent:+.digits$}%").replace('-', "−")
 }
 
-/// The largest number of rounds in a sparkline.
-const MAX_SPARKS: usize = 20;
+/// The largest number of bars in a sparkline: one for each of the last rounds.
+const MAX_SPARKLINE_BARS: usize = 20;
 
 /// Compares the variants after each round by one metric: by its total over all tasks, or by its geometric mean if the metric
 /// has no total.
 #[derive(Debug, Default)]
-pub struct VariantIntervals {
+pub struct LiveComparison {
+    /// The id of the metric.
     metric: String,
-    /// The comparison of the first `n` rounds, by `n`, for the last [`MAX_SPARKS`] values of `n`. A cache:
+    /// The comparison of the first `n` rounds, by `n`, for the last [`MAX_SPARKLINE_BARS`] values of `n`. A cache:
     /// computing all of them again after each round would take far longer.
-    by_rounds: BTreeMap<usize, Comparison>,
+    by_round_count: BTreeMap<usize, Comparison>,
     rows: Vec<VariantRow>,
 }
 
@@ -149,15 +152,16 @@ pub struct VariantRow {
     pub ratio: Option<Ratio>,
     /// The ratio and its interval in words: `1.50 [1.48–1.52]`.
     #[serde(rename = "known")]
-    pub in_words: String,
+    pub ratio_in_words: String,
     /// A sparkline of the interval's width after each round.
-    pub narrowing: String,
+    #[serde(rename = "narrowing")]
+    pub width_sparkline: String,
 }
 
-impl VariantIntervals {
-    /// Intervals of this metric, before any round. They stay empty if the run does not have the metric.
-    pub fn new(metric: &str) -> VariantIntervals {
-        VariantIntervals { metric: metric.into(), ..VariantIntervals::default() }
+impl LiveComparison {
+    /// The comparison by this metric, before any round. It stays empty if the run does not have the metric.
+    pub fn new(metric: &str) -> LiveComparison {
+        LiveComparison { metric: metric.into(), ..LiveComparison::default() }
     }
 
     /// Compares the variants again if `event` is the end of a round.
@@ -174,28 +178,29 @@ impl VariantIntervals {
 
     fn compare(&mut self, record: &RunRecord) {
         self.rows.clear();
-        let Ok((info, values)) = combine_tasks(record, &self.metric) else { return };
+        let Ok((metric, values)) = combine_tasks(record, &self.metric) else { return };
         let rounds = values.iter().map(Vec::len).max().unwrap_or(0);
         // fsarena dropped a round, so later rounds changed their places and the cache is invalid.
-        if self.by_rounds.last_key_value().is_some_and(|(last, _)| *last > rounds) {
-            self.by_rounds.clear();
+        if self.by_round_count.last_key_value().is_some_and(|(last, _)| *last > rounds) {
+            self.by_round_count.clear();
         }
-        let first = (rounds + 1).saturating_sub(MAX_SPARKS).max(2);
-        self.by_rounds.retain(|after, _| (first..rounds).contains(after));
-        for after in first..=rounds {
-            self.by_rounds.entry(after).or_insert_with(|| {
-                let until: Vec<Vec<f64>> = values.iter().map(|values| values[..after].to_vec()).collect();
-                compare_with_references(&until, &bare_devices(record), info.direction)
+        let smallest_count = (rounds + 1).saturating_sub(MAX_SPARKLINE_BARS).max(2);
+        self.by_round_count.retain(|count, _| (smallest_count..rounds).contains(count));
+        for count in smallest_count..=rounds {
+            self.by_round_count.entry(count).or_insert_with(|| {
+                let first_rounds: Vec<Vec<f64>> = values.iter().map(|values| values[..count].to_vec()).collect();
+                compare_with_references(&first_rounds, &bare_devices(record), metric.direction)
             });
         }
-        let Some((_, latest)) = self.by_rounds.last_key_value().filter(|(_, latest)| latest.order.len() >= 2) else {
+        let Some((_, latest)) = self.by_round_count.last_key_value().filter(|(_, latest)| latest.order.len() >= 2)
+        else {
             return;
         };
         for &variant in &latest.order {
-            let ratios = self.by_rounds.values().filter_map(|comparison| comparison.variants[variant].ratio);
+            let ratios = self.by_round_count.values().filter_map(|comparison| comparison.variants[variant].ratio);
             let widths: Vec<f64> = ratios.map(|ratio| (ratio.high / ratio.low).ln()).collect();
             let ratio = latest.variants[variant].ratio;
-            let in_words = match ratio {
+            let ratio_in_words = match ratio {
                 None => "best so far".to_string(),
                 Some(ratio) => {
                     let mark = if ratio.provisional { "?" } else { " " };
@@ -203,7 +208,7 @@ impl VariantIntervals {
                 }
             };
             let variant = record.variants[variant].name.clone();
-            self.rows.push(VariantRow { variant, ratio, in_words, narrowing: sparkline(&widths) });
+            self.rows.push(VariantRow { variant, ratio, ratio_in_words, width_sparkline: sparkline(&widths) });
         }
     }
 }
@@ -220,13 +225,14 @@ fn serialize_ratio<S: serde::Serializer>(ratio: &Option<Ratio>, serializer: S) -
     ratio.map(numbers).serialize(serializer)
 }
 
-/// The last [`MAX_SPARKS`] widths as a sparkline; the largest width has the highest bar.
+/// The last [`MAX_SPARKLINE_BARS`] widths as a sparkline; the largest width has the highest bar.
 pub(super) fn sparkline(widths: &[f64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let shown = &widths[widths.len().saturating_sub(MAX_SPARKS)..];
+    let shown = &widths[widths.len().saturating_sub(MAX_SPARKLINE_BARS)..];
     let widest = shown.iter().copied().filter(|width| width.is_finite()).fold(0.0, f64::max);
     let bar = |width: &f64| {
         let share = width / widest;
+        // The share is NaN if all widths are 0.
         if share.is_nan() { BARS[0] } else { BARS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1] }
     };
     shown.iter().map(bar).collect()
@@ -242,7 +248,7 @@ pub struct Notices {
     /// The smallest difference that the run can detect within its budget.
     pub forecast: Option<String>,
     /// The number of tasks that began while the machine was still busy.
-    pub timeouts: usize,
+    pub busy_starts: usize,
 }
 
 impl Notices {
@@ -252,7 +258,7 @@ impl Notices {
         let mut fairness: Vec<(&str, Vec<&str>)> = vec![];
         for note @ Note { kind, variant, text, .. } in state.notes() {
             match kind {
-                NoteKind::IdleTimeout => notices.timeouts += 1,
+                NoteKind::IdleTimeout => notices.busy_starts += 1,
                 NoteKind::VariantFailed => {
                     let failure = format!("{} {text}", variant.as_deref().unwrap_or_default());
                     notices.failures.push(failure.trim_start().into());
@@ -270,17 +276,17 @@ impl Notices {
 
     /// A sentence with the number of tasks that began while the machine was still busy; `None` if no task did.
     pub fn busy_sentence(&self) -> Option<String> {
-        let tasks = plural(self.timeouts, "task");
-        (self.timeouts > 0).then(|| format!("{tasks} began while the machine was still busy"))
+        let tasks = plural(self.busy_starts, "task");
+        (self.busy_starts > 0).then(|| format!("{tasks} began while the machine was still busy"))
     }
 }
 
 /// Adds the variant of a note to the variants of the notes with the same text.
-fn add_note<'a>(sentences: &mut Vec<(&'a str, Vec<&'a str>)>, note: &'a Note) {
+fn add_note<'a>(variants_by_text: &mut Vec<(&'a str, Vec<&'a str>)>, note: &'a Note) {
     let variant = note.variant.as_deref();
-    match sentences.iter_mut().find(|(known, _)| *known == note.text) {
+    match variants_by_text.iter_mut().find(|(text, _)| *text == note.text) {
         Some((_, variants)) => variants.extend(variant),
-        None => sentences.push((&note.text, variant.into_iter().collect())),
+        None => variants_by_text.push((&note.text, variant.into_iter().collect())),
     }
 }
 

@@ -1,10 +1,10 @@
-//! Tables of tasks that differ in block size and number of threads, instead of some hundred rows: one table for each mode, with
-//! a row for each block size and variant and a column for each number of threads. Also reads the same figures as a [`Matrix`],
-//! in which fsarena searches for anomalies.
+//! Tables of tasks that differ in block size and number of threads: one table for each mode, with a row for each block size and
+//! variant and a column for each number of threads. Also arranges the same figures as a [`Matrix`], in which fsarena searches
+//! for anomalies.
 
-use crate::document::{Cell, Document, Source, Table, labelled_row};
+use crate::document::{Cell, Document, FigureSource, Table, labelled_row};
 use crate::number::{percent, plural, signed_percent, three_digits, with_unit};
-use crate::{error::Error, phrases::grouped_digits};
+use crate::{error::Error, phrases::group_digits};
 use fsarena_core::metric::{DataPath, MAX_CLIENT_SHARE, reading};
 use fsarena_core::observations::{self, Grid};
 use fsarena_core::published::{Figure, PublishedSet};
@@ -33,8 +33,8 @@ pub fn block_size_and_threads(task: &TaskId) -> Option<(u64, u32)> {
 pub struct MatrixFigure {
     /// The mode, such as `seqwr`.
     pub mode: String,
-    /// Block size in bytes, and number of threads.
-    pub at: (u64, u32),
+    /// The block size in bytes, and the number of threads.
+    pub coordinates: (u64, u32),
     /// The index of the variant.
     pub variant: usize,
     /// The value.
@@ -51,7 +51,7 @@ pub struct MatrixFigure {
 pub type UnitAndDirection = (Unit, Direction);
 
 /// Adds a table for each mode. The best variant for each block size and number of threads is highlighted.
-pub fn add_tables(
+pub fn add_matrix_tables(
     document: &mut Document,
     variants: &[&str],
     figures: &[MatrixFigure],
@@ -67,8 +67,8 @@ pub fn add_tables(
 
 /// The table of one mode: a row for each block size and variant, a column for each number of threads.
 fn mode_table(variants: &[&str], figures: &[&MatrixFigure], unit_and_direction: UnitAndDirection) -> Table {
-    let sizes: BTreeSet<u64> = figures.iter().map(|figure| figure.at.0).collect();
-    let counts: BTreeSet<u32> = figures.iter().map(|figure| figure.at.1).collect();
+    let sizes: BTreeSet<u64> = figures.iter().map(|figure| figure.coordinates.0).collect();
+    let counts: BTreeSet<u32> = figures.iter().map(|figure| figure.coordinates.1).collect();
     let mut table = Table::of_figures(["block size, variant"]);
     table.header.extend(counts.iter().map(|count| format_threads(*count)));
     for bytes in sizes {
@@ -83,10 +83,15 @@ fn mode_table(variants: &[&str], figures: &[&MatrixFigure], unit_and_direction: 
     table
 }
 
-/// The cell of a variant at one block size and number of threads; empty if it has no figure there.
-fn figure_cell(figures: &[&MatrixFigure], at: (u64, u32), variant: usize, (unit, direction): UnitAndDirection) -> Cell {
-    let here = || figures.iter().filter(|figure| figure.at == at);
-    let Some(own) = here().find(|figure| figure.variant == variant) else { return Cell::default() };
+/// The cell of a variant at one block size and number of threads; empty if the variant has no figure for these coordinates.
+fn figure_cell(
+    figures: &[&MatrixFigure],
+    coordinates: (u64, u32),
+    variant: usize,
+    (unit, direction): UnitAndDirection,
+) -> Cell {
+    let same_task = || figures.iter().filter(|figure| figure.coordinates == coordinates);
+    let Some(figure) = same_task().find(|figure| figure.variant == variant) else { return Cell::default() };
     let is_better = |a: f64, b: f64| match direction {
         Direction::Higher => a > b,
         Direction::Lower => a < b,
@@ -94,14 +99,14 @@ fn figure_cell(figures: &[&MatrixFigure], at: (u64, u32), variant: usize, (unit,
         Direction::Neutral => true,
     };
     let text = match unit {
-        Unit::PerSecond => format_iops(own.value),
-        unit => with_unit(own.value, unit),
+        Unit::PerSecond => format_iops(figure.value),
+        unit => with_unit(figure.value, unit),
     };
-    let source = own.task.and_then(|task| Source::new(Some(task), [variant]));
-    let cell = Cell { source, ..Cell::from(text).with_mark(&own.mark) };
-    let rivals = || here().filter(|other| other.variant != variant && !other.is_bare_device);
-    let best = rivals().next().is_some() && !rivals().any(|other| is_better(other.value, own.value));
-    cell.strong_if(best && !own.is_bare_device)
+    let source = figure.task.and_then(|task| FigureSource::new(Some(task), [variant]));
+    let cell = Cell { source, ..Cell::from(text).with_mark(&figure.mark) };
+    let rivals = || same_task().filter(|rival| rival.variant != variant && !rival.is_bare_device);
+    let is_best = rivals().next().is_some() && !rivals().any(|rival| is_better(rival.value, figure.value));
+    cell.highlighted_if(is_best && !figure.is_bare_device)
 }
 
 /// Whether an analysis has tasks, and all of them have a block size and a number of threads.
@@ -111,24 +116,25 @@ pub fn is_matrix(analysis: &Analysis) -> bool {
 }
 
 /// Adds the tables of an analysis with the median of each task, and explains the marks after the figures.
-pub fn add_medians(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
+pub fn add_median_tables(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
     let medians = SignMedians::new(record);
     let mut figures = vec![];
     for task in analysis.tasks_in_totals() {
-        let Some(at) = block_size_and_threads(&task.task.id) else { continue };
+        let Some(coordinates) = block_size_and_threads(&task.task.id) else { continue };
         for (variant, result) in task.comparison.variants.iter().enumerate() {
             let Some(value) = result.median else { continue };
-            let is_tied = !task.comparison.is_provisional()
+            let is_not_different = !task.comparison.is_provisional()
                 && task.comparison.without_significant_difference().contains(&variant);
-            let mark = format!("{}{}", if is_tied { NOT_DIFFERENT } else { "" }, medians.signs(&task.task.id, variant));
-            let index = record.task(&task.task.id);
+            let not_different_mark = if is_not_different { NOT_DIFFERENT } else { "" };
+            let mark = format!("{not_different_mark}{}", medians.signs(&task.task.id, variant));
+            let task_index = record.task_index(&task.task.id);
             let is_bare_device = analysis.grid.references.contains(&variant);
             let mode = task.task.id.name.clone();
-            figures.push(MatrixFigure { mode, at, variant, value, mark, is_bare_device, task: index });
+            figures.push(MatrixFigure { mode, coordinates, variant, value, mark, is_bare_device, task: task_index });
         }
     }
     let has_device_shares = add_device_shares(&mut figures, analysis.metric.unit);
-    add_tables(document, &record.names(), &figures, (analysis.metric.unit, analysis.metric.direction));
+    add_matrix_tables(document, &record.variant_names(), &figures, (analysis.metric.unit, analysis.metric.direction));
     let mut text = String::from("Medians over rounds; the best of each block size and number of threads stands out.");
     if !analysis.is_provisional() {
         text.push_str(
@@ -153,15 +159,15 @@ fn add_device_shares(figures: &mut [MatrixFigure], unit: Unit) -> bool {
     if !matches!(unit, Unit::PerSecond | Unit::BytesPerSecond) {
         return false;
     }
-    let bare_device: Vec<MatrixFigure> = figures.iter().filter(|figure| figure.is_bare_device).cloned().collect();
+    let device_figures: Vec<MatrixFigure> = figures.iter().filter(|figure| figure.is_bare_device).cloned().collect();
     for figure in figures.iter_mut().filter(|figure| !figure.is_bare_device) {
-        let ceiling =
-            bare_device.iter().find(|bare_device| bare_device.mode == figure.mode && bare_device.at == figure.at);
-        if let Some(ceiling) = ceiling.filter(|bare_device| bare_device.value > 0.0) {
-            figure.mark = format!("{} {}", figure.mark, percent(figure.value / ceiling.value));
+        let is_same_task =
+            |device: &&MatrixFigure| (&device.mode, device.coordinates) == (&figure.mode, figure.coordinates);
+        if let Some(device) = device_figures.iter().find(is_same_task).filter(|device| device.value > 0.0) {
+            figure.mark = format!("{} {}", figure.mark, percent(figure.value / device.value));
         }
     }
-    !bare_device.is_empty()
+    !device_figures.is_empty()
 }
 
 const PAGE_CACHE_SIGN: char = '°';
@@ -197,8 +203,8 @@ impl SignMedians {
     /// The signs of [`SIGNS`] that apply to a task and a variant.
     fn signs(&self, task: &TaskId, variant: usize) -> String {
         let median = |medians: &[TaskMedians]| {
-            let found = medians.iter().find(|found| found.task.id == *task)?;
-            *found.medians.get(variant)?
+            let task_medians = medians.iter().find(|medians| medians.task.id == *task)?;
+            *task_medians.medians.get(variant)?
         };
         let mut signs = String::new();
         match median(&self.device_share).map(DataPath::of) {
@@ -216,7 +222,7 @@ impl SignMedians {
     }
 }
 
-/// The metric of the matrix.
+/// The metric of a [`Matrix`].
 const MATRIX_METRIC: &str = "iops";
 
 /// The name of the task for a mode, a block size in bytes and a number of threads.
@@ -230,21 +236,23 @@ pub fn matrix_task_id(mode: &str, block_size: u64, threads: u32) -> String {
 /// # Errors
 /// The run has no tasks with block size and threads.
 pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
-    let rows = run_rows(record);
+    let rows = matrix_rows_of_run(record);
     if rows.is_empty() {
-        return Err(no_matrix(format!("run {}", record.id)));
+        return Err(no_matrix_error(format!("run {}", record.id)));
     }
     Ok(Matrix::new(&rows)?)
 }
 
 /// A row for each block size, number of threads, mode and variant of a run, with the IOPS of each round.
-fn run_rows(record: &RunRecord) -> Vec<MatrixRow> {
+fn matrix_rows_of_run(record: &RunRecord) -> Vec<MatrixRow> {
     let Some((_, values)) = record.metric(MATRIX_METRIC) else { return vec![] };
     let left_out = observations::rounds_left_out(record);
     let rounds = record.cells.iter().map(|cell| cell.round as usize + 1).max().unwrap_or(0);
     let workloads: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
     let client_shares = record.metric(reading::CLIENT_SHARE).map(|(_, shares)| shares);
-    let (mut rows, mut shares): (Vec<MatrixRow>, Vec<Vec<f64>>) = (Vec::new(), Vec::new());
+    let mut rows: Vec<MatrixRow> = vec![];
+    // For each row, the client shares of its rounds.
+    let mut row_shares: Vec<Vec<f64>> = vec![];
     let mut indexes = BTreeMap::new();
     for (sample, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &record.cells[record.samples.cell[sample] as usize];
@@ -268,13 +276,13 @@ fn run_rows(record: &RunRecord) -> Vec<MatrixRow> {
         let key = |row: &MatrixRow| (row.block_size, row.threads, row.mode.clone(), row.variant.clone());
         let index = *indexes.entry(key(&row)).or_insert_with(|| {
             rows.push(row);
-            shares.push(vec![]);
+            row_shares.push(vec![]);
             rows.len() - 1
         });
         rows[index].iops[cell.round as usize] = Some(*value);
-        shares[index].extend(client_shares.as_ref().map(|values| values[sample]).filter(|share| !share.is_nan()));
+        row_shares[index].extend(client_shares.as_ref().map(|values| values[sample]).filter(|share| !share.is_nan()));
     }
-    for (row, shares) in rows.iter_mut().zip(&shares) {
+    for (row, shares) in rows.iter_mut().zip(&row_shares) {
         row.client_bound = median(shares).is_some_and(|share| share > MAX_CLIENT_SHARE);
     }
     rows
@@ -284,8 +292,8 @@ fn run_rows(record: &RunRecord) -> Vec<MatrixRow> {
 ///
 /// # Errors
 /// The published figures have no block sizes and threads.
-pub fn published_rows(published: &PublishedSet) -> Result<Vec<MatrixRow>, Error> {
-    let figures = published.rows.iter().filter(|figure| figure.metric == MATRIX_METRIC);
+pub fn matrix_rows_of_published(published: &PublishedSet) -> Result<Vec<MatrixRow>, Error> {
+    let figures = published.figures.iter().filter(|figure| figure.metric == MATRIX_METRIC);
     let row = |figure: &Figure| {
         let (block_size, threads) = block_size_and_threads(&figure.task_id())?;
         let (variant, mode) = (figure.variant.clone(), figure.task.clone());
@@ -294,13 +302,13 @@ pub fn published_rows(published: &PublishedSet) -> Result<Vec<MatrixRow>, Error>
     };
     let rows: Vec<MatrixRow> = figures.filter_map(row).collect();
     if rows.is_empty() {
-        return Err(no_matrix(format!("published:{}", published.name())));
+        return Err(no_matrix_error(format!("published:{}", published.name())));
     }
     Ok(rows)
 }
 
 /// The error for a run or published figures without block sizes and threads.
-fn no_matrix(source: String) -> Error {
+fn no_matrix_error(source: String) -> Error {
     Error::Usage(format!(
         "{source} has no matrix of block sizes and threads; runs of the study engel have one, and runs of plans with the \
          workload fileio, sysbench or fio"
@@ -326,7 +334,7 @@ pub fn format_iops(value: f64) -> String {
     if value < 100.0 {
         return three_digits(value);
     }
-    grouped_digits(&format!("{value:.0}"))
+    group_digits(&format!("{value:.0}"))
 }
 
 /// A bandwidth in bytes per second as MB/s: `118 MB/s`.
@@ -334,12 +342,12 @@ pub fn format_bandwidth(value: f64) -> String {
     format!("{} MB/s", three_digits(value / 1e6))
 }
 
-/// How much less than the whole a share is: `40%` for 0.6.
+/// The percentage by which a share is less than the whole: `40%` for 0.6.
 pub fn percent_less(share: f64) -> String {
     percent(1.0 - share)
 }
 
-/// How much more than the whole a ratio is: `20% more`, `23 times as much`.
+/// A ratio above 1 in words: `20% more`, `23 times as much`.
 pub fn how_much_more(ratio: f64) -> String {
     if ratio < 2.0 {
         format!("{} more", percent(ratio - 1.0))
@@ -367,19 +375,17 @@ pub fn change_interval(ratio: &Ratio) -> String {
 pub fn cell_extent(cells: &BTreeSet<(u64, u32)>) -> String {
     let sizes: BTreeSet<u64> = cells.iter().map(|(bytes, _)| *bytes).collect();
     let counts: BTreeSet<u32> = cells.iter().map(|(_, threads)| *threads).collect();
-    let (Some(smallest), Some(largest)) = (sizes.first(), sizes.last()) else { return String::new() };
-    let (fewest_threads, most_threads) = (counts.first().copied().unwrap_or(0), counts.last().copied().unwrap_or(0));
-    let with = if fewest_threads == most_threads {
-        format_threads(most_threads)
+    let (Some(min_size), Some(max_size)) = (sizes.first(), sizes.last()) else { return String::new() };
+    let (Some(min_threads), Some(max_threads)) = (counts.first(), counts.last()) else { return String::new() };
+    let threads = if min_threads == max_threads {
+        format_threads(*max_threads)
     } else {
-        format!("{fewest_threads} to {}", format_threads(most_threads))
+        format!("{min_threads} to {}", format_threads(*max_threads))
     };
-    let rest = if sizes.len() * counts.len() == cells.len() {
-        String::new()
-    } else {
-        format!(" ({} of {} cells)", cells.len(), sizes.len() * counts.len())
-    };
-    format!("{} with {with}{rest}", value_range(format_size(*smallest), format_size(*largest)))
+    let rectangle = sizes.len() * counts.len();
+    let count_note =
+        if rectangle == cells.len() { String::new() } else { format!(" ({} of {rectangle} cells)", cells.len()) };
+    format!("{} with {threads}{count_note}", value_range(format_size(*min_size), format_size(*max_size)))
 }
 
 #[cfg(test)]
@@ -403,10 +409,10 @@ mod tests {
 
     #[test]
     fn the_extent_of_cells_in_words() {
-        let grid = |cells: &[(u64, u32)]| cell_extent(&cells.iter().copied().collect());
-        assert_eq!(grid(&[(512, 1)]), "512 B with 1 thread");
-        assert_eq!(grid(&[(512, 1), (512, 2), (1024, 1), (1024, 2)]), "512 B to 1 KiB with 1 to 2 threads");
-        assert_eq!(grid(&[(512, 1), (512, 2), (1024, 1)]), "512 B to 1 KiB with 1 to 2 threads (3 of 4 cells)");
+        let extent = |cells: &[(u64, u32)]| cell_extent(&cells.iter().copied().collect());
+        assert_eq!(extent(&[(512, 1)]), "512 B with 1 thread");
+        assert_eq!(extent(&[(512, 1), (512, 2), (1024, 1), (1024, 2)]), "512 B to 1 KiB with 1 to 2 threads");
+        assert_eq!(extent(&[(512, 1), (512, 2), (1024, 1)]), "512 B to 1 KiB with 1 to 2 threads (3 of 4 cells)");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::document::terminal::{self, Screen};
 use crate::document::{Chapter, Document, Part, markdown};
 use crate::{drawing::Chart, error::Error, exporter::write_json, html};
-use fsarena_core::names::unknown;
+use fsarena_core::names::unknown_name;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -26,20 +26,20 @@ impl Page {
     /// The format is unknown, a chart cannot be drawn, or writing to `out` fails.
     pub fn write(&self, format: &str, screen: Screen, out: &mut dyn Write) -> Result<(), Error> {
         match format {
-            "term" => terminal::write(&self.document, screen, out)?,
-            "md" => markdown::write(&self.document, None, out)?,
+            "term" => terminal::write_terminal(&self.document, screen, out)?,
+            "md" => markdown::write_markdown(&self.document, None, out)?,
             "html" => out.write_all(html::page_of_document(&self.document)?.as_bytes())?,
             "json" => write_json(&self.json, out)?,
-            other => return Err(unknown("format", other, FORMATS).into()),
+            other => return Err(unknown_name("format", other, FORMATS).into()),
         }
         Ok(())
     }
 }
 
-/// The report on a comparison, as text and as JSON.
+/// A comparison of two runs or sets of samples, in the chapters of a report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ComparisonReport {
-    /// The title, which names both sides.
+    /// The title, which names both runs or sets of samples.
     pub title: String,
     /// The facts below the title.
     pub facts: Vec<String>,
@@ -49,7 +49,7 @@ pub struct ComparisonReport {
     pub chart: Option<Chart>,
     /// The tables.
     pub data: Document,
-    /// How the sides were compared, and the circumstances of each.
+    /// How the two were compared, and the circumstances of each.
     pub method: Document,
     /// The comparison as JSON, with units in names.
     pub json: Value,

@@ -58,8 +58,8 @@ impl PairRow {
         if self.excluded_rounds == 0 {
             return String::new();
         }
-        let all = plural(self.excluded_rounds + self.ratio.rounds, "round");
-        format!("; {} of {all} left out: a value is zero", self.excluded_rounds)
+        let all_rounds = plural(self.excluded_rounds + self.ratio.rounds, "round");
+        format!("; {} of {all_rounds} left out: a value is zero", self.excluded_rounds)
     }
 }
 
@@ -73,27 +73,27 @@ pub fn pair_rows<'a>(record: &RunRecord, metrics: impl Iterator<Item = &'a str>,
         .into_iter()
         .map(|id| rows_of_metric(record, (0, 1), id, margin).into_iter())
         .collect();
-    // Interleave the rows of the metrics, because readers look for tasks.
-    let tasks = by_metric.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+    // Interleave the rows of the metrics, so that all rows of a task follow each other.
+    let max_rows = by_metric.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
     let mut rows = vec![];
-    for _ in 0..tasks {
+    for _ in 0..max_rows {
         rows.extend(by_metric.iter_mut().filter_map(Iterator::next));
     }
     rows
 }
 
-/// The rows of one metric, in which variant `b` is compared with variant `a`: first that of all tasks, then those of single
+/// The rows of one metric, in which variant `b` is compared with variant `a`: first the row of all tasks, then those of single
 /// tasks.
-pub fn rows_of_metric(record: &RunRecord, (a, b): (usize, usize), id: &str, margin: f64) -> Vec<PairRow> {
-    let Some(grid) = Grid::of(record, id) else { return vec![] };
+pub fn rows_of_metric(record: &RunRecord, (a, b): (usize, usize), metric_id: &str, margin: f64) -> Vec<PairRow> {
+    let Some(grid) = Grid::of(record, metric_id) else { return vec![] };
     let metric = &grid.metric;
-    let both_measured = |values: &[Vec<f64>]| [a, b].iter().all(|variant| values[*variant].iter().any(|v| !v.is_nan()));
+    let has_values = |task: usize, variant: usize| grid.values[task][variant].iter().any(|value| !value.is_nan());
     let mut tasks = grid.comparable_tasks();
-    tasks.retain(|task| both_measured(&grid.values[*task]));
-    let means = grid.mean_costs();
-    let means = means.as_ref().unwrap_or(&grid);
+    tasks.retain(|task| has_values(*task, a) && has_values(*task, b));
+    let mean_costs = grid.mean_costs();
+    let means = mean_costs.as_ref().unwrap_or(&grid);
     let row = |task: String, pairs: LogRatios, covers_all_tasks: bool, values: Option<&[Vec<f64>]>| {
-        let mean_ratio = values.and_then(|values| MeanRatio::of(&values[a], &values[b]));
+        let mean_ratio = values.and_then(|values| MeanRatio::from_costs(&values[a], &values[b]));
         Some(PairRow { mean_ratio, ..pair_row((task, covers_all_tasks), metric, pairs, margin)? })
     };
     let mut rows = Vec::new();
@@ -118,13 +118,13 @@ pub fn pair_row(
     pairs: LogRatios,
     margin: f64,
 ) -> Option<PairRow> {
-    let LogRatios { d, excluded } = pairs;
-    let narrow = Centre::of(&d)?.interval_90;
+    let LogRatios { d: log_ratios, excluded_rounds } = pairs;
+    let ln_interval_90 = Centre::from_log_ratios(&log_ratios)?.interval_90;
     // If most differences are exactly 0, the clock is too coarse, and the spread is no basis for planning rounds.
-    let median_difference = median(&d.iter().map(|d| d.abs()).collect::<Vec<_>>());
-    let sigma = if median_difference == Some(0.0) { None } else { spread(&d) };
-    let ratio = Ratio::of(d)?;
-    let verdict = RatioVerdict::of_rounds(Some(ratio), Some(narrow), margin);
+    let median_difference = median(&log_ratios.iter().map(|ratio| ratio.abs()).collect::<Vec<_>>());
+    let sigma = if median_difference == Some(0.0) { None } else { spread(&log_ratios) };
+    let ratio = Ratio::from_log_ratios(log_ratios)?;
+    let verdict = RatioVerdict::of_rounds(Some(ratio), Some(ln_interval_90), margin);
     let rounds_for_margin = sigma.and_then(|sigma| rounds_to_detect(sigma, margin));
     let metric = metric.clone();
     Some(PairRow {
@@ -135,7 +135,7 @@ pub fn pair_row(
         verdict,
         sigma,
         rounds_for_margin,
-        excluded_rounds: excluded,
+        excluded_rounds,
         covers_all_tasks,
     })
 }

@@ -1,10 +1,10 @@
-//! Pages of published figures: tables as the author printed them, the author's conclusions, and a check whether computed
-//! columns follow from the columns that they were computed from.
+//! Pages of published figures: tables as the author printed them, the author's conclusions, and a check whether the figures that
+//! the author computed follow from the columns that they were computed from.
 
 use crate::document::{Cell, Document, Table, labelled_row};
 use crate::sections::claims::{add_published_conclusions, published_conclusions_json};
 use crate::{error::Error, matrix, number::plural, page::Page};
-use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};
+use fsarena_core::conclusion::{self, Conclusion, Conclusions, MachineParts};
 use fsarena_core::published::{Figure, FigureKind, PublishedSet};
 use fsarena_core::study::{self, Study};
 use fsarena_core::{factor, names, sample::Unit};
@@ -17,10 +17,10 @@ use serde_json::{Map, Value, json};
 /// # Errors
 /// The name is unknown, or the figures that ship with a study are invalid.
 pub fn find_published(name: &str) -> Result<PublishedSet, Error> {
-    let sets = study::STUDIES.iter().map(Study::published).collect::<Result<Vec<_>, _>>()?.concat();
+    let sets = study::STUDIES.iter().map(Study::published_sets).collect::<Result<Vec<_>, _>>()?.concat();
     let names: Vec<String> = sets.iter().map(|set| format!("published:{}", set.name())).collect();
-    let named = names.iter().map(String::as_str).zip(&sets);
-    Ok(names::find("published figures", &format!("published:{name}"), named, |(name, _)| name)?.1.clone())
+    let sets_by_name = names.iter().map(String::as_str).zip(&sets);
+    Ok(names::find_by_id("published figures", &format!("published:{name}"), sets_by_name, |(name, _)| name)?.1.clone())
 }
 
 /// The page of one set: for each metric a table of tasks by variants, then the author's conclusions, checked against these
@@ -38,18 +38,18 @@ pub fn published_page(published: &PublishedSet) -> Result<Page, Error> {
     } else {
         add_task_tables(&mut document, published);
     }
-    add_consistency(&mut document, &recomputed);
+    add_consistency_section(&mut document, &recomputed);
     let machine = stated_machine(published)?;
     if !machine.is_empty() {
         document.heading(2, "The machine, as its author states it");
         document.table(Table::of_pairs(["", "what"], machine.clone()));
     }
-    let concluded = check_author_conclusions(published)?;
-    add_published_conclusions(&mut document, &concluded);
+    let checked_conclusions = check_author_conclusions(published)?;
+    add_published_conclusions(&mut document, &checked_conclusions);
     let mut json = figures_json(published);
     json["machine"] = json!(machine);
     json["recomputed"] = recomputed_json(&recomputed);
-    json["conclusions"] = published_conclusions_json(&concluded);
+    json["conclusions"] = published_conclusions_json(&checked_conclusions);
     Ok(Page { document, json })
 }
 
@@ -58,7 +58,7 @@ pub fn consistency_page(published: &PublishedSet) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("published:{}", published.name()));
     let recomputed = recompute(published);
-    add_consistency(&mut document, &recomputed);
+    add_consistency_section(&mut document, &recomputed);
     Page { document, json: json!({ "name": published.name(), "recomputed": recomputed_json(&recomputed) }) }
 }
 
@@ -67,25 +67,26 @@ pub(crate) fn study_conclusions(published: &PublishedSet) -> Result<Option<Concl
     Ok(study::find(&published.study).map(conclusion::conclusions_of_study).transpose()?)
 }
 
-/// Checks the author's conclusions from this set on the published figures. Returns each with its answer.
+/// Checks the conclusions that the author drew from this set, on the published figures. Returns each with its verdict.
 pub(crate) fn check_author_conclusions(
     published: &PublishedSet,
 ) -> Result<Vec<(Conclusion, ConclusionVerdict)>, Error> {
     let Some(study) = study::find(&published.study) else { return Ok(vec![]) };
     let conclusions = conclusion::conclusions_of_study(study)?;
-    let answers = check_published(&conclusions, &study.published()?);
-    let all = conclusions.list.into_iter().zip(answers);
-    Ok(all.filter(|(conclusion, _)| conclusion.set == published.set).collect())
+    let verdicts = check_published(&conclusions, &study.published_sets()?);
+    let of_all_sets = conclusions.list.into_iter().zip(verdicts);
+    Ok(of_all_sets.filter(|(conclusion, _)| conclusion.set == published.set).collect())
 }
 
 /// The machine as the author describes it; empty without a description.
-pub(crate) fn stated_machine(published: &PublishedSet) -> Result<Machine, Error> {
+pub(crate) fn stated_machine(published: &PublishedSet) -> Result<MachineParts, Error> {
     let conclusions = study_conclusions(published)?;
-    Ok(conclusions.and_then(|mut conclusions| conclusions.machine.remove(&published.set)).unwrap_or_default())
+    Ok(conclusions.and_then(|mut conclusions| conclusions.machines.remove(&published.set)).unwrap_or_default())
 }
 
+/// Adds a table of tasks by variants for each metric, or tables of block sizes by threads.
 fn add_task_tables(document: &mut Document, published: &PublishedSet) {
-    let is_matrix = published.rows.iter().all(|row| matrix::block_size_and_threads(&row.task_id()).is_some());
+    let is_matrix = published.figures.iter().all(|row| matrix::block_size_and_threads(&row.task_id()).is_some());
     for metric in published.metrics() {
         document.heading(2, metric);
         if is_matrix {
@@ -94,7 +95,7 @@ fn add_task_tables(document: &mut Document, published: &PublishedSet) {
             document.table(task_table(published, metric))
         }
     }
-    let has_fits = published.rows.iter().any(|row| row.kind == FigureKind::Fit);
+    let has_fits = published.figures.iter().any(|row| row.kind == FigureKind::Fit);
     document.text(if is_matrix {
         "Figures as the author printed them. The highest of each block size and number of threads stands out."
     } else if has_fits {
@@ -107,25 +108,26 @@ fn add_task_tables(document: &mut Document, published: &PublishedSet) {
 /// Adds a table of block sizes by threads for each mode.
 fn add_matrices(document: &mut Document, published: &PublishedSet, metric: &str) {
     let variants = published.variants();
-    let figure = |row: &Figure| {
-        let at = matrix::block_size_and_threads(&row.task_id())?;
+    let matrix_figure = |row: &Figure| {
+        let coordinates = matrix::block_size_and_threads(&row.task_id())?;
         let variant = variants.iter().position(|variant| *variant == row.variant)?;
         Some(matrix::MatrixFigure {
             is_bare_device: row.variant == factor::RAW,
             mode: row.task.clone(),
-            at,
+            coordinates,
             variant,
             value: row.value,
             mark: String::new(),
             task: None,
         })
     };
-    let of_metric = published.rows.iter().filter(|row| row.metric == metric);
-    let figures: Vec<matrix::MatrixFigure> = of_metric.filter_map(figure).collect();
+    let of_metric = published.figures.iter().filter(|row| row.metric == metric);
+    let figures: Vec<matrix::MatrixFigure> = of_metric.filter_map(matrix_figure).collect();
     let Some(spec) = published.spec(metric) else { return };
-    matrix::add_tables(document, &variants, &figures, (spec.unit, spec.direction));
+    matrix::add_matrix_tables(document, &variants, &figures, (spec.unit, spec.direction));
 }
 
+/// A table of tasks by variants, with totals if the metric has any.
 fn task_table(published: &PublishedSet, metric: &str) -> Table {
     let variants = published.variants();
     let mut table = Table::of_figures(std::iter::once(&"task").chain(&variants).copied());
@@ -134,26 +136,28 @@ fn task_table(published: &PublishedSet, metric: &str) -> Table {
     for task in published.tasks() {
         let params: Vec<String> = task.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let params = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
-        let figure = |variant: &&str| {
+        let text_and_value = |variant: &&str| {
             let figure = published.figure(&task.task_id(), variant, metric)?;
             Some((format_as_printed(figure.value, figure.unit) + &kind_suffix(figure.kind), figure.value))
         };
         let label = format!("{} {}{params}", task.number, task.title);
-        table.rows.push(figure_row(label, variants.iter().map(figure).collect(), total_name.is_some()));
+        table.rows.push(figure_row(label, variants.iter().map(text_and_value).collect(), total_name.is_some()));
     }
     if let Some(total_name) = total_name {
-        let total = |variant: &&str| published.total(variant, metric).map(|sum| (format_as_printed(sum, unit), sum));
+        let text_and_total =
+            |variant: &&str| published.total(variant, metric).map(|total| (format_as_printed(total, unit), total));
         let label = format!("{} of {} tasks", total_name.to_uppercase(), published.tasks_in_totals().len());
-        table.rows.push(figure_row(label, variants.iter().map(total).collect(), true));
+        table.rows.push(figure_row(label, variants.iter().map(text_and_total).collect(), true));
     }
     table
 }
 
-/// A table row with a label and figures. If `highlights_smallest`, the smallest figure is highlighted.
+/// A table row with a label, and the text and the value of each figure. If `highlights_smallest`, the smallest figure is
+/// highlighted.
 fn figure_row(label: String, figures: Vec<Option<(String, f64)>>, highlights_smallest: bool) -> Vec<Cell> {
     let smallest = figures.iter().flatten().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
     let cell = |figure: Option<(String, f64)>| match figure {
-        Some((text, value)) if highlights_smallest && value == smallest => Cell::from(text).strong(),
+        Some((text, value)) if highlights_smallest && value == smallest => Cell::from(text).highlighted(),
         Some((text, _)) => text.into(),
         None => "–".into(),
     };
@@ -176,7 +180,7 @@ fn kind_suffix(kind: FigureKind) -> String {
 
 /// The figures of a set and their totals as JSON.
 fn figures_json(published: &PublishedSet) -> Value {
-    let figure = |row: &Figure| {
+    let figure_json = |row: &Figure| {
         let mut value = json!({"number": row.number, "task": row.task, "title": row.title, "variant": row.variant, "kind": row.kind});
         if !row.params.is_empty() {
             value["params"] = json!(row.params);
@@ -187,7 +191,7 @@ fn figures_json(published: &PublishedSet) -> Value {
         value[row.unit.with_suffix(&row.metric)] = json!(row.value);
         value
     };
-    let totals = |metric: &&str| {
+    let totals_of_metric = |metric: &&str| {
         let spec = published.spec(metric)?;
         let total = |variant: &&str| Some((variant.to_string(), json!(published.total(variant, metric)?)));
         let totals: Map<String, Value> = published.variants().iter().filter_map(total).collect();
@@ -199,8 +203,8 @@ fn figures_json(published: &PublishedSet) -> Value {
         "name": published.name(),
         "study": published.study,
         "set": published.set,
-        "figures": published.rows.iter().map(figure).collect::<Vec<_>>(),
-        "totals": published.metrics().iter().filter_map(totals).collect::<Map<_, _>>(),
+        "figures": published.figures.iter().map(figure_json).collect::<Vec<_>>(),
+        "totals": published.metrics().iter().filter_map(totals_of_metric).collect::<Map<_, _>>(),
     })
 }
 
@@ -227,10 +231,10 @@ pub fn sample_table(published: &PublishedSet, cell: impl Fn(&str, &str) -> Optio
 
 /// The heading of a metric: `iowait, percent`, or for a computed metric `iowait_per_request = iowait / requests`.
 fn metric_title(published: &PublishedSet, metric: &str) -> String {
-    if let Some(derived) = published.derived.iter().find(|derived| derived.metric == metric) {
-        return format!("{metric} = {} / {}", derived.above, derived.below);
+    if let Some(derived) = published.quotients.iter().find(|derived| derived.metric == metric) {
+        return format!("{metric} = {} / {}", derived.numerator, derived.denominator);
     }
-    match published.rows.iter().find(|row| row.metric == metric).map(|row| row.unit) {
+    match published.figures.iter().find(|row| row.metric == metric).map(|row| row.unit) {
         None => metric.into(),
         Some(Unit::PerSecond) => format!("{metric} a second"),
         Some(unit) => format!("{metric}, {}", unit.suffix()),
@@ -244,52 +248,52 @@ fn sample_cell(figure: &Figure, recomputed: &RecomputedFigures) -> Cell {
         (&misfit.sample, &misfit.variant, &misfit.derived.metric) == (&figure.sample, &figure.variant, &figure.metric)
     };
     match recomputed.misfits.iter().find(is_this_figure) {
-        Some(misfit) => Cell::two_lines(printed, format!("≠ {}", format_quotient(misfit))).strong(),
+        Some(misfit) => Cell::two_lines(printed, format!("≠ {}", format_quotient(misfit))).highlighted(),
         None => printed.into(),
     }
 }
 
 /// The recomputed quotient of two columns, with two decimals.
 fn format_quotient(misfit: &Misfit) -> String {
-    format!("{:.2}", misfit.above / misfit.below)
+    format!("{:.2}", misfit.numerator / misfit.denominator)
 }
 
 /// Adds a section on whether the figures that the author computed follow from their columns. Adds nothing without such figures.
-pub fn add_consistency(document: &mut Document, recomputed: &RecomputedFigures) {
+pub fn add_consistency_section(document: &mut Document, recomputed: &RecomputedFigures) {
     if recomputed.figures == 0 {
         return;
     }
     document.heading(2, "Do the computed figures follow from their columns?");
     let figures = plural(recomputed.figures, "figure");
-    let follow = match recomputed.misfits.len() {
+    let result = match recomputed.misfits.len() {
         0 => "all of them follow from these columns, within the rounding of the columns.".to_string(),
         misfits => format!("{misfits} of them cannot follow from these columns, even with their rounding:"),
     };
-    document.text(format!("The author computed {figures} from other columns; {follow}"));
+    document.text(format!("The author computed {figures} from other columns; {result}"));
     document.list(recomputed.misfits.iter().map(misfit_sentence).collect());
 }
 
 /// A sentence about a printed figure that does not follow from its columns.
 fn misfit_sentence(misfit: &Misfit) -> String {
-    let Misfit { sample, variant, derived, printed, above, below, possible: (low, high) } = misfit;
+    let Misfit { sample, variant, derived, printed, numerator, denominator, possible: (low, high) } = misfit;
     format!(
-        "{sample}, {variant}: {} is printed as {printed:.2}, but {} / {} = {above} / {below} = {} (from {low:.3} to \
-         {high:.3})",
+        "{sample}, {variant}: {} is printed as {printed:.2}, but {} / {} = {numerator} / {denominator} = {} (from \
+         {low:.3} to {high:.3})",
         derived.metric,
-        derived.above,
-        derived.below,
+        derived.numerator,
+        derived.denominator,
         format_quotient(misfit)
     )
 }
 
 /// The number of recomputed figures, and the figures that do not follow from their columns, as JSON.
 pub fn recomputed_json(recomputed: &RecomputedFigures) -> Value {
-    let misfit = |misfit: &Misfit| {
+    let misfit_json = |misfit: &Misfit| {
         json!({
             "sample": misfit.sample,
             "variant": misfit.variant,
             "metric": misfit.derived.metric,
-            "made_of": [misfit.derived.above, misfit.derived.below],
+            "made_of": [misfit.derived.numerator, misfit.derived.denominator],
             "printed": misfit.printed,
             "follows_low": misfit.possible.0,
             "follows_high": misfit.possible.1,
@@ -297,6 +301,6 @@ pub fn recomputed_json(recomputed: &RecomputedFigures) -> Value {
     };
     json!({
         "figures": recomputed.figures,
-        "do_not_follow": recomputed.misfits.iter().map(misfit).collect::<Vec<_>>(),
+        "do_not_follow": recomputed.misfits.iter().map(misfit_json).collect::<Vec<_>>(),
     })
 }

@@ -23,12 +23,12 @@ pub enum RatioVerdict {
 }
 
 impl RatioVerdict {
-    /// Judges a ratio by its 95% interval and by `narrow`, the logarithms of its 90% interval. `margin` is the smallest
+    /// Judges a ratio by its 95% interval, and by the natural logarithms of its 90% interval. `margin` is the smallest
     /// difference that matters, as a fraction.
-    pub fn of_rounds(ratio: Option<Ratio>, narrow: Option<(f64, f64)>, margin: f64) -> RatioVerdict {
-        let (Some(ratio), Some((low, high))) = (ratio, narrow) else { return RatioVerdict::Provisional };
-        let log_margin = margin.ln_1p();
-        RatioVerdict::from_tests(ratio.provisional, ratio.is_significant(), -log_margin < low && high < log_margin)
+    pub fn of_rounds(ratio: Option<Ratio>, ln_interval_90: Option<(f64, f64)>, margin: f64) -> RatioVerdict {
+        let (Some(ratio), Some((low, high))) = (ratio, ln_interval_90) else { return RatioVerdict::Provisional };
+        let ln_margin = margin.ln_1p();
+        RatioVerdict::from_tests(ratio.provisional, ratio.is_significant(), -ln_margin < low && high < ln_margin)
     }
 
     /// Judges a ratio of two independent samples. It uses the 95% interval instead of the 90% interval, which makes the test of
@@ -37,9 +37,10 @@ impl RatioVerdict {
         RatioVerdict::of_rounds(ratio, ratio.map(|ratio| (ratio.low.ln(), ratio.high.ln())), margin)
     }
 
-    /// Judges by whether the 95% interval excludes 1, `separated`, and whether the 90% interval is within the margin.
-    pub fn from_tests(provisional: bool, separated: bool, within_margin: bool) -> RatioVerdict {
-        match (provisional, separated, within_margin) {
+    /// Judges by three facts: whether the ratio is provisional, whether its 95% interval excludes 1 (`is_significant`), and
+    /// whether its 90% interval is within the margin.
+    pub fn from_tests(is_provisional: bool, is_significant: bool, is_within_margin: bool) -> RatioVerdict {
+        match (is_provisional, is_significant, is_within_margin) {
             (true, ..) => RatioVerdict::Provisional,
             (_, true, true) => RatioVerdict::Negligible,
             (_, true, false) => RatioVerdict::Different,
@@ -50,27 +51,27 @@ impl RatioVerdict {
 
     /// The verdict in words, with the better side if the two differ. The ratio is B/A.
     pub fn describe(self, ratio: Option<Ratio>, direction: Direction, margin: f64) -> String {
-        let percent = percent(margin);
+        let margin = percent(margin);
         match self {
             RatioVerdict::Different => {
-                format!("significantly different: {}", name_better_side(ratio, direction))
+                format!("significantly different: {}", describe_better_side(ratio, direction))
             }
-            RatioVerdict::Negligible => format!("significant, but within {percent}"),
-            RatioVerdict::Equivalent => format!("equivalent within {percent}"),
+            RatioVerdict::Negligible => format!("significant, but within {margin}"),
+            RatioVerdict::Equivalent => format!("equivalent within {margin}"),
             RatioVerdict::Inconclusive => "inconclusive".into(),
             RatioVerdict::Provisional => "provisional".into(),
         }
     }
 }
 
-/// A cell with a ratio and a mark behind it, and the interval in its second line.
+/// A cell with a ratio and a mark after it, and the interval in its second line.
 pub fn ratio_cell(ratio: impl Into<Estimate>, mark: &str) -> Cell {
     let Estimate { value, low, high } = ratio.into();
     Cell::two_lines(format!("{}{mark}", number::three_digits_beside(value, &[1.0])), number::ratio_interval(low, high))
 }
 
-/// Names the better side, or the side with more if no direction is better.
-fn name_better_side(ratio: Option<Ratio>, direction: Direction) -> &'static str {
+/// Which of the two sides, A or B, is better; if no direction is better, whether B has more or less.
+fn describe_better_side(ratio: Option<Ratio>, direction: Direction) -> &'static str {
     let is_b_larger = ratio.is_some_and(|ratio| ratio.value > 1.0);
     match direction {
         Direction::Neutral if is_b_larger => "B has more",

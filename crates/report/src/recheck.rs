@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-/// The largest relative difference of two equal figures: rounding errors of another compiler or processor stay far below it.
-const TOLERANCE: f64 = 1e-9;
+/// Figures whose relative difference is at most this count as equal. Rounding errors of another compiler or processor are far
+/// smaller.
+const RELATIVE_TOLERANCE: f64 = 1e-9;
 
-/// A figure or word in which a report differs from the data.
+/// A figure or text in which two reports of one run differ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
     /// The place in the report: `analyses[elapsed].tasks[untar].variants[xfs].ratio_to_best`.
@@ -21,19 +22,21 @@ pub struct Difference {
 /// Figures that the published report lacks are not differences, because a later program computes more. Elements that the end of a
 /// published list lacks are differences, because a list without a variant or a task hides a result. Lists are compared in
 /// their order, which may be a ranking: after an element that only one list has, all others differ. Sentences (texts with
-/// blanks) are compared only if `with_sentences`, because a later program words them differently.
-pub fn differences(published: &Value, computed: &Value, with_sentences: bool) -> Vec<Difference> {
-    let mut found = vec![];
-    Comparer { with_sentences, found: &mut found }.compare("", published, Some(computed));
-    found
+/// blanks) are compared only if `compares_sentences`, because a later program words them differently.
+pub fn find_differences(published: &Value, computed: &Value, compares_sentences: bool) -> Vec<Difference> {
+    let mut comparer = Comparer { compares_sentences, differences: vec![] };
+    comparer.compare("", published, Some(computed));
+    comparer.differences
 }
 
-struct Comparer<'a> {
-    with_sentences: bool,
-    found: &'a mut Vec<Difference>,
+/// Compares two reports, and collects their differences.
+struct Comparer {
+    compares_sentences: bool,
+    differences: Vec<Difference>,
 }
 
-impl Comparer<'_> {
+impl Comparer {
+    /// Compares the values at a place of both reports; `computed` is `None` if that report lacks the value.
     fn compare(&mut self, place: &str, published: &Value, computed: Option<&Value>) {
         match (published, computed) {
             (Value::Object(published), Some(Value::Object(computed))) => {
@@ -43,51 +46,53 @@ impl Comparer<'_> {
                 }
             }
             (Value::Array(published), Some(Value::Array(computed))) => {
-                for (number, value) in published.iter().enumerate() {
-                    let name = element_name(value).unwrap_or_else(|| number.to_string());
-                    self.compare(&format!("{place}[{name}]"), value, computed.get(number));
+                for (index, value) in published.iter().enumerate() {
+                    let name = element_name(value).unwrap_or_else(|| index.to_string());
+                    self.compare(&format!("{place}[{name}]"), value, computed.get(index));
                 }
-                for (number, value) in computed.iter().enumerate().skip(published.len()) {
-                    let name = element_name(value).unwrap_or_else(|| number.to_string());
+                for (index, value) in computed.iter().enumerate().skip(published.len()) {
+                    let name = element_name(value).unwrap_or_else(|| index.to_string());
                     self.add_difference(&format!("{place}[{name}]"), "missing".into(), quote_value(value));
                 }
             }
-            (value, other) => {
-                let is_sentence = value.as_str().is_some_and(|text| text.contains(' '));
-                let are_equal = other.is_some_and(|other| is_equal(value, other));
-                if !are_equal && (self.with_sentences || !is_sentence) {
-                    self.add_difference(place, quote_value(value), other.map_or("missing".into(), quote_value));
+            (published, computed) => {
+                let is_sentence = published.as_str().is_some_and(|text| text.contains(' '));
+                let are_equal = computed.is_some_and(|computed| are_equal_scalars(published, computed));
+                if !are_equal && (self.compares_sentences || !is_sentence) {
+                    let computed = computed.map_or("missing".into(), quote_value);
+                    self.add_difference(place, quote_value(published), computed);
                 }
             }
         }
     }
 
     fn add_difference(&mut self, place: &str, published: String, computed: String) {
-        self.found.push(Difference { place: place.into(), published, computed });
+        self.differences.push(Difference { place: place.into(), published, computed });
     }
 }
 
-/// Whether two values that are neither objects nor lists are equal.
-fn is_equal(one: &Value, other: &Value) -> bool {
-    match (one.as_f64(), other.as_f64()) {
-        (Some(a), Some(b)) => (a - b).abs() <= TOLERANCE * a.abs().max(b.abs()),
-        _ => one == other,
+/// Whether two values that are neither objects nor lists are equal; figures are compared with [`RELATIVE_TOLERANCE`].
+fn are_equal_scalars(a: &Value, b: &Value) -> bool {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => (a - b).abs() <= RELATIVE_TOLERANCE * a.abs().max(b.abs()),
+        _ => a == b,
     }
 }
 
-/// The name of an element of a list, by which readers know it.
+/// The name by which readers know an element of a list, such as its variant or task; `None` if it has none.
 fn element_name(value: &Value) -> Option<String> {
-    let named = ["variant", "task", "metric", "claim", "name", "id", "text"].iter().find_map(|key| value.get(key))?;
-    match named {
+    let name = ["variant", "task", "metric", "claim", "name", "id", "text"].iter().find_map(|key| value.get(key))?;
+    match name {
         Value::String(name) => Some(name.clone()),
         object @ Value::Object(_) => element_name(object),
         _ => None,
     }
 }
 
-/// The longest value that a difference quotes, in characters.
+/// A longer value is cut at this many characters.
 const MAX_QUOTE_CHARS: usize = 120;
 
+/// The text of a value, cut at [`MAX_QUOTE_CHARS`].
 fn quote_value(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -105,9 +110,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn places(published: Value, computed: Value, with_sentences: bool) -> Vec<String> {
-        let all = differences(&published, &computed, with_sentences);
-        all.into_iter().map(|one| format!("{}: {} {}", one.place, one.published, one.computed)).collect()
+    fn difference_texts(published: Value, computed: Value, compares_sentences: bool) -> Vec<String> {
+        let differences = find_differences(&published, &computed, compares_sentences);
+        let text =
+            |difference: Difference| format!("{}: {} {}", difference.place, difference.published, difference.computed);
+        differences.into_iter().map(text).collect()
     }
 
     #[test]
@@ -116,24 +123,25 @@ mod tests {
             json!({"analyses": [{"metric": {"id": "elapsed"}, "tasks": [
                 {"task": {"id": {"name": "untar"}}, "variants": [{"variant": "xfs", "ratio": ratio}]}]}]})
         };
-        assert_eq!(places(report(1.25), report(1.25 + 1e-12), false), [""; 0]);
-        let found = places(report(1.25), report(1.26), false);
-        assert_eq!(found, ["analyses[elapsed].tasks[untar].variants[xfs].ratio: 1.25 1.26"]);
+        assert_eq!(difference_texts(report(1.25), report(1.25 + 1e-12), false), [""; 0]);
+        let texts = difference_texts(report(1.25), report(1.26), false);
+        assert_eq!(texts, ["analyses[elapsed].tasks[untar].variants[xfs].ratio: 1.25 1.26"]);
     }
 
     #[test]
     fn a_missing_figure_is_a_difference_and_a_new_one_is_not() {
-        assert_eq!(places(json!({"a": 1}), json!({"a": 1, "b": 2}), true), [""; 0]);
-        assert_eq!(places(json!({"a": 1, "b": 2}), json!({"a": 1}), true), ["b: 2 missing"]);
-        assert_eq!(places(json!({"a": null}), json!({"a": 1}), true), ["a: null 1"]);
-        assert_eq!(places(json!([1]), json!([1, 2]), true), ["[1]: missing 2"]);
-        assert_eq!(places(json!({"a": [1, 2]}), json!({"a": 3}), true), ["a: [1,2] 3"]);
+        assert_eq!(difference_texts(json!({"a": 1}), json!({"a": 1, "b": 2}), true), [""; 0]);
+        assert_eq!(difference_texts(json!({"a": 1, "b": 2}), json!({"a": 1}), true), ["b: 2 missing"]);
+        assert_eq!(difference_texts(json!({"a": null}), json!({"a": 1}), true), ["a: null 1"]);
+        assert_eq!(difference_texts(json!([1]), json!([1, 2]), true), ["[1]: missing 2"]);
+        assert_eq!(difference_texts(json!({"a": [1, 2]}), json!({"a": 3}), true), ["a: [1,2] 3"]);
     }
 
     #[test]
     fn words_are_figures_and_sentences_are_not() {
-        let (one, other) = (json!({"best": "xfs", "says": "Use xfs."}), json!({"best": "ext4", "says": "Keep ext4."}));
-        assert_eq!(places(one.clone(), other.clone(), false), ["best: xfs ext4"]);
-        assert_eq!(places(one, other, true).len(), 2);
+        let published = json!({"best": "xfs", "says": "Use xfs."});
+        let computed = json!({"best": "ext4", "says": "Keep ext4."});
+        assert_eq!(difference_texts(published.clone(), computed.clone(), false), ["best: xfs ext4"]);
+        assert_eq!(difference_texts(published, computed, true).len(), 2);
     }
 }

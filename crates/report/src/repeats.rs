@@ -10,7 +10,7 @@ pub const PROMISED_SPREAD_PERCENT: f64 = 0.05;
 
 /// The spread of the kernel instructions of a task over its repeats.
 #[derive(Debug, Serialize)]
-pub struct Spread {
+pub struct InstructionSpread {
     /// The filesystem.
     pub filesystem: String,
     /// The names of the workload and the task.
@@ -21,10 +21,11 @@ pub struct Spread {
     pub percent: f64,
 }
 
-impl Spread {
-    /// The spread of each task on each filesystem, ordered by filesystem. Empty if the run does not have the reading.
-    pub fn all_of(record: &RunRecord, reading: &str) -> Vec<Spread> {
-        let Some(counted) = record.reading(reading) else { return vec![] };
+impl InstructionSpread {
+    /// The spread of each task on each filesystem, ordered by filesystem. `reading` is the id of the reading with the counts.
+    /// Empty if the run does not have the reading.
+    pub fn of_all_tasks(record: &RunRecord, reading: &str) -> Vec<InstructionSpread> {
+        let Some(counted) = record.reading_column(reading) else { return vec![] };
         let mut counts: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
         for (row, count) in record.samples.values[counted].iter().enumerate() {
             let cell = &record.cells[record.samples.cell[row] as usize];
@@ -34,20 +35,21 @@ impl Spread {
                 counts.entry((filesystem, format!("{} {}", cell.workload, task.id))).or_default().push(*count);
             }
         }
-        counts.iter().filter_map(|(key, counts)| Spread::from_counts(key, counts)).collect()
+        counts.iter().filter_map(|(key, counts)| InstructionSpread::from_counts(key, counts)).collect()
     }
 
     /// The median of the spreads, in per cent; `None` if there are none.
-    pub fn median(spreads: &[Spread]) -> Option<f64> {
-        median(&spreads.iter().map(|one| one.percent).collect::<Vec<_>>())
+    pub fn median_percent(spreads: &[InstructionSpread]) -> Option<f64> {
+        median(&spreads.iter().map(|spread| spread.percent).collect::<Vec<_>>())
     }
 
-    /// The spread of these counts; `None` if there are none, or their median is 0.
-    pub fn from_counts((filesystem, task): &(String, String), counts: &[f64]) -> Option<Spread> {
-        let (least, most) = counts.iter().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(*x), b.max(*x)));
-        let percent = 100.0 * (most - least) / median(counts).filter(|median| *median > 0.0)?;
+    /// The spread of these counts of a task on a filesystem; `None` if there are none, or their median is 0.
+    pub fn from_counts((filesystem, task): &(String, String), counts: &[f64]) -> Option<InstructionSpread> {
+        let (min, max) =
+            counts.iter().fold((f64::MAX, f64::MIN), |(min, max), count| (min.min(*count), max.max(*count)));
+        let percent = 100.0 * (max - min) / median(counts).filter(|median| *median > 0.0)?;
         let (filesystem, task) = (filesystem.clone(), task.clone());
-        Some(Spread { filesystem, task, kernel_instructions: counts.to_vec(), percent })
+        Some(InstructionSpread { filesystem, task, kernel_instructions: counts.to_vec(), percent })
     }
 }
 
@@ -55,9 +57,13 @@ impl Spread {
 #[derive(Serialize)]
 pub struct FilesystemSpread {
     filesystem: String,
+    /// The number of tasks.
     tasks: usize,
+    /// The median of the spreads of the tasks, as text in per cent.
     median: String,
+    /// The largest spread of a task, as text in per cent.
     worst: String,
+    /// The task with the largest spread.
     worst_task: String,
 }
 
@@ -72,13 +78,14 @@ pub const MAX_RESTORED_DIFFERENCE_PERCENT: f64 = 2.0;
 
 /// The differences between cells that started from a saved machine and cells that booted, in per cent of kernel instructions,
 /// for each task that both have.
-pub fn restored_differences(restored: &[Spread], booted: &[Spread]) -> Vec<f64> {
+pub fn restored_differences(restored: &[InstructionSpread], booted: &[InstructionSpread]) -> Vec<f64> {
     let mut differences = vec![];
     for spread in restored {
-        let same_task = |other: &&Spread| (&other.filesystem, &other.task) == (&spread.filesystem, &spread.task);
-        let Some(other) = booted.iter().find(same_task) else { continue };
+        let same_task =
+            |other: &&InstructionSpread| (&other.filesystem, &other.task) == (&spread.filesystem, &spread.task);
+        let Some(booted_spread) = booted.iter().find(same_task) else { continue };
         if let (Some(restored_count), Some(booted_count)) =
-            (spread.kernel_instructions.first(), other.kernel_instructions.first())
+            (spread.kernel_instructions.first(), booted_spread.kernel_instructions.first())
         {
             differences.push(100.0 * (restored_count / booted_count - 1.0).abs());
         }
@@ -86,14 +93,14 @@ pub fn restored_differences(restored: &[Spread], booted: &[Spread]) -> Vec<f64> 
     differences
 }
 
-/// A summary for each filesystem; `spreads` must be ordered by filesystem, as in [`Spread::all_of`].
-pub fn summarize_by_filesystem(spreads: &[Spread]) -> Vec<FilesystemSpread> {
-    let summary = |spreads: &[Spread]| {
+/// A summary for each filesystem; `spreads` must be ordered by filesystem, as in [`InstructionSpread::of_all_tasks`].
+pub fn summarize_by_filesystem(spreads: &[InstructionSpread]) -> Vec<FilesystemSpread> {
+    let summary = |spreads: &[InstructionSpread]| {
         let worst = spreads.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
         Some(FilesystemSpread {
             filesystem: worst.filesystem.clone(),
             tasks: spreads.len(),
-            median: number::percent(Spread::median(spreads)? / 100.0),
+            median: number::percent(InstructionSpread::median_percent(spreads)? / 100.0),
             worst: number::percent(worst.percent / 100.0),
             worst_task: worst.task.clone(),
         })
@@ -101,11 +108,11 @@ pub fn summarize_by_filesystem(spreads: &[Spread]) -> Vec<FilesystemSpread> {
     spreads.chunk_by(|a, b| a.filesystem == b.filesystem).filter_map(summary).collect()
 }
 
-/// A sentence for people: whether the median over all tasks is as small as promised, and how many tasks took the same
-/// number of instructions in each repeat.
-pub fn describe_spreads(spreads: &[Spread], repeats: usize, median_percent: Option<f64>) -> String {
+/// A sentence for people: whether the median over all tasks, `median_percent`, is as small as promised, and how many tasks took
+/// the same number of instructions in each repeat.
+pub fn describe_spreads(spreads: &[InstructionSpread], repeats: usize, median_percent: Option<f64>) -> String {
     let Some(median_percent) = median_percent else { return "Nothing was counted.\n".into() };
-    let unchanged = spreads.iter().filter(|one| one.percent == 0.0).count();
+    let unchanged = spreads.iter().filter(|spread| spread.percent == 0.0).count();
     let verdict = if median_percent <= PROMISED_SPREAD_PERCENT { "as promised" } else { "which is MORE than promised" };
     format!(
         "\nKernel instructions of {repeats} repeats of a cell differ by {} (median over {} tasks), {verdict} (at most {PROMISED_SPREAD_PERCENT}%); \
@@ -135,25 +142,33 @@ mod tests {
     #[test]
     fn the_spread_is_relative_to_the_median() {
         let key = ("ext4".to_string(), "cp".to_string());
-        let spread = Spread::from_counts(&key, &[1000.0, 1001.0, 1002.0]).unwrap();
+        let spread = InstructionSpread::from_counts(&key, &[1000.0, 1001.0, 1002.0]).unwrap();
         assert!((spread.percent - 200.0 / 1001.0).abs() < 1e-12);
-        assert!(Spread::from_counts(&key, &[]).is_none() && Spread::from_counts(&key, &[0.0]).is_none());
+        assert!(
+            InstructionSpread::from_counts(&key, &[]).is_none()
+                && InstructionSpread::from_counts(&key, &[0.0]).is_none()
+        );
     }
 
     #[test]
     fn each_filesystem_has_a_summary() {
-        let of = |fs: &str, task: &str, counts: &[f64]| Spread::from_counts(&(fs.into(), task.into()), counts).unwrap();
-        let spreads = [of("ext4", "a", &[1.0, 1.0]), of("ext4", "b", &[1.0, 3.0]), of("xfs", "a", &[5.0, 5.0])];
-        let lines = summarize_by_filesystem(&spreads);
-        assert_eq!((lines.len(), lines[0].worst_task.as_str(), lines[0].tasks), (2, "b", 2));
+        let spread = |fs: &str, task: &str, counts: &[f64]| {
+            InstructionSpread::from_counts(&(fs.into(), task.into()), counts).unwrap()
+        };
+        let spreads =
+            [spread("ext4", "a", &[1.0, 1.0]), spread("ext4", "b", &[1.0, 3.0]), spread("xfs", "a", &[5.0, 5.0])];
+        let summaries = summarize_by_filesystem(&spreads);
+        assert_eq!((summaries.len(), summaries[0].worst_task.as_str(), summaries[0].tasks), (2, "b", 2));
         assert!(describe_spreads(&spreads, 2, Some(0.0)).contains("2 tasks took exactly the same"));
         assert!(describe_spreads(&spreads, 2, Some(1.0)).contains("MORE"));
     }
 
     #[test]
     fn restored_cells_are_compared_with_booted_ones_by_task() {
-        let of = |task: &str, counts: &[f64]| Spread::from_counts(&("xfs".into(), task.into()), counts).unwrap();
-        let (restored, booted) = ([of("a", &[101.0, 101.0]), of("b", &[5.0])], [of("a", &[100.0]), of("c", &[5.0])]);
+        let spread =
+            |task: &str, counts: &[f64]| InstructionSpread::from_counts(&("xfs".into(), task.into()), counts).unwrap();
+        let (restored, booted) =
+            ([spread("a", &[101.0, 101.0]), spread("b", &[5.0])], [spread("a", &[100.0]), spread("c", &[5.0])]);
         let differences = restored_differences(&restored, &booted);
         assert!(differences.len() == 1 && (differences[0] - 1.0).abs() < 1e-9, "{differences:?}");
         assert!(describe_restored_differences(&differences, 3.0).contains("MORE than the limit"));

@@ -1,4 +1,4 @@
-//! A run, analysed and ready to be exported.
+//! The analysis of a run: [`analyse_run`] returns a [`Report`], which the exporters write.
 
 use crate::pair::{PairRow, pair_rows};
 use crate::{commands::Commands, document::terminal::Screen, error::Error};
@@ -6,13 +6,13 @@ use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor::{FS, default_level};
 use fsarena_core::host::{self, Storage};
 use fsarena_core::observations::{MetricSeries, claim_series, claim_series_among, reading_series, variant_orders};
-use fsarena_core::{claim::Claim, conclusion, exit::ExitCode, names::unknown, plan::compared_variants};
+use fsarena_core::{claim::Claim, conclusion, exit::ExitCode, names::unknown_name, plan::compared_variants};
 use fsarena_core::{record::RunRecord, sample::Direction, setting_text::setting, study};
 use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::carryover::{Carryover, carryover};
-use fsarena_stats::conclusion::{CheckedConclusion, ConclusionVerdict, check};
-use fsarena_stats::judge::{JudgedClaim, judge_all};
-use fsarena_stats::modes::{Modes, modes};
+use fsarena_stats::carryover::{Carryover, test_carryover};
+use fsarena_stats::conclusion::{CheckedConclusion, ConclusionVerdict, check_conclusions};
+use fsarena_stats::judge::{JudgedClaim, judge_claims};
+use fsarena_stats::modes::{Modes, find_modes};
 use fsarena_stats::ranking::Ranking;
 use fsarena_stats::verdict::{self, Outcome};
 use std::sync::OnceLock;
@@ -26,7 +26,8 @@ pub struct Report {
     pub analyses: Vec<Analysis>,
     /// The smallest difference that matters, as a fraction.
     pub margin: f64,
-    /// The variant in use today: the one that the user names, otherwise that of the filesystem that held the images.
+    /// The variant in use today: the one that the user names, otherwise the filesystem that held the images; `None` if the run
+    /// has no such variant.
     pub current: Option<CurrentVariant>,
     /// The weights of tasks in the ranking, by name or number. Other tasks have the weight 1.
     pub weights: Vec<(String, f64)>,
@@ -43,16 +44,16 @@ pub struct Report {
     /// The capabilities of the terminal.
     pub screen: Screen,
     /// Whether the terminal shows the whole report, not only its most important part.
-    pub full: bool,
+    pub is_full: bool,
     /// The resolved plan as TOML.
     pub plan_toml: String,
     ranking: OnceLock<Option<Ranking>>,
     pair_rows: OnceLock<Vec<PairRow>>,
     modes: OnceLock<Vec<Modes>>,
-    carry_over: OnceLock<Option<Carryover>>,
+    carryover: OnceLock<Option<Carryover>>,
 }
 
-/// What a report answers, in addition to the plan of the run.
+/// What a report should show, in addition to what the plan of the run requests.
 #[derive(Debug, Clone, Default)]
 pub struct ReportOptions {
     /// The metrics to report, the main one first. If empty, the report has the times of tasks.
@@ -71,30 +72,31 @@ pub struct ReportOptions {
 const DEFAULT_METRICS: [&str; 2] = ["elapsed", "synced"];
 
 /// Checks the conclusions of the study's author with the measurements of this run. Empty if the plan is not that of a study.
-fn check_conclusions(record: &RunRecord) -> Result<Vec<CheckedConclusion>, Error> {
+fn check_study_conclusions(record: &RunRecord) -> Result<Vec<CheckedConclusion>, Error> {
     let Some(study) = study::find(&record.plan.name) else { return Ok(vec![]) };
     let mut conclusions = conclusion::conclusions_of_study(study)?;
     if let Some(stage) = &record.plan.stage {
-        conclusions.list.retain(|one| one.stage.as_ref().is_none_or(|name| *name == stage.name));
+        conclusions.list.retain(|conclusion| conclusion.stage.as_ref().is_none_or(|name| *name == stage.name));
     }
-    let judge = |claims: &[Claim], among: Option<Vec<&str>>| match among {
-        Some(among) => judge_all(claim_series_among(record, claims, among)),
-        None => judge_all(claim_series(record, claims)),
+    let judge = |claims: &[Claim], variants: Option<Vec<&str>>| match variants {
+        Some(variants) => judge_claims(claim_series_among(record, claims, variants)),
+        None => judge_claims(claim_series(record, claims)),
     };
-    let mut checked = check(&conclusions, &study.published()?, &record.names(), judge);
+    let mut checked_conclusions =
+        check_conclusions(&conclusions, &study.published_sets()?, &record.variant_names(), judge);
     if !is_on_rotating_disk(record) {
-        for one in checked.iter_mut().filter(|one| one.conclusion.rotating_disk) {
-            let missing = Some("it is about a rotating disk, and the disk of this run is not known to be one".into());
-            one.run_verdict = ConclusionVerdict { missing, ..ConclusionVerdict::default() };
+        for checked in checked_conclusions.iter_mut().filter(|checked| checked.conclusion.requires_rotating_disk) {
+            let why = "it is about a rotating disk, and the disk of this run is not known to be one";
+            checked.run_verdict = ConclusionVerdict { why_unjudged: Some(why.into()), ..ConclusionVerdict::default() };
         }
     }
-    Ok(checked)
+    Ok(checked_conclusions)
 }
 
 /// Whether the device under test, or the disk that held its image, is known to be a rotating disk.
 fn is_on_rotating_disk(record: &RunRecord) -> bool {
     let storage = |prefix: &str| record.hosts.iter().find_map(|host| Storage::from_facts(&host.facts, prefix));
-    storage(host::ERASED_PREFIX).or_else(|| storage(host::IMAGES_PREFIX)).is_some_and(|disk| disk.rotating)
+    storage(host::ERASED_PREFIX).or_else(|| storage(host::IMAGES_PREFIX)).is_some_and(|disk| disk.is_rotating)
 }
 
 /// The variant in use today.
@@ -103,7 +105,7 @@ pub struct CurrentVariant {
     /// The index of the variant.
     pub variant: usize,
     /// Whether fsarena guessed the variant, because the user named none.
-    pub guessed: bool,
+    pub is_guess: bool,
 }
 
 /// The storage that held the images of a run, if known.
@@ -112,14 +114,14 @@ pub fn image_storage(record: &RunRecord) -> Option<Storage> {
 }
 
 /// Guesses the variant in use today: the filesystem that held the images, with the default options of mkfs and mount.
-fn guess_current(record: &RunRecord) -> Option<CurrentVariant> {
+fn guess_current_variant(record: &RunRecord) -> Option<CurrentVariant> {
     let fs = image_storage(record)?.filesystem?;
     let is_default = |variant: &Variant| {
         let differs = variant.levels.iter().any(|(id, level)| id != FS && level != default_level(id));
         variant.level(FS) == fs && !differs
     };
     let variant = record.variants.iter().position(is_default)?;
-    Some(CurrentVariant { variant, guessed: true })
+    Some(CurrentVariant { variant, is_guess: true })
 }
 
 /// The index of the variant that the user names as in use today; `None` without a name.
@@ -129,8 +131,8 @@ fn guess_current(record: &RunRecord) -> Option<CurrentVariant> {
 pub fn find_current_variant(variants: &[Variant], name: Option<&str>) -> Result<Option<usize>, Error> {
     let Some(name) = name else { return Ok(None) };
     let mut names = variants.iter().map(|variant| variant.name.as_str());
-    let index = names.clone().position(|known| known == name);
-    Ok(Some(index.ok_or_else(|| unknown("variant", name, &mut names))?))
+    let index = names.clone().position(|variant| variant == name);
+    Ok(Some(index.ok_or_else(|| unknown_name("variant", name, &mut names))?))
 }
 
 /// Analyses a run, and returns the report that the exporters write.
@@ -153,22 +155,26 @@ pub fn find_current_variant(variants: &[Variant], name: Option<&str>) -> Result<
 /// ```
 pub fn analyse_run(mut record: RunRecord, mut options: ReportOptions) -> Result<Report, Error> {
     check_weights(&record.tasks, &options.weights)?;
-    let named = find_current_variant(&record.variants, options.current.as_deref())?;
-    let current = named.map(|variant| CurrentVariant { variant, guessed: false }).or_else(|| guess_current(&record));
+    let current = match find_current_variant(&record.variants, options.current.as_deref())? {
+        Some(variant) => Some(CurrentVariant { variant, is_guess: false }),
+        None => guess_current_variant(&record),
+    };
     let metrics = if options.metrics.is_empty() { DEFAULT_METRICS.map(String::from).to_vec() } else { options.metrics };
     let analyses: Vec<Analysis> =
         metrics.iter().map(|metric| Ok(analyse(MetricSeries::of(&record, metric)?))).collect::<Result<_, Error>>()?;
-    let mut claims = judge_all(claim_series(&record, &record.plan.claims));
+    let mut claims = judge_claims(claim_series(&record, &record.plan.claims));
     let names = compared_variants(&record.variants);
-    options.claims.iter_mut().for_each(|claim| claim.replace_roles(&names));
-    let option_claims = judge_all(claim_series(&record, &options.claims));
+    for claim in &mut options.claims {
+        claim.replace_roles(&names);
+    }
+    let option_claims = judge_claims(claim_series(&record, &options.claims));
     for JudgedClaim { claim, why_unjudged, .. } in &option_claims {
         if let Some(why) = why_unjudged {
             return Err(Error::Usage(format!("{} `{}`: {why}", setting("claim", ""), claim.text)));
         }
     }
     claims.extend(option_claims);
-    let conclusions = check_conclusions(&record)?;
+    let conclusions = check_study_conclusions(&record)?;
     record.plan.stop.margin = options.margin.or(record.plan.stop.margin);
     Ok(Report {
         margin: record.plan.stop.margin(),
@@ -193,7 +199,7 @@ impl Report {
     pub fn ranking(&self) -> Option<&Ranking> {
         let rank = || {
             let weight = |task: &TaskInfo| task_weight(&self.weights, task);
-            Ranking::of(self.analyses.first()?, weight, self.record.plan.seed)
+            Ranking::compute(self.analyses.first()?, weight, self.record.plan.seed)
         };
         self.ranking.get_or_init(rank).as_ref()
     }
@@ -211,17 +217,17 @@ impl Report {
             let Some(Analysis { grid, .. }) = self.analyses.first() else { return vec![] };
             let (record, grid) = (&self.record, grid.by_round());
             let readings = |task, variant| reading_series(record, task, variant, &grid.rounds);
-            let mut modes = modes(grid, &variant_orders(record, &grid.rounds), readings, record.plan.seed);
+            let mut modes = find_modes(grid, &variant_orders(record, &grid.rounds), readings, record.plan.seed);
             modes.retain(|modes| modes.clusters[1].median > modes.clusters[0].median * (1.0 + self.margin));
             modes
         })
     }
 
     /// Whether the variant that ran before affects the first metric; `None` if the run has too few rounds for an answer.
-    pub fn carry_over(&self) -> Option<Carryover> {
-        *self.carry_over.get_or_init(|| {
+    pub fn carryover(&self) -> Option<Carryover> {
+        *self.carryover.get_or_init(|| {
             let grid = self.analyses.first()?.grid.by_round();
-            carryover(&grid.combined(), &variant_orders(&self.record, &grid.rounds), self.record.plan.seed)
+            test_carryover(&grid.combined(), &variant_orders(&self.record, &grid.rounds), self.record.plan.seed)
         })
     }
 
@@ -254,7 +260,7 @@ pub fn check_weights(tasks: &[TaskInfo], weights: &[(String, f64)]) -> Result<()
     for (name, weight) in weights {
         if !tasks().any(|task| is_name_of_task(name, task)) {
             let known: Vec<String> = tasks().map(|task| task.id.to_string()).collect();
-            return usage_error(unknown("task", name, known.iter().map(String::as_str)).into());
+            return usage_error(unknown_name("task", name, known.iter().map(String::as_str)).into());
         }
         if !(0.0..=1e6).contains(weight) {
             return usage_error(format!("`{name}={weight}`: a weight is a number from 0 to 1000000"));

@@ -1,6 +1,6 @@
-//! The HTML page of a report. A JSON block in it has the samples and commands, which the script of the page reads.
+//! The HTML page of a report. The page contains its samples and commands as a block of JSON, which its script reads.
 
-use crate::html::{Extras, render};
+use crate::html::{PageExtras, render_page};
 use crate::{advice, document::Detail, error::Error, number::plural};
 use crate::{phrases::task_label, report::Report, sections::report_document};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -18,11 +18,12 @@ const MIN_VALUE_BYTES: usize = 3;
 ///
 /// # Errors
 /// If a template fails.
-pub fn page(report: &Report) -> Result<String, Error> {
+pub fn render_report_page(report: &Report) -> Result<String, Error> {
     let generator = format!("fsarena {} from run {}", report.record.version, report.record.id);
     let plan = Some(STANDARD.encode(&report.plan_toml));
-    let (data, samples) = data_block(report);
-    render(&report_document(report, Detail::Charts), Extras { generator, plan, data: data.into() }, &samples)
+    let (data, samples_caption) = data_block(report);
+    let extras = PageExtras { generator, plan, data: data.into() };
+    render_page(&report_document(report, Detail::Charts), extras, &samples_caption)
 }
 
 /// The JSON for the `script` element of the page, and the caption of the table of samples, which states what is left out.
@@ -33,27 +34,27 @@ fn data_block(report: &Report) -> (String, String) {
     if !columns.is_empty() || !report.commands.texts.is_empty() {
         cells.extend(record.cells.iter().map(|cell| json!([cell.round, cell.position, cell.variant])));
     }
-    let metric =
-        |MetricColumn { info, .. }: &MetricColumn| json!({"name": info.unit.with_suffix(&info.id), "help": info.help});
-    let head = json!({
+    let metric_json =
+        |MetricColumn { spec, .. }: &MetricColumn| json!({"name": spec.unit.with_suffix(&spec.id), "help": spec.help});
+    let fields = json!({
         "tasks": record.tasks.iter().map(task_label).collect::<Vec<_>>(),
-        "variants": record.names(),
+        "variants": record.variant_names(),
         "cells": cells,
-        "metrics": columns.iter().map(metric).collect::<Vec<_>>(),
+        "metrics": columns.iter().map(metric_json).collect::<Vec<_>>(),
         "texts": report.commands.texts,
         "log": report.commands.by_cell(record),
         "remark": "The commands of this cell are not in this file; command.log of the run has all of them.",
     });
     let values: Vec<String> = columns.into_iter().map(|column| column.json).collect();
     // The values are most of the block and already JSON: appending them as text avoids parsing them.
-    let head = head.to_string();
-    let json = format!("{},\"values\":[{}]}}", &head[..head.len() - 1], values.join(","));
-    (escape_for_script(&json), samples_caption(record, values.len(), left_out, report.commands.commands_left_out))
+    let fields = fields.to_string();
+    let json = format!("{},\"values\":[{}]}}", &fields[..fields.len() - 1], values.join(","));
+    (escape_for_script(&json), samples_caption(record, values.len(), left_out, report.commands.left_out_count))
 }
 
 /// The values of one metric.
 struct MetricColumn {
-    info: MetricSpec,
+    spec: MetricSpec,
     /// The values as a JSON array by cell and then by task.
     json: String,
 }
@@ -61,18 +62,19 @@ struct MetricColumn {
 /// The metrics that fit into the page, those of the report first, and the number of metrics that do not fit.
 fn fitting_columns(report: &Report) -> (Vec<MetricColumn>, usize) {
     let record = &report.record;
-    let of_report = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
-    let others = METRICS.iter().map(|def| def.spec.id).chain(record.readings.iter().map(|info| info.id.as_str()));
+    let report_metrics = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
+    let other_metrics = METRICS.iter().map(|def| def.spec.id);
+    let readings = record.readings.iter().map(|reading| reading.id.as_str());
     let (mut columns, mut left_out, mut bytes) = (vec![], 0, 0);
-    for id in distinct(of_report.chain(others)) {
+    for id in distinct(report_metrics.chain(other_metrics).chain(readings)) {
         // Too many samples do not fit, whatever their values.
         if bytes + record.samples.len() * MIN_VALUE_BYTES > MAX_SAMPLES_BYTES {
             left_out += 1;
             continue;
         }
-        let Some((info, values)) = record.metric(id) else { continue };
+        let Some((spec, values)) = record.metric(id) else { continue };
         // Ids with and without a unit can name the same metric.
-        let is_repeated = columns.iter().any(|column: &MetricColumn| column.info.id == info.id);
+        let is_repeated = columns.iter().any(|column: &MetricColumn| column.spec.id == spec.id);
         if is_repeated || values.iter().all(|value| value.is_nan()) {
             continue;
         }
@@ -82,14 +84,15 @@ fn fitting_columns(report: &Report) -> (Vec<MetricColumn>, usize) {
             continue;
         }
         bytes += json.len();
-        columns.push(MetricColumn { info, json });
+        columns.push(MetricColumn { spec, json });
     }
     (columns, left_out)
 }
 
-/// The values as a JSON array by cell and then by task; null without a value. Of a task that occurs several times in a cell
-/// it has the mean, as all analyses do.
+/// The values as a JSON array by cell and then by task; null for a task without a value. For a task that occurs several times in
+/// a cell the array has the mean, which all analyses use too.
 fn values_json(record: &RunRecord, values: &[f64]) -> String {
+    // For each cell, the sum and the number of values by task.
     let mut cells: Vec<BTreeMap<u32, (f64, f64)>> = vec![BTreeMap::new(); record.cells.len()];
     for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &mut cells[record.samples.cell[row] as usize];
@@ -111,34 +114,37 @@ fn json_number(value: f64) -> String {
         return "null".into();
     }
     let rounded: f64 = format!("{value:.4e}").parse().unwrap_or(value);
-    let (plain, exponent) = (rounded.to_string(), format!("{rounded:e}"));
-    if plain.len() <= exponent.len() { plain } else { exponent }
+    let (decimal, with_exponent) = (rounded.to_string(), format!("{rounded:e}"));
+    if decimal.len() <= with_exponent.len() { decimal } else { with_exponent }
 }
 
-/// Escapes JSON for a `script` element: no text in it can end the element.
+/// Escapes JSON for a `script` element, so that no text in it can end the element.
 fn escape_for_script(json: &str) -> String {
-    let escaped = |json: String, c: char| json.replace(c, &format!("\\u{:04x}", u32::from(c)));
-    ['<', '>', '&', '\u{2028}', '\u{2029}'].into_iter().fold(json.into(), escaped)
+    let mut escaped = json.to_string();
+    for c in ['<', '>', '&', '\u{2028}', '\u{2029}'] {
+        escaped = escaped.replace(c, &format!("\\u{:04x}", u32::from(c)));
+    }
+    escaped
 }
 
-/// The caption of the table of samples, with the numbers of metrics and commands that are left out.
+/// The caption of the table of samples, with the numbers of metrics shown, and of metrics and commands that are left out.
 fn samples_caption(record: &RunRecord, metrics: usize, metrics_left_out: usize, commands_left_out: u64) -> String {
     let samples = plural(record.samples.len(), "sample");
-    let csv = advice::print_samples(&record.id);
-    let rest = match (metrics, metrics_left_out) {
+    let csv = advice::samples_command(&record.id);
+    let metrics_note = match (metrics, metrics_left_out) {
         (0, _) => {
             return format!("The {samples} of this run are too many for a page; {csv} prints them all.");
         }
         (_, 0) => String::new(),
         (_, left_out) => format!(" {} more would not fit; {csv} has them.", plural(left_out, "metric")),
     };
-    let log = match commands_left_out {
+    let commands_note = match commands_left_out {
         0 => String::new(),
         commands => format!(" {} are in the run's command.log only.", plural(commands as usize, "command")),
     };
     format!(
         "{samples}, one row a task of a variant in a round, with {}, to five significant digits. The button of a row, or a \
-         figure in the tables below, shows the commands behind it.{rest}{log}",
+         figure in the tables below, shows the commands behind it.{metrics_note}{commands_note}",
         plural(metrics, "metric")
     )
 }
@@ -149,10 +155,10 @@ mod tests {
 
     #[test]
     fn escaped_json_cannot_end_the_script_element() {
-        let safe = escape_for_script("{\"a\":\"</script><!--&\u{2028}\"}");
-        assert!(!safe.contains('<') && !safe.contains('>') && !safe.contains('&') && !safe.contains('\u{2028}'));
-        let read: Value = serde_json::from_str(&safe).unwrap();
-        assert_eq!(read["a"], "</script><!--&\u{2028}");
+        let escaped = escape_for_script("{\"a\":\"</script><!--&\u{2028}\"}");
+        assert!(!escaped.contains(['<', '>', '&', '\u{2028}']));
+        let parsed: Value = serde_json::from_str(&escaped).unwrap();
+        assert_eq!(parsed["a"], "</script><!--&\u{2028}");
     }
 
     #[test]

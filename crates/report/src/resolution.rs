@@ -1,7 +1,7 @@
 //! The smallest differences that a machine can detect, measured by the self-test: a run of two identical variants, and of
 //! variants with more work. It yields the false verdicts, the noise, and the power to find real differences.
 
-use crate::advice::MEASURE_RESOLUTION;
+use crate::advice::SELFTEST_COMMAND;
 use fsarena_core::{exit::ExitCode, number, observations::Grid, plan::Backing, record::RunRecord};
 use fsarena_core::{row::Row, setting_text::setting};
 use fsarena_stats::power::{
@@ -13,18 +13,17 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The metrics to analyse.
-const METRICS: [&str; 4] = ["elapsed", "synced", "system", "total_cpu"];
+/// The metrics that the self-test evaluates.
+const EVALUATED_METRICS: [&str; 4] = ["elapsed", "synced", "system", "total_cpu"];
 /// The metrics that reports quote.
-const QUOTED: [&str; 2] = ["elapsed", "system"];
-/// A probability: if chance alone gives as many false verdicts less often than this, the machine treats identical variants
-/// differently.
-const SUSPICIOUS_CHANCE: f64 = 0.01;
+const QUOTED_METRICS: [&str; 2] = ["elapsed", "system"];
+/// Below this p-value, chance does not explain the false verdicts: the machine treats identical variants differently.
+const SUSPICIOUS_P_VALUE: f64 = 0.01;
 
 /// The differences that this machine can detect, measured by its self-test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resolution {
-    /// When it was measured: seconds since 1970, UTC.
+    /// The time of the self-test, in seconds since 1970, UTC.
     measured_at_s: u64,
     hostname: String,
     kernel: String,
@@ -35,10 +34,11 @@ pub struct Resolution {
     /// The number of these verdicts that called the identical variants different.
     false_verdicts: usize,
     /// The probability that chance alone gives at least this number of false verdicts: see [`p_value_of_false_verdicts`].
-    chance: f64,
-    /// For each task and metric, the noise between identical variants.
+    #[serde(rename = "chance")]
+    p_value: f64,
+    /// The noise between identical variants, for each task and metric.
     pub noise: Vec<Noise>,
-    /// For each variant with more work, task and metric, whether the difference was found.
+    /// Whether the self-test found a real difference, for each variant with more work, task and metric.
     pub power: Vec<Power>,
 }
 
@@ -55,20 +55,20 @@ pub struct Noise {
     pub rounds_for_1_percent: Option<usize>,
 }
 
-/// The comparison of a variant with more files with the base variant, in one metric of one task.
+/// The comparison of a variant that has more files with the base variant, in one metric of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Power {
     /// How many more files the variant has, in per cent of the base.
     pub more_percent: u64,
     task: String,
     metric: String,
-    /// The measured difference.
+    /// The measured difference from the base.
     pub effect_percent: f64,
     /// The lower limit of the 95% interval.
     pub low_percent: f64,
     /// The upper limit of the 95% interval.
     pub high_percent: f64,
-    /// The number of rounds at the first look where the 95% interval excluded 0; `None` if it never did.
+    /// The number of rounds after which the 95% interval excluded 0 for the first time; `None` if it never did.
     pub found_at_rounds: Option<usize>,
 }
 
@@ -119,30 +119,28 @@ impl Row for Power {
 }
 
 impl Resolution {
-    /// Evaluates a run of the self-test. `more_percent` is the number of additional files of each variant, in
-    /// per cent; the first two variants are identical.
+    /// Evaluates a run of the self-test. `more_percent` is the number of additional files of each variant, in per cent of the
+    /// base; the first two variants are identical. `seed` is for the p-value.
     pub fn evaluate(record: &RunRecord, more_percent: &[u64], seed: u64) -> Resolution {
         let mut rounds = 0;
         // By task and metric: for each variant the value of each round, NaN for a missing one.
         let mut measured: BTreeMap<(String, &str), Vec<Vec<f64>>> = BTreeMap::new();
-        for metric in METRICS {
+        for metric in EVALUATED_METRICS {
             let Some(grid) = Grid::of(record, metric) else { continue };
             rounds = grid.rounds.len();
             for task in grid.comparable_tasks() {
                 measured.insert((grid.tasks[task].id.to_string(), metric), grid.values[task].clone());
             }
         }
-        let log_ratios_to_base = |variants: &[Vec<f64>], at: usize| log_ratios(&variants[0], &variants[at]).d;
-        let identical: Vec<Vec<f64>> = measured.values().map(|variants| log_ratios_to_base(variants, 1)).collect();
-        let (verdicts, false_verdicts) = count_false_verdicts(&identical, rounds);
+        let log_ratios_to_base = |values: &[Vec<f64>], variant: usize| log_ratios(&values[0], &values[variant]).d;
+        let identical_ratios: Vec<Vec<f64>> = measured.values().map(|values| log_ratios_to_base(values, 1)).collect();
+        let (verdicts, false_verdicts) = count_false_verdicts(&identical_ratios, rounds);
         let (mut noise, mut power) = (vec![], vec![]);
-        for ((task, metric), variants) in &measured {
-            noise.extend(noise_of(task, metric, &log_ratios_to_base(variants, 1)));
-            let more_percent = more_percent.iter().enumerate().take(variants.len()).skip(2);
-            power.extend(
-                more_percent
-                    .filter_map(|(at, percent)| power_of(task, metric, *percent, &log_ratios_to_base(variants, at))),
-            );
+        for ((task, metric), values) in &measured {
+            noise.extend(compute_noise(task, metric, &log_ratios_to_base(values, 1)));
+            for (variant, percent) in more_percent.iter().enumerate().take(values.len()).skip(2) {
+                power.extend(compute_power(task, metric, *percent, &log_ratios_to_base(values, variant)));
+            }
         }
         let host = record.hosts.first();
         Resolution {
@@ -152,7 +150,7 @@ impl Resolution {
             rounds,
             verdicts,
             false_verdicts,
-            chance: p_value_of_false_verdicts(&identical, rounds, false_verdicts, seed),
+            p_value: p_value_of_false_verdicts(&identical_ratios, rounds, false_verdicts, seed),
             noise,
             power,
         }
@@ -162,7 +160,7 @@ impl Resolution {
     pub fn exit_code(&self) -> ExitCode {
         if self.verdicts == 0 {
             ExitCode::Inconclusive
-        } else if self.chance < SUSPICIOUS_CHANCE {
+        } else if self.p_value < SUSPICIOUS_P_VALUE {
             ExitCode::Refuted
         } else {
             ExitCode::Done
@@ -179,28 +177,28 @@ impl Resolution {
                 setting("budget", "")
             );
         }
-        let against_chance = if self.chance < SUSPICIOUS_CHANCE {
+        let chance_note = if self.p_value < SUSPICIOUS_P_VALUE {
             "MORE than chance explains: this machine treats them differently, so do not trust its verdicts"
         } else {
             "no more than chance explains"
         };
         format!(
-            "{} verdicts on identical variants, in {batches} batches of 8 rounds: {} said \"different\", {against_chance} ({:.0}% \
+            "{} verdicts on identical variants, in {batches} batches of 8 rounds: {} said \"different\", {chance_note} ({:.0}% \
              of all ways to swap the two within rounds give as many or more). σ is the spread of the log ratio of \
              identical variants within rounds. fsarena stores this result, and the reports of this machine quote it.",
             self.verdicts,
             self.false_verdicts,
-            100.0 * self.chance
+            100.0 * self.p_value
         )
     }
 
     /// A sentence with the differences that 8 rounds detect (`4.1% of cp elapsed, 1.2% of cp system`), and the number of false
-    /// verdicts. `None` if no difference of the [`QUOTED`] metrics is known.
-    fn detectable_differences(&self) -> Option<String> {
+    /// verdicts. `None` if no detectable difference of the [`QUOTED_METRICS`] is known.
+    fn detectable_differences_sentence(&self) -> Option<String> {
         let mut items = vec![];
-        for noise in self.noise.iter().filter(|noise| QUOTED.contains(&noise.metric.as_str())) {
-            if let Some(resolves) = noise.resolves_8_percent {
-                items.push(format!("{} of {} {}", number::percent(resolves / 100.0), noise.task, noise.metric));
+        for noise in self.noise.iter().filter(|noise| QUOTED_METRICS.contains(&noise.metric.as_str())) {
+            if let Some(percent) = noise.resolves_8_percent {
+                items.push(format!("{} of {} {}", number::percent(percent / 100.0), noise.task, noise.metric));
             }
         }
         if items.is_empty() {
@@ -208,7 +206,7 @@ impl Resolution {
         }
         Some(format!(
             "On this machine 8 rounds can resolve {}; of {} verdicts on identical variants {} said \"different\" \
-             ({MEASURE_RESOLUTION}: ext4 in memory, a small tree)",
+             ({SELFTEST_COMMAND}: ext4 in memory, a small tree)",
             items.join(", "),
             self.verdicts,
             self.false_verdicts
@@ -217,19 +215,19 @@ impl Resolution {
 
     /// The sentence that the report of a run quotes from this self-test. `None` if the run was on another machine or kernel, on
     /// several machines or in guests, or if the self-test gave no verdict.
-    pub fn sentence_for(&self, record: &RunRecord) -> Option<String> {
+    pub fn quote_for_run(&self, record: &RunRecord) -> Option<String> {
         let [host] = record.hosts.as_slice() else { return None };
         let same_machine = host.hostname == self.hostname && host.kernel == self.kernel;
         let in_guest = matches!(record.plan.device.backing, Backing::Guest(_));
         if !same_machine || in_guest || self.verdicts == 0 {
             return None;
         }
-        self.detectable_differences()
+        self.detectable_differences_sentence()
     }
 }
 
 /// The noise of a metric, from the log ratios of identical variants; `None` with too few rounds.
-fn noise_of(task: &str, metric: &str, log_ratios: &[f64]) -> Option<Noise> {
+fn compute_noise(task: &str, metric: &str, log_ratios: &[f64]) -> Option<Noise> {
     let sigma = spread(log_ratios)?;
     Some(Noise {
         task: task.into(),
@@ -241,16 +239,16 @@ fn noise_of(task: &str, metric: &str, log_ratios: &[f64]) -> Option<Noise> {
 }
 
 /// The difference of a variant with more files, from its log ratios to the base; `None` with too few rounds.
-fn power_of(task: &str, metric: &str, more_percent: u64, log_ratios: &[f64]) -> Option<Power> {
-    let centre = Centre::of(log_ratios)?;
-    let per_cent = |theta: f64| 100.0 * theta.exp_m1();
+fn compute_power(task: &str, metric: &str, more_percent: u64, log_ratios: &[f64]) -> Option<Power> {
+    let centre = Centre::from_log_ratios(log_ratios)?;
+    let percent = |log_ratio: f64| 100.0 * log_ratio.exp_m1();
     Some(Power {
         more_percent,
         task: task.into(),
         metric: metric.into(),
-        effect_percent: per_cent(centre.estimate),
-        low_percent: per_cent(centre.interval_95.0),
-        high_percent: per_cent(centre.interval_95.1),
+        effect_percent: percent(centre.estimate),
+        low_percent: percent(centre.interval_95.0),
+        high_percent: percent(centre.interval_95.1),
         found_at_rounds: rounds_to_find_difference(log_ratios),
     })
 }
@@ -261,24 +259,24 @@ mod tests {
 
     #[test]
     fn the_quoted_sentence_has_differences_and_false_verdicts() {
-        let noise = noise_of("cp", "elapsed", &[0.01, -0.02, 0.015, -0.01, 0.02, -0.005, 0.01, -0.015]).unwrap();
-        let stored = Resolution {
+        let noise = compute_noise("cp", "elapsed", &[0.01, -0.02, 0.015, -0.01, 0.02, -0.005, 0.01, -0.015]).unwrap();
+        let resolution = Resolution {
             measured_at_s: 0,
             hostname: "bench".into(),
             kernel: "6.18".into(),
             rounds: 16,
             verdicts: 4,
             false_verdicts: 1,
-            chance: 0.5,
+            p_value: 0.5,
             noise: vec![noise],
             power: vec![],
         };
-        let sentence = stored.detectable_differences().unwrap();
+        let sentence = resolution.detectable_differences_sentence().unwrap();
         assert!(
             sentence.contains("of cp elapsed; of 4 verdicts on identical variants 1 said \"different\""),
             "{sentence}"
         );
-        let read_back: Resolution = serde_json::from_value(serde_json::to_value(&stored).unwrap()).unwrap();
-        assert_eq!(read_back.hostname, stored.hostname);
+        let read_back: Resolution = serde_json::from_value(serde_json::to_value(&resolution).unwrap()).unwrap();
+        assert_eq!(read_back, resolution);
     }
 }

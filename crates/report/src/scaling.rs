@@ -3,21 +3,22 @@
 
 pub mod curves;
 pub mod file;
-mod formulas;
+
 pub mod growth;
 
 use crate::document::{Document, Table, row};
 use crate::number::{percent, plural, three_digits};
 use crate::page::Page;
-use formulas::formula_over_clients;
+use crate::phrases::group_digits;
+
 use fsarena_stats::critical_values::FIRST_LOOK_ROUNDS;
 use fsarena_stats::scaling::laws::{DECISIVE_LEAD, Law, LawChoice, MISFIT_P, ScoredFit};
 use fsarena_stats::scaling::{Doubling, Scaling};
 use serde_json::{Value, json};
 
-/// The page about several curves of throughput over clients. With `has_figures` the document also has the
-/// figures; the JSON always has them.
-pub fn scaling_page(source: &str, scalings: &[Scaling], has_figures: bool) -> Page {
+/// The page about several curves of throughput over clients. `source` names the run or file in the title. If `shows_figures`,
+/// the document contains the figures; the JSON always does.
+pub fn scaling_page(source: &str, scalings: &[Scaling], shows_figures: bool) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("Scaling in {source}"));
     document.text(method_paragraph(scalings.iter()));
@@ -33,9 +34,9 @@ pub fn scaling_page(source: &str, scalings: &[Scaling], has_figures: bool) -> Pa
     }
     for scaling in scalings {
         document.heading(2, scaling.series.name.clone());
-        document.list(sentences(scaling));
+        document.list(curve_sentences(scaling));
     }
-    if has_figures {
+    if shows_figures {
         document.heading(2, "Figures");
         for scaling in scalings {
             document.table(figure_table(scaling));
@@ -44,9 +45,9 @@ pub fn scaling_page(source: &str, scalings: &[Scaling], has_figures: bool) -> Pa
     Page { document, json: page_json(source, scalings) }
 }
 
-/// The mean throughput of a curve for each number of clients.
+/// A table with the mean throughput of a curve for each number of clients.
 fn figure_table(scaling: &Scaling) -> Table {
-    let rows = scaling.series.n.iter().zip(scaling.series.means());
+    let rows = scaling.series.n.iter().zip(scaling.series.log_means());
     let rows = rows.map(|(n, mean)| row![n.to_string(), three_digits(mean.exp())]);
     Table::of_figures(["clients", &scaling.series.name]).with_rows(rows)
 }
@@ -57,12 +58,13 @@ fn page_json(source: &str, scalings: &[Scaling]) -> Value {
 
 fn series_json(scaling: &Scaling) -> Value {
     let saturation = scaling.saturation.as_ref().map(|saturation| {
-        let doubling = |one: &Doubling| json!({ "clients": one.n, "gain_of_double": one.gain });
-        let doublings: Vec<Value> = saturation.doublings.iter().map(doubling).collect();
-        json!({ "clients": saturation.at, "from_clients": saturation.from, "doublings": doublings })
+        let doubling_json =
+            |doubling: &Doubling| json!({ "clients": doubling.clients, "gain_of_double": doubling.gain });
+        let doublings: Vec<Value> = saturation.doublings.iter().map(doubling_json).collect();
+        json!({ "clients": saturation.clients, "from_clients": saturation.possible_from, "doublings": doublings })
     });
     let peak = json!({
-        "clients": scaling.peak.at,
+        "clients": scaling.peak.clients,
         "interval": scaling.peak.interval.map(|(low, high)| [low, high]),
         "throughput": scaling.peak.throughput,
         "share_at_end": scaling.peak.ratio_at_end,
@@ -70,20 +72,20 @@ fn series_json(scaling: &Scaling) -> Value {
             "clients": peak.value, "low": finite_or_none(&peak.low), "high": finite_or_none(&peak.high),
         })),
     });
-    let point = |(clients, values): (&f64, &Vec<f64>)| json!({ "clients": clients, "throughput": values.iter().map(finite_or_none).collect::<Vec<_>>() });
+    let point_json = |(clients, values): (&f64, &Vec<f64>)| json!({ "clients": clients, "throughput": values.iter().map(finite_or_none).collect::<Vec<_>>() });
     json!({
         "name": scaling.series.name,
         "paired": scaling.series.paired,
-        "sentences": sentences(scaling),
+        "sentences": curve_sentences(scaling),
         "winner": scaling.choice.as_ref().and_then(|choice| choice.winner()).map(|fit| fit.law.name()),
         "fits": scaling.choice.iter().flat_map(|choice| choice.fits.iter().map(fit_json)).collect::<Vec<_>>(),
         "saturation": saturation,
         "peak": peak,
-        "points": scaling.series.n.iter().zip(&scaling.series.x).map(point).collect::<Vec<_>>(),
+        "points": scaling.series.n.iter().zip(&scaling.series.x).map(point_json).collect::<Vec<_>>(),
     })
 }
 
-/// A value for JSON, which has no infinity and no NaN; None for these.
+/// A value for JSON, which has no infinity and no NaN; `None` for these.
 fn finite_or_none(value: &f64) -> Option<f64> {
     value.is_finite().then_some(*value)
 }
@@ -97,7 +99,7 @@ fn fit_json(fit: &ScoredFit) -> Value {
         Law::Constant { a } => json!({ "a": a }),
         Law::Fixed { a, c } => json!({ "a": a, "c": c }),
         Law::Logarithm { a, b, first } => json!({ "a": a, "b": b, "first": first }),
-        Law::Bend { a, b, knee, after } => json!({ "a": a, "b": b, "knee": knee, "after": after }),
+        Law::Bend { a, b, c, knee } => json!({ "a": a, "b": b, "knee": knee, "after": c }),
     };
     json!({
         "law": fit.law.name(),
@@ -111,29 +113,29 @@ fn fit_json(fit: &ScoredFit) -> Value {
 /// A paragraph for people that explains how the intervals were computed, and from how many rounds.
 pub fn method_paragraph<'s>(scalings: impl Iterator<Item = &'s Scaling>) -> String {
     // The largest number of rounds of a paired curve, and of values of an unpaired one.
-    let (mut rounds, mut values) = (0, 0);
+    let (mut max_rounds, mut max_values) = (0, 0);
     for scaling in scalings {
-        let largest = if scaling.series.paired { &mut rounds } else { &mut values };
-        *largest = scaling.series.rounds().max(*largest);
+        let max = if scaling.series.paired { &mut max_rounds } else { &mut max_values };
+        *max = scaling.series.rounds().max(*max);
     }
-    if rounds.max(values) < 2 {
+    if max_rounds.max(max_values) < 2 {
         return "There is only one value per point, so intervals are unknown.".into();
     }
     let mut paragraph = "Laws are fitted to ln X of every replicate and chosen by AICc.".to_string();
-    if rounds > 1 {
+    if max_rounds > 1 {
         paragraph += &format!(
             " There are up to {}. Saturation and the share left at the end are ratios within rounds, with 95% intervals. \
              The interval of the peak is from a bootstrap of the rounds.",
-            plural(rounds, "round")
+            plural(max_rounds, "round")
         );
     }
-    if values > 1 {
+    if max_values > 1 {
         paragraph += &format!(
             " UNPAIRED: without a `round` for every value, the values of each number of clients are an independent \
              sample of at most {}. Saturation and the share left at the end are ratios of two such samples, with 95% \
              intervals. The interval of the peak is from a bootstrap of each sample. Whatever changed on the machine from \
              one number of clients to the next is in these intervals.",
-            plural(values, "value")
+            plural(max_values, "value")
         );
     }
     paragraph
@@ -155,7 +157,7 @@ pub fn overview_table<'s>(scalings: impl Iterator<Item = &'s Scaling>) -> Table 
 }
 
 /// All sentences about one curve.
-pub fn sentences(scaling: &Scaling) -> Vec<String> {
+fn curve_sentences(scaling: &Scaling) -> Vec<String> {
     let mut sentences = vec![law_sentence(scaling)];
     sentences.extend(misfit_sentence(scaling));
     sentences.push(saturation_sentence(scaling));
@@ -192,11 +194,11 @@ fn law_sentence(scaling: &Scaling) -> String {
             choice.fits[0].r_squared
         );
     };
-    let next = choice.fits.get(1).map_or(String::new(), |next| {
+    let lead = choice.fits.get(1).map_or(String::new(), |next| {
         format!("; by AICc {} ahead of {}", three_digits(next.aicc - fit.aicc), name_with_article(&next.law))
     });
-    let (name, law) = (name_with_article(&fit.law), formula_over_clients(&fit.law));
-    format!("Throughput follows {name}: {law}, R² {:.3}{next}.", fit.r_squared)
+    let (name, formula) = (name_with_article(&fit.law), formula_over_clients(&fit.law));
+    format!("Throughput follows {name}: {formula}, R² {:.3}{lead}.", fit.r_squared)
 }
 
 /// The laws that may be right, in words: `the power law or Amdahl's law`.
@@ -222,11 +224,11 @@ pub fn misfit_sentence(scaling: &Scaling) -> Option<String> {
     ))
 }
 
-/// The number of clients at which throughput saturates, or its range: `4`, `2–4`, `not up to 8`.
+/// The number of clients at which throughput saturates, or the range of this number: `4`, `2–4`, `not up to 8`.
 pub fn saturation_range(scaling: &Scaling) -> String {
     let Some(saturation) = &scaling.saturation else { return "–".into() };
-    let last_clients = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
-    match (saturation.from, saturation.at) {
+    let last_clients = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.clients);
+    match (saturation.possible_from, saturation.clients) {
         (Some(from), Some(at)) if from < at => format!("{from}–{at}"),
         (_, Some(at)) => at.to_string(),
         (Some(from), None) => format!("from {from}, or not"),
@@ -238,9 +240,9 @@ fn saturation_sentence(scaling: &Scaling) -> String {
     let Some(saturation) = &scaling.saturation else {
         return "Saturation is unknown: no number of clients was measured together with its double.".into();
     };
-    let last_clients = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
+    let last_clients = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.clients);
     let gains = "twice as many clients bring under 5%";
-    match (saturation.from, saturation.at) {
+    match (saturation.possible_from, saturation.clients) {
         (Some(from), Some(at)) if from < at => {
             format!("It saturates at {at} clients, perhaps from {from} on: {gains}.")
         }
@@ -258,8 +260,8 @@ fn saturation_sentence(scaling: &Scaling) -> String {
 /// The number of clients at the peak, with its interval: `8`, `8 (6–12)`.
 pub fn peak_range(scaling: &Scaling) -> String {
     match scaling.peak.interval {
-        Some((low, high)) if low < high => format!("{} ({low}–{high})", scaling.peak.at),
-        _ => scaling.peak.at.to_string(),
+        Some((low, high)) if low < high => format!("{} ({low}–{high})", scaling.peak.clients),
+        _ => scaling.peak.clients.to_string(),
     }
 }
 
@@ -267,21 +269,24 @@ pub fn peak_range(scaling: &Scaling) -> String {
 pub fn share_left_at_end(scaling: &Scaling) -> String {
     match &scaling.peak.ratio_at_end {
         None => "all: the peak is at the end".into(),
-        Some(left) if left.rounds < 2 => percent(left.value),
-        Some(left) => format!("{} ({}–{})", percent(left.value), percent(left.low), percent(left.high)),
+        Some(share) if share.rounds < 2 => percent(share.value),
+        Some(share) => format!("{} ({}–{})", percent(share.value), percent(share.low), percent(share.high)),
     }
 }
 
 fn peak_sentence(scaling: &Scaling) -> String {
     let last_clients = scaling.series.n.last().copied().unwrap_or(f64::NAN);
-    let modelled = scaling.modelled_peak.map_or(String::new(), |peak| {
+    let peak_by_law = scaling.modelled_peak.map_or(String::new(), |peak| {
         let high = if peak.high.is_finite() { three_digits(peak.high) } else { "beyond what was measured".into() };
         let low = Some(peak.low).filter(|low| low.is_finite());
         let range = low.map_or(String::new(), |low| format!(" ({}–{high})", three_digits(low)));
         format!(", by the law at {}{range}", three_digits(peak.value))
     });
-    let peak =
-        format!("It peaks at {} clients with {}{modelled}", peak_range(scaling), three_digits(scaling.peak.throughput));
+    let peak = format!(
+        "It peaks at {} clients with {}{peak_by_law}",
+        peak_range(scaling),
+        three_digits(scaling.peak.throughput)
+    );
     match &scaling.peak.ratio_at_end {
         None => format!("{peak}: that is the most that was measured."),
         Some(_) => {
@@ -290,14 +295,72 @@ fn peak_sentence(scaling: &Scaling) -> String {
     }
 }
 
+/// The formula of a law with its parameters. N is the number of clients.
+fn formula_over_clients(law: &Law) -> String {
+    match *law {
+        Law::Power { a, b } => format!("{}·N^{}", three_digits(a), three_digits(b)),
+        Law::Amdahl { lambda, sigma } => {
+            let limit = three_digits(lambda / sigma);
+            format!("{}·N/(1 + {}·(N−1)), never above {limit}", three_digits(lambda), three_digits(sigma))
+        }
+        Law::Usl { lambda, sigma, kappa } => {
+            format!("{}·N/(1 + {}·(N−1) + {}·N·(N−1))", three_digits(lambda), three_digits(sigma), three_digits(kappa))
+        }
+        Law::Hinge { a, b, knee } => {
+            format!("{}·N^{} up to {} clients, constant beyond", three_digits(a), three_digits(b), three_digits(knee))
+        }
+        // The other laws are those of growth; their parameters are in the unit of the values.
+        law => formula_of_growth(&law, three_digits),
+    }
+}
+
+/// The formula of a law of growth with its parameters; `format_cost` formats a cost. N is the amount of work.
+fn formula_of_growth(law: &Law, format_cost: impl Fn(f64) -> String) -> String {
+    match *law {
+        Law::Power { a, b } => format!("{}·N^{}", format_cost(a), format_exponent(b)),
+        Law::Constant { a } => format_cost(a),
+        Law::Fixed { a, c } => format!("{} + {}/N", format_cost(a), format_cost(c)),
+        Law::Logarithm { a, b, first } => {
+            format!("{}·(1 + {}·ln(N/{}))", format_cost(a), three_digits(b), format_amount(first))
+        }
+        Law::Bend { a, b, c, knee } => {
+            format!(
+                "{}·N^{} up to {}, then N^{}",
+                format_cost(a),
+                format_exponent(b),
+                format_amount(knee),
+                format_exponent(c)
+            )
+        }
+        law => law.name().into(),
+    }
+}
+
+/// An exponent with two decimals: `0.29`, `−0.05`.
+fn format_exponent(exponent: f64) -> String {
+    format!("{exponent:.2}").replace('-', "−")
+}
+
+/// An amount, rounded to three digits, with commas: `98,400`.
+pub(crate) fn format_amount(amount: f64) -> String {
+    let step = 10f64.powf((amount.abs().max(1.0).log10().floor() - 2.0).max(0.0));
+    let digits = ((amount / step).round() * step).to_string();
+    if digits.contains('.') { digits } else { group_digits(&digits) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use fsarena_stats::scaling::{Series, analyse_scaling};
 
+    #[test]
+    fn amounts_have_three_digits_and_commas() {
+        assert_eq!([98_437.0, 1e6, 999.0, 22.4].map(format_amount), ["98,400", "1,000,000", "999", "22"]);
+    }
+
     fn sentences_about(points: &[(f64, f64)]) -> Vec<String> {
         let rows: Vec<(f64, u32, f64)> = points.iter().map(|(n, x)| (*n, 0, *x)).collect();
-        sentences(&analyse_scaling(Series::new("s", &rows).unwrap(), 1))
+        curve_sentences(&analyse_scaling(Series::new("s", &rows).unwrap(), 1))
     }
 
     #[test]

@@ -4,15 +4,13 @@ mod anomalies;
 pub mod answer;
 pub mod baseline;
 pub mod claims;
-pub mod costs;
 pub mod data_path;
 pub mod decision;
 pub mod gate;
-mod growth;
 pub mod head;
 mod hosts;
 pub mod layout;
-mod own_work;
+pub mod level_costs;
 pub mod pair;
 pub mod ranking;
 mod scaling;
@@ -34,37 +32,37 @@ struct Section {
     /// The lowest level of detail that includes the section.
     min_detail: Detail,
     /// Adds the content of the section to a document; nothing if it has no content for this report.
-    add: fn(&mut Document, &Report, Detail),
+    add_content: fn(&mut Document, &Report, Detail),
 }
 
 /// A section of every report.
-const fn brief_section(chapter: Chapter, add: fn(&mut Document, &Report, Detail)) -> Section {
-    Section { chapter: Some(chapter), min_detail: Detail::Brief, add }
+const fn brief_section(chapter: Chapter, add_content: fn(&mut Document, &Report, Detail)) -> Section {
+    Section { chapter: Some(chapter), min_detail: Detail::Brief, add_content }
 }
 
 /// A section of full reports only, because it needs more room than a screen has.
-const fn full_section(chapter: Chapter, add: fn(&mut Document, &Report, Detail)) -> Section {
-    Section { chapter: Some(chapter), min_detail: Detail::Full, add }
+const fn full_section(chapter: Chapter, add_content: fn(&mut Document, &Report, Detail)) -> Section {
+    Section { chapter: Some(chapter), min_detail: Detail::Full, add_content }
 }
 
-/// Every section, in the order of a report.
+/// All sections, in the order of a report.
 const SECTIONS: &[Section] = &[
-    Section { chapter: None, min_detail: Detail::Brief, add: head::add_head },
+    Section { chapter: None, min_detail: Detail::Brief, add_content: head::add_head },
     brief_section(Chapter::Answer, gate::add_gate),
     brief_section(Chapter::Answer, decision::add_decision),
     brief_section(Chapter::Answer, standing::add_standing),
     brief_section(Chapter::Answer, pair::add_pair),
-    brief_section(Chapter::Answer, costs::add_costs),
+    brief_section(Chapter::Answer, level_costs::add_level_costs),
     brief_section(Chapter::Answer, answer::add_answer),
-    brief_section(Chapter::Answer, answer::add_left_out),
-    full_section(Chapter::Answer, answer::add_legend),
+    brief_section(Chapter::Answer, answer::add_unranked_tasks),
+    full_section(Chapter::Answer, answer::add_answer_legend),
     brief_section(Chapter::Answer, hosts::add_hosts),
     brief_section(Chapter::Answer, anomalies::add_anomalies),
     brief_section(Chapter::Answer, scaling::add_scaling),
-    brief_section(Chapter::Answer, growth::add_growth),
-    brief_section(Chapter::Answer, slow_rounds::add_modes),
+    brief_section(Chapter::Answer, scaling::add_growth),
+    brief_section(Chapter::Answer, slow_rounds::add_two_speeds),
     brief_section(Chapter::Answer, slow_rounds::add_slow_rounds),
-    brief_section(Chapter::Answer, own_work::add_own_work),
+    brief_section(Chapter::Answer, warnings::add_unsuitable_tasks),
     brief_section(Chapter::Answer, head::add_untested),
     brief_section(Chapter::Answer, warnings::add_warnings),
     brief_section(Chapter::Claims, claims::add_claims),
@@ -86,10 +84,10 @@ const SECTIONS: &[Section] = &[
 
 /// Builds the document of a report. Builds the sections in parallel, because some take long for a large run.
 pub fn report_document(report: &Report, detail: Detail) -> Document {
-    let contents = in_parallel(SECTIONS.len(), |at| {
-        let (mut content, section) = (Document::default(), &SECTIONS[at as usize]);
+    let contents = in_parallel(SECTIONS.len(), |index| {
+        let (mut content, section) = (Document::default(), &SECTIONS[index as usize]);
         if detail >= section.min_detail {
-            (section.add)(&mut content, report, detail);
+            (section.add_content)(&mut content, report, detail);
         }
         content
     });
@@ -114,7 +112,7 @@ fn add_charts(document: &mut Document, report: &Report, detail: Detail) {
                 .filter(|chart| !chart.id.starts_with(charts::standing::ID_PREFIX)),
         );
     } else if !report.record.samples.is_empty() {
-        let command = advice::draw_charts(&report.record.id);
+        let command = advice::charts_command(&report.record.id);
         document.text(format!(
             "This report has no charts. {command} writes them to a folder, and a Markdown report that links to them."
         ));
@@ -126,10 +124,10 @@ mod tests {
 
     #[test]
     fn every_section_is_registered() {
-        let function = |line: &str| {
+        let name_of_section = |line: &str| {
             let (name, parameters) = line.strip_prefix("pub fn ")?.split_once('(')?;
             parameters.starts_with("document: &mut Document, report: &Report, ").then(|| name.to_string())
         };
-        crate::registry::assert_complete("sections", include_str!("sections.rs"), function);
+        crate::registry::assert_complete("sections", include_str!("sections.rs"), name_of_section);
     }
 }

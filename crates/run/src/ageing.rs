@@ -1,7 +1,7 @@
-//! Ages a mounted filesystem, in the agent.
+//! Ages a mounted filesystem in the agent, by one step of its history at a time.
 
 use crate::error::{CellError, CellResult};
-use crate::executor::Log;
+use crate::executor::CommandLog;
 use fsarena_core::event::TreeState;
 use fsarena_load::ageing::{ChurnPlan, GitPulls, tree_copy};
 use fsarena_load::{invocation::Invocation, payload::make_empty_dir, task::TaskError};
@@ -9,81 +9,86 @@ use fsarena_sys::Error;
 use serde::{Deserialize, Serialize};
 use std::{path::Path, time::Duration};
 
-/// The directory of the files of an aged filesystem, below its root.
+/// The directory of an aged filesystem, below its root, that ageing creates files in.
 pub const AGED_DIR: &str = "aged";
-/// Where an agent keeps a copy of these files, below its own directory.
+/// The directory for a copy of these files, below the directory of the agent.
 const TREE_DIR: &str = "tree";
 
 /// The longest time that one run of an ageing command may take.
-const COMMAND_LIMIT: Duration = Duration::from_secs(24 * 3600);
+const COMMAND_TIME_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// What ages a filesystem.
+/// A method of ageing a filesystem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AgeWork {
-    /// Files are created, deleted, overwritten and appended to.
+pub enum AgeingMethod {
+    /// Create, delete, overwrite and append to files.
     Churn(ChurnPlan),
-    /// Commits are pulled.
+    /// Pull the commits of a git repository.
     Git(GitPulls),
-    /// A command of the user runs again and again.
+    /// Run a command of the user several times.
     Command {
-        /// The seed that it finds as `$FSARENA_SEED`.
+        /// The value of `FSARENA_SEED` in its environment.
         seed: u64,
         /// How often it runs.
         runs: u32,
         /// The program and its arguments.
-        words: Vec<String>,
+        #[serde(rename = "words")]
+        argv: Vec<String>,
         /// The digest of the program.
         #[serde(rename = "program")]
         program_digest: String,
     },
 }
 
-/// What an agent does to age a filesystem.
+/// One step of an agent that ages a filesystem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AgeStep {
-    /// A part of a history, which follows the parts before it.
+pub enum AgeingStep {
+    /// Perform one part of a history. The agent has performed the parts before it.
     Part {
-        /// The history.
-        work: AgeWork,
+        /// The method of ageing.
+        #[serde(rename = "work")]
+        method: AgeingMethod,
         /// The number of the part, from 0.
         part: u32,
     },
-    /// Copy the files to the directory of the agent.
+    /// Copy the files from the filesystem to the directory of the agent.
     CopyOut,
-    /// Copy the files from the directory of the agent.
+    /// Copy the files from the directory of the agent to the filesystem.
     CopyIn,
-    /// Describe the files that the setup of a workload left. The agent runs the setup before [`perform_step`].
+    /// Compute the digests of the files that the setup of a workload left. The agent runs the setup before
+    /// [`perform_step`].
     Setup,
 }
 
-impl AgeWork {
-    /// The number of parts that the history has. A checkpoint follows each of them.
+impl AgeingMethod {
+    /// The number of parts of the history. A checkpoint is saved after each part.
     pub fn part_count(&self) -> u32 {
         match self {
-            AgeWork::Churn(plan) => plan.parts(),
-            AgeWork::Git(pulls) => pulls.parts(),
-            AgeWork::Command { runs, .. } => *runs,
+            AgeingMethod::Churn(plan) => plan.part_count(),
+            AgeingMethod::Git(pulls) => pulls.part_count(),
+            AgeingMethod::Command { runs, .. } => *runs,
         }
     }
 
-    /// Whether it leaves the same files wherever it is repeated.
+    /// Whether it leaves the same files each time, on every filesystem.
     pub fn is_reproducible(&self) -> bool {
-        !matches!(self, AgeWork::Command { .. })
+        !matches!(self, AgeingMethod::Command { .. })
     }
 
-    /// Performs a part in a directory. `agent_dir` keeps what later parts need.
-    fn perform_part(&self, part: u32, dir: &Path, agent_dir: &Path, log: Log) -> CellResult {
+    /// Performs one part in the directory `dir`. `agent_dir` is for files that later parts need.
+    fn perform_part(&self, part: u32, dir: &Path, agent_dir: &Path, log: CommandLog) -> CellResult {
         match self {
-            AgeWork::Churn(plan) => plan.perform_part(part, dir).map_err(Error::io("ageing", dir))?,
-            AgeWork::Git(pulls) => pulls.perform_part(part, dir, agent_dir, log)?,
-            AgeWork::Command { seed, words, .. } => {
-                let env = [("FSARENA_DIR", dir.as_os_str().to_owned()), ("FSARENA_SEED", seed.to_string().into())];
-                let number = [("FSARENA_AGEING_RUN", (part + 1).to_string().into())];
-                let env = env.into_iter().chain(number).map(|(name, value)| (name.to_string(), value)).collect();
-                let (argv, dir) = (words.clone(), dir.into());
-                let command = Invocation { argv, dir, env, time_limit: COMMAND_LIMIT, metric_rules: vec![] };
+            AgeingMethod::Churn(plan) => plan.perform_part(part, dir).map_err(Error::io("ageing", dir))?,
+            AgeingMethod::Git(pulls) => pulls.perform_part(part, dir, agent_dir, log)?,
+            AgeingMethod::Command { seed, argv, .. } => {
+                let env = [
+                    ("FSARENA_DIR".to_string(), dir.as_os_str().to_owned()),
+                    ("FSARENA_SEED".to_string(), seed.to_string().into()),
+                    ("FSARENA_AGEING_RUN".to_string(), (part + 1).to_string().into()),
+                ];
+                let (argv, dir, env) = (argv.clone(), dir.into(), env.into());
+                let command = Invocation { argv, dir, env, time_limit: COMMAND_TIME_LIMIT, metric_rules: vec![] };
                 command.run_and_log(log)?;
             }
         }
@@ -91,28 +96,35 @@ impl AgeWork {
     }
 }
 
-/// Performs a step on the files in `root`: [`AGED_DIR`] of the filesystem, or the directory of its workload for a setup.
-/// `agent_dir` is the agent's own directory. Returns what the step left, unless a part of the history follows.
+/// Performs a step on the files in `root`, which is [`AGED_DIR`] of the filesystem, or for a setup the directory of its
+/// workload.
+/// `agent_dir` is the directory of the agent. Returns the state of the files after the step; None if the history has further
+/// parts.
 ///
 /// # Errors
 /// If the filesystem refuses an operation, for example because it is full.
-pub fn perform_step(step: &AgeStep, root: &Path, agent_dir: &Path, log: Log) -> Result<Option<TreeState>, CellError> {
+pub fn perform_step(
+    step: &AgeingStep,
+    root: &Path,
+    agent_dir: &Path,
+    log: CommandLog,
+) -> Result<Option<TreeState>, CellError> {
     let tree_dir = agent_dir.join(TREE_DIR);
     match step {
-        AgeStep::Part { work, part } => {
-            work.perform_part(*part, root, agent_dir, log).map_err(|failed| failed.with_part("ageing"))?;
-            if *part + 1 < work.part_count() {
+        AgeingStep::Part { method, part } => {
+            method.perform_part(*part, root, agent_dir, log).map_err(|error| error.with_part("ageing"))?;
+            if *part + 1 < method.part_count() {
                 return Ok(None);
             }
         }
-        AgeStep::CopyOut => {
+        AgeingStep::CopyOut => {
             make_empty_dir(&tree_dir).map_err(TaskError::from)?;
-            tree_copy::copy(root, &tree_dir).map_err(Error::io("copying", root))?;
+            tree_copy::copy_tree(root, &tree_dir).map_err(Error::io("copying", root))?;
         }
-        AgeStep::Setup => {}
-        AgeStep::CopyIn => tree_copy::copy(&tree_dir, root).map_err(Error::io("copying to", root))?,
+        AgeingStep::Setup => {}
+        AgeingStep::CopyIn => tree_copy::copy_tree(&tree_dir, root).map_err(Error::io("copying to", root))?,
     }
-    let tree = tree_copy::digest(root).map_err(Error::io("reading", root))?;
-    let layout = tree_copy::layout_digest(root).map_err(Error::io("reading", root))?;
+    let tree = tree_copy::digest_tree(root).map_err(Error::io("reading", root))?;
+    let layout = tree_copy::digest_layout(root).map_err(Error::io("reading", root))?;
     Ok(Some(TreeState { tree, layout }))
 }

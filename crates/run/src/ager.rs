@@ -1,6 +1,7 @@
-//! Where filesystems are aged: by agents of this kernel, or in guests. Checkpoints do not depend on it.
+//! The interface to agents that age filesystems, in this kernel or in guests, and its implementation for this kernel.
+//! The format of checkpoints is the same for both.
 
-use crate::ageing::{AGED_DIR, AgeStep};
+use crate::ageing::{AGED_DIR, AgeingStep};
 use crate::axes::Confinement;
 use crate::backing::{BackingDevices, make_stack};
 use crate::child;
@@ -8,7 +9,7 @@ use crate::context::RunContext;
 use crate::device_layout::DeviceLayout;
 use crate::error::{CellError, Result};
 use crate::executor::{RunSink, remove_run_dir};
-use crate::packed::WORK_DIR;
+use crate::packed_filesystems::WORK_DIR;
 use crate::protocol::{AgentRequest, MountRequest};
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
 use fsarena_core::event::{CellEvent, Event, TreeState};
@@ -29,13 +30,13 @@ pub struct VariantFilesystem<'a> {
     pub def: &'static FsDef,
     /// The options of mkfs and mount.
     pub options: VariantOptions,
-    /// The devices, those above the links of a stack.
+    /// The devices of the filesystem. If the variant has a stack, the device above its links.
     pub devices: Devices<'a>,
-    /// Whether the next step has to make the filesystem first, because only a guest has its driver.
+    /// Whether the next step must make the filesystem first, because only the guest has its driver.
     pub needs_mkfs: std::cell::Cell<bool>,
 }
 
-/// Something that performs the steps of ageing.
+/// Performs the steps of ageing, by agents in this kernel or in guests.
 pub trait Ager {
     /// The devices of a variant, below the links of its stack.
     ///
@@ -54,39 +55,42 @@ pub trait Ager {
         devices: &Devices,
     ) -> Result<Option<ScratchDevice>, CellError>;
 
-    /// The kernel that a filesystem is aged in, which decides with the history where the filesystem puts its files.
+    /// Describes the kernel that a filesystem is aged in: release, version, and whatever else decides where the
+    /// filesystem puts its files. An image is used again only with the same description.
     ///
     /// # Errors
     /// If the kernel cannot be read.
-    fn kernel_version(&self, variant: &Variant) -> Result<String, CellError>;
+    fn describe_kernel(&self, variant: &Variant) -> Result<String, CellError>;
 
-    /// The number of the user that the files belong to.
+    /// The id of the user that the files belong to.
     fn owner_uid(&self) -> u32;
 
-    /// Whether it also keeps images of filesystems after the setup of a workload.
-    fn keeps_setups(&self) -> bool;
+    /// Whether it can also make images that include the setup of a workload.
+    fn supports_setups(&self) -> bool;
 
-    /// Has an agent mount the filesystem of a variant, perform a step on it, and unmount it. Returns what the agent reports
-    /// of the files. `workload` is the one whose setup the step runs.
+    /// Makes an agent mount the filesystem of a variant, perform a step on it, and unmount it. Returns the state of the
+    /// files that the agent reports, if it reports any. `workload` is the workload whose setup the step runs; None for
+    /// other steps.
     ///
     /// # Errors
     /// If the step fails.
     fn perform_step(
         &self,
         filesystem: &VariantFilesystem,
-        step: AgeStep,
+        step: AgeingStep,
         workload: Option<&WorkloadPlan>,
         emit: RunSink,
     ) -> Result<Option<TreeState>, CellError>;
 
-    /// Removes the copies of trees and the histories that agents have kept.
+    /// Removes the directory or disk in which agents keep copies of trees, and what later steps of a history need.
     ///
     /// # Errors
     /// If a directory cannot be removed.
-    fn remove_stage(&self, emit: RunSink) -> Result<()>;
+    fn remove_staged_files(&self, emit: RunSink) -> Result<()>;
 }
 
-/// A cell that stands for the ageing of a variant in the request to an agent.
+/// A cell that stands for the ageing of a variant in the request to an agent. `workload` is the workload whose setup
+/// the agent runs; None for other steps.
 pub fn ageing_cell(run: &RunContext, variant: &Variant, workload: Option<&WorkloadPlan>) -> Result<Cell, CellError> {
     let workload = workload.or(run.plan.workloads.first());
     let workload = workload.ok_or_else(|| CellError::internal("a plan without workload"))?;
@@ -94,7 +98,7 @@ pub fn ageing_cell(run: &RunContext, variant: &Variant, workload: Option<&Worklo
         round: 0,
         position: 0,
         variant: variant.clone(),
-        workload: matrix::workload_of(variant, workload),
+        workload: matrix::workload_of_variant(variant, workload),
         scale: run.plan.scale,
         seed: 1,
     })
@@ -104,7 +108,8 @@ pub fn ageing_cell(run: &RunContext, variant: &Variant, workload: Option<&Worklo
 pub struct LocalAger<'a> {
     run: &'a RunContext,
     backing: &'a BackingDevices,
-    /// The directory that agents keep copies of trees and histories in.
+    /// The directory in which agents keep copies of trees, and what later steps of a history need; None until it is
+    /// made.
     stage_dir: RefCell<Option<MadeDir>>,
 }
 
@@ -114,7 +119,8 @@ impl LocalAger<'_> {
         LocalAger { run, backing, stage_dir: RefCell::new(None) }
     }
 
-    /// The directory that agents keep copies of trees and histories in. The workload's user may write to it.
+    /// Returns the directory in which agents keep copies of trees; makes it if it is missing. The workload's user may
+    /// write to it.
     fn stage_dir(&self) -> Result<PathBuf, CellError> {
         let mut stage_dir = self.stage_dir.borrow_mut();
         if let Some(dir) = &*stage_dir {
@@ -142,9 +148,9 @@ impl Ager for LocalAger<'_> {
         make_stack(self.run, variant, layout, devices)
     }
 
-    fn kernel_version(&self, _: &Variant) -> Result<String, CellError> {
-        let facts = ["osrelease", "version"];
-        let facts = facts.map(|name| self.run.kernel.fact(&format!("proc/sys/kernel/{name}")));
+    fn describe_kernel(&self, _: &Variant) -> Result<String, CellError> {
+        let facts =
+            ["osrelease", "version"].map(|name| self.run.kernel.read_trimmed(&format!("proc/sys/kernel/{name}")));
         Ok(facts.into_iter().flatten().collect::<Vec<_>>().join(" "))
     }
 
@@ -152,19 +158,19 @@ impl Ager for LocalAger<'_> {
         self.run.agent_config.user.uid
     }
 
-    fn keeps_setups(&self) -> bool {
+    fn supports_setups(&self) -> bool {
         true
     }
 
     fn perform_step(
         &self,
         filesystem: &VariantFilesystem,
-        step: AgeStep,
+        step: AgeingStep,
         workload: Option<&WorkloadPlan>,
         emit: RunSink,
     ) -> Result<Option<TreeState>, CellError> {
         let VariantFilesystem { variant, def, options, devices, .. } = filesystem;
-        let (run, target) = (self.run, self.backing.target.path());
+        let (run, target) = (self.run, self.backing.mount_point.path());
         let cell = ageing_cell(run, variant, workload)?;
         let mount = MountRequest {
             source: devices.source(def).into(),
@@ -177,29 +183,32 @@ impl Ager for LocalAger<'_> {
             packed_bytes: None,
         };
         let (root, source_dir) = match step {
-            AgeStep::Setup => (target.join(WORK_DIR), self.backing.source_disk.root().to_path_buf()),
+            AgeingStep::Setup => (target.join(WORK_DIR), self.backing.source_disk.root().to_path_buf()),
             _ => (target.join(AGED_DIR), self.stage_dir()?),
         };
-        let request =
-            AgentRequest { mount: Some(mount), age_step: Some(step), ..run.request(&cell, &root, &source_dir) };
-        let mounted = run.journal.note(UndoStep::unmount(target))?;
-        let (mut events, mut left_tree) = (vec![], None);
-        let mut keep = |event: CellEvent| match event {
-            CellEvent::Tree(tree) => left_tree = Some(tree),
+        let request = AgentRequest {
+            mount: Some(mount),
+            ageing_step: Some(step),
+            ..run.agent_request(&cell, &root, &source_dir)
+        };
+        let unmount_guard = run.journal.record(UndoStep::unmount(target))?;
+        let (mut events, mut final_tree) = (vec![], None);
+        let mut collect_event = |event: CellEvent| match event {
+            CellEvent::Tree(tree) => final_tree = Some(tree),
             event => events.extend(to_run_event(event)),
         };
-        let outcome = child::run_agent(&run.journal, &request, &Confinement::default(), &mut keep);
-        // The agent unmounts the filesystem itself. This is for an agent that could not.
+        let outcome = child::run_agent(&run.journal, &request, &Confinement::default(), &mut collect_event);
+        // Usually the agent has unmounted the filesystem. It may have ended before that.
         mount::unmount(target, &mut |record| events.push(Event::Command(record)))?;
-        mounted.disarm()?;
+        unmount_guard.disarm()?;
         events.into_iter().try_for_each(emit)?;
         let outcome = outcome?;
         cancel::check()?;
-        CellError::result_of(outcome)?;
-        Ok(left_tree)
+        CellError::check_outcome(outcome)?;
+        Ok(final_tree)
     }
 
-    fn remove_stage(&self, emit: RunSink) -> Result<()> {
+    fn remove_staged_files(&self, emit: RunSink) -> Result<()> {
         match self.stage_dir.borrow_mut().take() {
             Some(dir) => remove_run_dir(dir, emit),
             None => Ok(()),
@@ -207,7 +216,8 @@ impl Ager for LocalAger<'_> {
     }
 }
 
-/// The event of the run that an event of an ageing agent becomes; None for one that the run does not keep.
+/// Turns an event of an agent that ages a filesystem into an event of the run. None for events that the run does not
+/// store.
 pub fn to_run_event(event: CellEvent) -> Option<Event> {
     match event {
         CellEvent::Command(record) => Some(Event::Command(record)),

@@ -1,26 +1,27 @@
-//! The alarms of histories: which changes were found, and whether fresh rounds confirmed them. They persist in a file in the
-//! directory of runs, so that each change raises one alarm, and the k-th alarm of a history is judged at its own level.
+//! The alarms of histories of stored runs: which changes were found, and whether fresh rounds confirmed them. A file in
+//! the directory of runs stores them. So each change raises one alarm only, and the alarms of a history are numbered:
+//! the number of an alarm decides its share of the error probability.
 
 use crate::error::{Result, RunError};
 use fsarena_sys::{Error, input};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The name of the file.
+/// The name of the file, in the directory of runs.
 const FILE_NAME: &str = "alarms.json";
-/// The largest such file, in bytes.
+/// The size limit of the file, in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Identifies a history: what it follows.
+/// Identifies a history: the study, metric and variant that it follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryKey {
-    /// The study or plan.
+    /// The name of the study or plan.
     pub study: String,
-    /// The metric.
+    /// The id of the metric.
     pub metric: String,
-    /// The variant.
+    /// The name of the variant.
     pub variant: String,
-    /// The variant that it is compared with; None for the variant's own values.
+    /// The variant that it is compared with; None for a history of the values themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
 }
@@ -31,22 +32,24 @@ pub struct Alarm {
     /// The history.
     #[serde(flatten)]
     pub history: HistoryKey,
-    /// Its number among the alarms of the history, from 1.
+    /// The number of the alarm among those of its history, from 1.
     pub number: u32,
-    /// The first run on the new level when the change was found.
-    pub run: String,
-    /// Whether the level rose.
-    pub rose: bool,
+    /// The id of the first run after the change, as it was known when the change was found.
+    #[serde(rename = "run")]
+    pub first_run: String,
+    /// Whether the values rose.
+    #[serde(rename = "rose")]
+    pub has_risen: bool,
     /// Whether fresh rounds confirmed it.
     pub outcome: AlarmOutcome,
     /// The reason for the outcome, in a sentence.
     pub why: String,
-    /// The run with the fresh rounds, if there was one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confirmation: Option<String>,
+    /// The id of the run with the fresh rounds; None if there was none.
+    #[serde(rename = "confirmation", default, skip_serializing_if = "Option::is_none")]
+    pub confirmation_run: Option<String>,
 }
 
-/// What fresh rounds showed of an alarm.
+/// What fresh rounds showed about the change of an alarm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlarmOutcome {
@@ -77,7 +80,7 @@ impl AlarmOutcome {
 #[derive(Debug)]
 pub struct Alarms {
     file: PathBuf,
-    stored: AlarmFile,
+    contents: AlarmFile,
 }
 
 /// The contents of the file.
@@ -89,40 +92,35 @@ struct AlarmFile {
 }
 
 impl Alarms {
-    /// Reads the alarms of a directory of runs; there are none without the file.
+    /// Reads the alarms of a directory of runs. Without the file there are no alarms.
     ///
     /// # Errors
     /// The file is damaged, or cannot be read.
-    pub fn open(runs: &Path) -> Result<Alarms> {
-        let file = runs.join(FILE_NAME);
+    pub fn open(runs_dir: &Path) -> Result<Alarms> {
+        let file = runs_dir.join(FILE_NAME);
         let bytes = match input::read(&file, MAX_FILE_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Alarms { file, stored: AlarmFile { format: 1, alarms: vec![] } });
+                return Ok(Alarms { file, contents: AlarmFile { format: 1, alarms: vec![] } });
             }
             Err(error) => return Err(Error::io("reading", &file)(error).into()),
         };
-        let refused = |why: String| RunError::Plan(format!("{}: {why}", file.display()));
-        let stored: AlarmFile = serde_json::from_slice(&bytes).map_err(|error| refused(error.to_string()))?;
-        if stored.format != 1 {
-            return Err(refused(format!("written by a newer fsarena (format {})", stored.format)));
+        let unusable = |why: String| RunError::Plan(format!("{}: {why}", file.display()));
+        let contents: AlarmFile = serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?;
+        if contents.format != 1 {
+            return Err(unusable(format!("written by a newer fsarena (format {})", contents.format)));
         }
-        Ok(Alarms { file, stored })
+        Ok(Alarms { file, contents })
     }
 
     /// The alarms of a history, in their order.
     pub fn of_history<'a>(&'a self, history: &'a HistoryKey) -> impl Iterator<Item = &'a Alarm> {
-        self.stored.alarms.iter().filter(move |alarm| alarm.history == *history)
+        self.contents.alarms.iter().filter(move |alarm| alarm.history == *history)
     }
 
     /// The number of the next alarm of a history.
     pub fn next_number(&self, history: &HistoryKey) -> u32 {
         self.of_history(history).map(|alarm| alarm.number).max().unwrap_or(0) + 1
-    }
-
-    /// The runs with fresh rounds, which are part of no history.
-    pub fn confirmations(&self) -> impl Iterator<Item = &str> {
-        self.stored.alarms.iter().filter_map(|alarm| alarm.confirmation.as_deref())
     }
 
     /// Stores an alarm. It replaces an alarm of the same history and number.
@@ -132,11 +130,11 @@ impl Alarms {
     pub fn store(&mut self, alarm: Alarm) -> Result<()> {
         let is_same =
             |stored_alarm: &Alarm| stored_alarm.history == alarm.history && stored_alarm.number == alarm.number;
-        match self.stored.alarms.iter_mut().find(|stored_alarm| is_same(stored_alarm)) {
+        match self.contents.alarms.iter_mut().find(|stored_alarm| is_same(stored_alarm)) {
             Some(stored_alarm) => *stored_alarm = alarm,
-            None => self.stored.alarms.push(alarm),
+            None => self.contents.alarms.push(alarm),
         }
-        let text = serde_json::to_vec_pretty(&self.stored).map_err(|error| RunError::Plan(error.to_string()))?;
+        let text = serde_json::to_vec_pretty(&self.contents).map_err(|error| RunError::Plan(error.to_string()))?;
         // A rename replaces the file at once, so another process never reads half of it.
         let new_file = self.file.with_extension("json.new");
         std::fs::write(&new_file, text).map_err(Error::io("writing", &new_file))?;
@@ -160,11 +158,11 @@ mod tests {
         let alarm = |metric: &str, number, outcome| Alarm {
             history: history(metric),
             number,
-            run: format!("run-{number}"),
-            rose: true,
+            first_run: format!("run-{number}"),
+            has_risen: true,
             outcome,
             why: "mkfs.xfs of run a is gone".into(),
-            confirmation: None,
+            confirmation_run: None,
         };
         let mut alarms = Alarms::open(dir.path()).unwrap();
         assert_eq!(alarms.next_number(&history("elapsed")), 1);

@@ -1,9 +1,9 @@
-//! The axes of the machine: factors whose levels change the machine around the filesystem, such as the I/O scheduler or the
-//! memory limit. The levels of a variant are set up before each of its cells and undone after it.
+//! The axes of the machine: factors whose levels change the machine around the filesystem, such as the I/O scheduler or
+//! the memory limit. The levels of a variant are set up before each of its cells and undone after it.
 //!
-//! A new axis needs one constant, in a separate file here or beside similar ones, and a line in [`AXES`]. It defines the levels
-//! of its factor, checks whether this machine has them, and sets them up. It must write each change into the undo
-//! journal before making the change.
+//! A new axis needs one constant, in a separate file here or beside similar ones, and a line in [`AXES`]. It defines
+//! the levels of its factor, checks whether this machine has them, and sets them up. It must write each change into the
+//! undo journal before making the change.
 
 pub(crate) mod age;
 mod axis;
@@ -43,11 +43,11 @@ pub const AXES: &[Axis] = &[
 ];
 
 /// Every factor that a plan can vary, in the order in which the name of a variant lists the levels.
-pub fn factors() -> Vec<FactorDef> {
+pub fn all_factors() -> Vec<FactorDef> {
     factor::sorted_for_names(BUILT_IN.iter().copied().chain(AXES.iter().map(|axis| axis.def)).collect(), |def| def.id)
 }
 
-/// Sets up every level of a variant. After an error, undoes the levels that are set up already.
+/// Sets up every level of a variant for one cell. After an error, the levels that were set up already are undone.
 ///
 /// # Errors
 /// The first level that cannot be set up.
@@ -57,7 +57,7 @@ pub fn set_up(
     variant: &Variant,
     devices: &[&BlockDevice],
 ) -> Result<Conditions, fsarena_sys::Error> {
-    // After an error, its drop undoes the levels.
+    // Dropping the conditions undoes the levels, so an early return does too.
     let mut conditions = Conditions::default();
     for axis in AXES.iter().filter(|axis| !variant.level(axis.def.id).is_empty()) {
         let factor = axis.def.id;
@@ -74,17 +74,18 @@ pub fn check(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<()> 
     for variant in variants {
         let dir = variant.level(factor::DIR);
         require(plan.device.backing == Backing::Dir || dir.is_empty(), || {
-            RunError::of_variant(variant, format!("`dir` needs {}", setting("on", &format!("dir:{dir}"))))
+            RunError::in_variant(variant, format!("`dir` needs {}", setting("on", &format!("dir:{dir}"))))
         })?;
         for axis in AXES {
             let id = axis.def.id;
             let lacks_device = plan.device.backing == Backing::Dir && !axis.allows_directories;
             require(!lacks_device || variant.level(id).is_empty(), || {
-                RunError::of_variant(variant, format!("a directory is taken as it is; leave out `{id}`"))
+                RunError::in_variant(variant, format!("a directory is taken as it is; leave out `{id}`"))
             })?;
-            // The preflight of guests checks the axes that depend on the guest kernel. The number of clients does not.
-            let guest = matches!(plan.device.backing, Backing::Guest(_));
-            if !guest || id == factor::CLIENTS {
+            // For guests, `preflight::guests` checks the levels, except the number of clients, which does not depend on
+            // the kernel.
+            let is_in_guest = matches!(plan.device.backing, Backing::Guest(_));
+            if !is_in_guest || id == factor::CLIENTS {
                 (axis.check)(&LevelCheck { kernel, plan, variant, factor: id })?;
             }
         }
@@ -98,13 +99,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn each_factor_takes_its_own_default_and_examples() {
+    fn each_factor_accepts_its_own_default_and_examples() {
         let ids: BTreeSet<&str> = AXES.iter().map(|axis| axis.def.id).collect();
         assert_eq!(ids.len(), AXES.len());
-        for factor in factors() {
+        for factor in all_factors() {
             assert!((factor.check)(factor.default).is_ok(), "{}", factor.id);
-            let examples = factor.example.split(", ").all(|level| (factor.check)(level).is_ok());
-            assert!(examples, "{}: {}", factor.id, factor.example);
+            let are_valid = factor.example_levels.split(", ").all(|level| (factor.check)(level).is_ok());
+            assert!(are_valid, "{}: {}", factor.id, factor.example_levels);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The backing devices of a run in this kernel: the devices under test, the source disk (a second device that tasks copy
-//! from and to), and the directories of their images.
+//! The backing devices of a run in this kernel: the devices under test, the source disk (a second device that tasks
+//! copy from and to), and the directories of their images.
 
 use crate::context::RunContext;
 use crate::device_layout::filesystem_of;
 use crate::device_layout::{DeviceLayout, DeviceSpec, DeviceStorage};
 use crate::error::{CellError, Result, RunError};
-use crate::executor::{RunSink, remove_run_dir, with_log};
+use crate::executor::{RunSink, emit_logged_commands, remove_run_dir};
 use crate::preflight::{RAM_DIR, open_source_disk, open_to_erase};
 use crate::work;
 use fsarena_core::event::{Event, Note, NoteKind};
@@ -24,12 +24,12 @@ use fsarena_sys::{image, undo::MadeDir, zram};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The devices and directories that are made once per run and that all its cells share.
+/// The devices and directories that are made once per run. All cells of the run share them.
 pub struct BackingDevices {
-    // The fields are dropped in this order. Mount points come before devices: removing a mount point also ends copies of the
-    // mount in containers that started meanwhile. The directories of the images come last.
+    // The fields are dropped in this order. Mount points come before devices: removing a mount point also ends copies
+    // of the mount in containers that started meanwhile. The directories of the images come last.
     /// The mount point of the filesystem under test.
-    pub target: MadeDir,
+    pub mount_point: MadeDir,
     /// The source disk.
     pub source_disk: SourceDisk,
     devices: BTreeMap<DeviceSpec, ScratchDevice>,
@@ -45,25 +45,25 @@ impl BackingDevices {
     pub fn make(run: &RunContext, emit: RunSink) -> Result<BackingDevices> {
         let image_dirs = ImageDirs(run);
         let mounts = run.dir.join("mnt");
-        let (target, source_target) = (mounts.join("test"), mounts.join("other"));
+        let (mount_point, source_mount_point) = (mounts.join("test"), mounts.join("other"));
         let mut directories = vec![];
         for dir in image_dirs.all_dirs().into_iter().chain([mounts]) {
             directories.insert(0, MadeDir::make(&run.journal, &dir)?);
         }
         let source_disk =
-            SourceDisk::make(run, &image_dirs.source_disk_dir().unwrap_or_default(), &source_target, emit)?;
+            SourceDisk::make(run, &image_dirs.source_disk_dir().unwrap_or_default(), &source_mount_point, emit)?;
         let mut devices = BTreeMap::new();
         for spec in &run.requirements.devices {
             let device = image_dirs.make_device(spec, emit)?;
             emit_device_note(&device, &run.plan.device, spec, emit)?;
             devices.insert(*spec, device);
         }
-        let target = MadeDir::make(&run.journal, &target)?;
-        let shared = devices.values().find_map(|device| source_disk.shared_disk_note(device));
-        if let Some(note) = shared.filter(|_| run.requirements.uses_source_disk) {
+        let mount_point = MadeDir::make(&run.journal, &mount_point)?;
+        let shared_disk_note = devices.values().find_map(|device| source_disk.shared_disk_note(device));
+        if let Some(note) = shared_disk_note.filter(|_| run.requirements.uses_source_disk) {
             emit(Event::Note(note))?;
         }
-        Ok(BackingDevices { target, source_disk, devices, directories })
+        Ok(BackingDevices { mount_point, source_disk, devices, directories })
     }
 
     /// The devices of a variant.
@@ -92,27 +92,29 @@ impl BackingDevices {
     /// # Errors
     /// A device or directory is still in use; it stays in the undo journal.
     pub fn finish(self, emit: RunSink) -> Result<()> {
-        // If something fails, Rust drops the rest in the same order as the steps below, which is the reverse of the order
-        // of these variables.
+        // If something fails, Rust drops the rest in the same order as the steps below, which is the reverse of the
+        // order of these variables.
         let (directories, devices) = (self.directories, self.devices);
-        remove_run_dir(self.target, emit)?;
+        remove_run_dir(self.mount_point, emit)?;
         self.source_disk.finish(emit)?;
         for device in devices.into_values() {
-            with_log(emit, |log| device.release(log))??;
+            emit_logged_commands(emit, |log| device.release(log))??;
         }
         directories.into_iter().try_for_each(|dir| remove_run_dir(dir, emit))
     }
 }
 
-/// Makes the links of the variant's stack. Returns the device above them; None without links. An error is a failure of the
-/// variant.
+/// Makes the links of the stack of a variant. Returns the device above them; None for a variant without a stack.
+///
+/// # Errors
+/// A link cannot be made; only the cell of the variant fails then.
 pub fn make_stack(
     run: &RunContext,
     variant: &Variant,
     layout: &DeviceLayout,
     devices: &Devices,
 ) -> Result<Option<ScratchDevice>, CellError> {
-    if !layout.is_stacked() {
+    if !layout.is_stacked {
         return Ok(None);
     }
     let links = links::parse_level(variant.level(factor::STACK)).map_err(CellError::missing)?;
@@ -160,7 +162,7 @@ impl ImageDirs<'_> {
     fn all_dirs(&self) -> BTreeSet<PathBuf> {
         let of_device = |spec: &DeviceSpec| match spec.storage {
             DeviceStorage::Made(BackingDevice::Zram) | DeviceStorage::Erased => None,
-            DeviceStorage::Made(made) => Some(self.images_dir(made)),
+            DeviceStorage::Made(kind) => Some(self.images_dir(kind)),
         };
         self.0.requirements.devices.iter().filter_map(of_device).chain(self.source_disk_dir()).collect()
     }
@@ -168,11 +170,11 @@ impl ImageDirs<'_> {
     /// Makes a device: a zram device, or an image with a loop device. Opens the erased device, which exists.
     fn make_device(&self, spec: &DeviceSpec, emit: RunSink) -> Result<ScratchDevice> {
         let RunContext { kernel, plan, journal, .. } = self.0;
-        let made = match (spec.storage, &plan.device.backing) {
+        let kind = match (spec.storage, &plan.device.backing) {
             (DeviceStorage::Made(BackingDevice::Zram), _) => {
                 return Ok(ScratchDevice::from_zram(zram::make(journal, spec.bytes)?)?);
             }
-            (DeviceStorage::Made(made), _) => made,
+            (DeviceStorage::Made(kind), _) => kind,
             (DeviceStorage::Erased, Backing::Erase { path, signature }) => {
                 return Ok(open_to_erase(kernel, path, signature.as_deref())?);
             }
@@ -181,9 +183,9 @@ impl ImageDirs<'_> {
                 return Err(RunError::Plan(format!("name the device to erase: {flag}")));
             }
         };
-        let image = image::create(journal, &self.images_dir(made).join(spec.image_name()), spec.bytes, true)?;
+        let image = image::create(journal, &self.images_dir(kind).join(spec.image_name()), spec.bytes, true)?;
         let options = loop_options(&plan.device);
-        let device = with_log(emit, |log| loopdev::attach(journal, image.path(), options, log))??;
+        let device = emit_logged_commands(emit, |log| loopdev::attach(journal, image.path(), options, log))??;
         if options.direct_io && !device.uses_direct_io() {
             let text = "the loop device does not bypass the page cache below it: the filesystem that holds the image \
                         has no direct I/O, so reads and writes of the device can be answered from memory";
@@ -195,14 +197,14 @@ impl ImageDirs<'_> {
     }
 }
 
-/// Emits a note with the properties of a device that somebody needs to repeat the run.
+/// Emits a note with the properties of a device, which people need to repeat the run.
 fn emit_device_note(device: &ScratchDevice, plan: &DevicePlan, spec: &DeviceSpec, emit: RunSink) -> Result<()> {
     let Some(block) = device.device() else { return Ok(()) };
     let DevicePlan { direct_io, discard, .. } = plan;
-    let made = match spec.storage {
+    let made_as = match spec.storage {
         DeviceStorage::Erased => None,
         DeviceStorage::Made(BackingDevice::Zram) => Some("zram, compressed memory".into()),
-        DeviceStorage::Made(made) => Some(format!("{} image, direct I/O {direct_io}, discard {discard}", made.name())),
+        DeviceStorage::Made(kind) => Some(format!("{} image, direct I/O {direct_io}, discard {discard}", kind.name())),
     };
     let fact = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
     let facts = [
@@ -210,10 +212,10 @@ fn emit_device_note(device: &ScratchDevice, plan: &DevicePlan, spec: &DeviceSpec
         fact("size", block.size_bytes().map(|size| bytesize::ByteSize(size).to_string())),
         fact("scheduler", block.scheduler()),
         fact("logical block size", block.logical_block_size().map(|size| size.to_string())),
-        fact("rotational", block.is_rotational().map(|yes| yes.to_string())),
+        fact("rotational", block.is_rotational().map(|is_rotational| is_rotational.to_string())),
         fact("write cache", block.write_cache()),
         fact("model", block.model()),
-        made,
+        made_as,
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     emit(Event::Note(Note::new(NoteKind::Options, facts.join(", ")).task("device")))
@@ -228,7 +230,7 @@ pub struct SourceDisk {
     device: ScratchDevice,
 }
 
-/// The options with which a plan attaches loop devices.
+/// The options of a plan for its loop devices.
 fn loop_options(device: &DevicePlan) -> LoopOptions {
     LoopOptions { direct_io: device.direct_io, discard: device.discard }
 }
@@ -243,35 +245,39 @@ pub fn source_filesystem(device: &DevicePlan) -> Result<(&'static FsDef, Variant
 }
 
 impl SourceDisk {
-    /// Makes the image, the filesystem, and the inputs of every workload.
+    /// Makes the filesystem on an image in `images_dir` or on the device that the user named, mounts it at `target`,
+    /// and makes the inputs of every workload.
     ///
     /// # Errors
     /// There is not enough space, or a command fails.
-    pub fn make(run: &RunContext, images: &Path, target: &Path, emit: RunSink) -> Result<SourceDisk> {
+    pub fn make(run: &RunContext, images_dir: &Path, target: &Path, emit: RunSink) -> Result<SourceDisk> {
         let RunContext { kernel, plan, requirements, journal, .. } = run;
         let device = match &plan.device.other_device {
             Some(other) => open_source_disk(kernel, other)?,
             None => {
-                let image = image::create(journal, &images.join("other.img"), requirements.source_disk_bytes, true)?;
+                let image =
+                    image::create(journal, &images_dir.join("other.img"), requirements.source_disk_bytes, true)?;
                 let options = loop_options(&plan.device);
-                let device = with_log(emit, |log| loopdev::attach(journal, image.path(), options, log))??;
+                let device = emit_logged_commands(emit, |log| loopdev::attach(journal, image.path(), options, log))??;
                 ScratchDevice::from_loop(device, image)?
             }
         };
         let (def, options) = source_filesystem(&plan.device)?;
-        with_log(emit, |log| lifecycle::format(&device, def, &options, log))??;
+        emit_logged_commands(emit, |log| lifecycle::format(&device, def, &options, log))??;
         let mount_point = MadeDir::make(journal, target)?;
-        let mounted = with_log(emit, |log| mount::mount(journal, log, device.path(), target, def.id, &options.mount))??;
+        let mounted = emit_logged_commands(emit, |log| {
+            mount::mount(journal, log, device.path(), target, def.id, &options.mount)
+        })??;
         let source_disk = SourceDisk { mounted, mount_point, device };
         work::make_inputs(plan, source_disk.root())?;
         Ok(source_disk)
     }
 
-    /// A note that the source disk lies on the same physical disk as a device under test; None if it does not, or if the
-    /// kernel does not show the disks below both.
+    /// A note that the source disk lies on the same physical disk as a device under test; None if it does not, or if
+    /// the kernel does not show the disks below both.
     pub fn shared_disk_note(&self, device: &ScratchDevice) -> Option<Note> {
-        let own_disks = self.device.device()?.disks();
-        let shared: Vec<String> = device.device()?.disks().intersection(&own_disks).cloned().collect();
+        let own_disks = self.device.device()?.disk_names();
+        let shared: Vec<String> = device.device()?.disk_names().intersection(&own_disks).cloned().collect();
         if shared.is_empty() {
             return None;
         }
@@ -293,8 +299,8 @@ impl SourceDisk {
     /// # Errors
     /// The source disk is still in use; it stays in the undo journal.
     pub fn finish(self, emit: RunSink) -> Result<()> {
-        with_log(emit, |log| self.mounted.unmount(log))??;
+        emit_logged_commands(emit, |log| self.mounted.unmount(log))??;
         remove_run_dir(self.mount_point, emit)?;
-        Ok(with_log(emit, |log| self.device.release(log))??)
+        Ok(emit_logged_commands(emit, |log| self.device.release(log))??)
     }
 }

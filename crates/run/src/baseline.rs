@@ -1,15 +1,18 @@
-//! Baselines: a measured variant under a name, kept so that it can be measured again beside another one.
+//! Baselines: measured variants that are saved under a name, so that a later run can measure them again beside another
+//! variant.
 //!
-//! A baseline is a directory below `baselines/` in the directory of runs. `baseline.json` has the plan, the variant, the
-//! digests of everything that its figures depend on, and the figures. A kernel that the user built is copied there, with the
-//! modules that guests need, because the next build overwrites it.
+//! A baseline is a directory below `baselines/` in the directory of runs. `baseline.json` has the plan, the variant,
+//! the digests of everything that the figures of the variant depend on, and these figures. If the user built the
+//! kernel, the directory also has a copy of it with the modules that guests need, because the next build overwrites the
+//! original.
 
+use crate::digests::digest_file;
 use crate::error::{Result, RunError};
 use crate::guest::guest_modules;
 use crate::preflight::guests;
 use crate::work;
 use fsarena_core::cell::Variant;
-use fsarena_core::names::unknown;
+use fsarena_core::names::unknown_name;
 use fsarena_core::observations::MetricSeries;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::{Backing, ParsedPlan, Plan};
@@ -33,14 +36,14 @@ const KERNEL_DIR: &str = "kernel";
 /// The largest file of a baseline, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// A baseline.
+/// A saved baseline: the contents of `baseline.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// The version of this format.
     format: u32,
     /// Its name.
     pub name: String,
-    /// The run that measured it.
+    /// The id of the run that measured it.
     pub run: String,
     /// When that run began.
     #[serde(rename = "measured")]
@@ -49,43 +52,43 @@ pub struct Baseline {
     pub variant: Variant,
     /// The plan of the run, as TOML.
     plan: String,
-    /// The release of the kernel of its guests; None for the kernel of the machine.
+    /// The release of the kernel of its guests; None if it ran in the kernel of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_release: Option<String>,
-    /// What the figures depend on.
+    /// Everything that the figures depend on.
     #[serde(rename = "state")]
     dependencies: Dependencies,
     /// The figures of the variant.
     figures: Vec<StoredFigures>,
 }
 
-/// What the figures of a variant depend on: each part with its digest or version. Equal figures can be expected only if all parts
-/// are equal.
+/// What the figures of a variant depend on: each part with its digest or version. Equal figures can be expected only if
+/// all parts are equal.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Dependencies(BTreeMap<String, String>);
 
 impl Dependencies {
-    /// The names of the parts that differ, or that only one of them has.
-    fn differences(&self, other: &Dependencies) -> Vec<String> {
+    /// The names of the parts that differ, or that only one of the two has.
+    fn differing_parts(&self, other: &Dependencies) -> Vec<String> {
         let names = self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name)));
         names.filter(|name| self.0.get(*name) != other.0.get(*name)).cloned().collect()
     }
 }
 
-/// Checks the name of a baseline: it becomes that of a directory.
+/// Checks the name of a baseline, which is also the name of its directory.
 ///
 /// # Errors
 /// The name is empty, begins with a dot, or has other characters than letters, digits, `.`, `_`, `+` and `-`.
-pub fn check_name(name: &str) -> std::result::Result<(), String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
-    if !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(plain) {
+pub fn check_baseline_name(name: &str) -> std::result::Result<(), String> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    if !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(is_allowed) {
         return Ok(());
     }
     Err(format!("`{name}` cannot name a baseline: use letters, digits and . _ + -"))
 }
 
-/// A variant that a run will save as a baseline: its state before the run.
+/// A variant that a run will save as a baseline, and its dependencies before the run.
 #[derive(Debug)]
 pub struct BaselineToSave {
     name: String,
@@ -94,22 +97,22 @@ pub struct BaselineToSave {
 }
 
 impl BaselineToSave {
-    /// Records the state of a variant before a run.
+    /// Records the dependencies of a variant before a run.
     ///
     /// # Errors
     /// A kernel or a program that cannot be read.
-    pub fn record(name: &str, plan: &Plan, variant: &Variant) -> Result<BaselineToSave> {
-        let dependencies = dependencies(plan, variant)?;
+    pub fn before_run(name: &str, plan: &Plan, variant: &Variant) -> Result<BaselineToSave> {
+        let dependencies = find_dependencies(plan, variant)?;
         Ok(BaselineToSave { name: name.into(), variant: variant.clone(), dependencies })
     }
 
     /// Saves the baseline after the run, and replaces one of the same name. Returns its directory.
     ///
     /// # Errors
-    /// What the variant depends on changed during the run, the run has no figures of the variant, or the directory cannot be
-    /// written.
-    pub fn save(self, runs: &Path, record: &RunRecord) -> Result<PathBuf> {
-        let changed = self.dependencies.differences(&dependencies(&record.plan, &self.variant)?);
+    /// A dependency of the variant changed during the run, the run has no figures of the variant, or the directory
+    /// cannot be written.
+    pub fn save(self, runs_dir: &Path, record: &RunRecord) -> Result<PathBuf> {
+        let changed = self.dependencies.differing_parts(&find_dependencies(&record.plan, &self.variant)?);
         if !changed.is_empty() {
             return Err(RunError::Plan(format!(
                 "--save-baseline {}: {} changed during the run, so nobody can measure that again",
@@ -135,13 +138,13 @@ impl BaselineToSave {
             dependencies: self.dependencies,
             figures,
         };
-        baseline.write(&runs.join(BASELINES_DIR), &record.plan)
+        baseline.write(&runs_dir.join(BASELINES_DIR), &record.plan)
     }
 }
 
 impl Baseline {
-    /// Writes the baseline below a directory: first under another name, so that one of that name stays until the new one is
-    /// complete.
+    /// Writes the baseline into its directory below `baselines_dir`: first under another name, so that an earlier
+    /// baseline of the same name stays until the new one is complete.
     fn write(&self, baselines_dir: &Path, plan: &Plan) -> Result<PathBuf> {
         let new_dir = baselines_dir.join(format!(".new-{}", self.name));
         if new_dir.exists() {
@@ -167,15 +170,15 @@ impl Baseline {
     /// Reads a baseline.
     ///
     /// # Errors
-    /// There is none of this name, or its file is damaged.
-    pub fn open(runs: &Path, name: &str) -> Result<Baseline> {
-        check_name(name).map_err(RunError::Plan)?;
-        let file = runs.join(BASELINES_DIR).join(name).join(FILE_NAME);
+    /// No baseline has this name, or its file is damaged.
+    pub fn open(runs_dir: &Path, name: &str) -> Result<Baseline> {
+        check_baseline_name(name).map_err(RunError::Plan)?;
+        let file = runs_dir.join(BASELINES_DIR).join(name).join(FILE_NAME);
         let bytes = match input::read(&file, MAX_FILE_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let known = names(runs);
-                let unknown = unknown("baseline", name, known.iter().map(String::as_str));
+                let names = baseline_names(runs_dir);
+                let unknown = unknown_name("baseline", name, names.iter().map(String::as_str));
                 return Err(RunError::Plan(format!("{unknown}. Save one: {}", setting("save_baseline", name))));
             }
             Err(error) => return Err(Error::io("reading", &file)(error).into()),
@@ -189,11 +192,14 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// The levels of its variant, to measure it again. A kernel that the user built is the copy in the baseline; of a
-    /// packaged one the level names the exact release.
-    pub fn levels(&self, runs: &Path) -> Result<BTreeMap<String, String>> {
+    /// The levels with which a run can measure the variant again. The level of the kernel names the copy in the
+    /// baseline, if the user built the kernel; else the exact release of the packaged kernel.
+    ///
+    /// # Errors
+    /// The current directory cannot be read.
+    pub fn levels(&self, runs_dir: &Path) -> Result<BTreeMap<String, String>> {
         let mut levels = self.variant.levels.clone();
-        let kernel_copy = runs.join(BASELINES_DIR).join(&self.name).join(KERNEL_DIR);
+        let kernel_copy = runs_dir.join(BASELINES_DIR).join(&self.name).join(KERNEL_DIR);
         if kernel_copy.is_dir() {
             let kernel_copy = std::path::absolute(&kernel_copy).map_err(Error::io("finding", &kernel_copy))?;
             levels.insert(factor::KERNEL.into(), kernel_copy.display().to_string());
@@ -203,15 +209,16 @@ impl Baseline {
         Ok(levels)
     }
 
-    /// The plan of the run that measured it.
+    /// Parses the plan of the run that measured it.
     ///
     /// # Errors
     /// The stored plan is damaged.
-    pub fn written_plan(&self) -> Result<ParsedPlan> {
+    pub fn parse_plan(&self) -> Result<ParsedPlan> {
         Ok(PlanFile::parse(&format!("baseline {}", self.name), self.plan.as_bytes())?)
     }
 
-    /// The part of the baseline that a run stores which measures it again. `variant` is its variant in the plan of that run.
+    /// The part of the baseline that is stored with a run which measures it again. `variant` is the variant of the
+    /// baseline in `plan`, the plan of that run.
     ///
     /// # Errors
     /// A kernel or a program that cannot be read.
@@ -220,23 +227,23 @@ impl Baseline {
             name: self.name.clone(),
             variant: variant.name.clone(),
             measured_at: self.measured_at.clone(),
-            changed: self.dependencies.differences(&dependencies(plan, variant)?),
+            changed: self.dependencies.differing_parts(&find_dependencies(plan, variant)?),
             figures: self.figures.clone(),
         })
     }
 }
 
 /// The names of the baselines in a directory of runs, sorted.
-pub fn names(runs: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(runs.join(BASELINES_DIR)).into_iter().flatten().flatten();
-    let saved = entries.filter(|entry| entry.path().join(FILE_NAME).is_file());
-    let mut names: Vec<String> = saved.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.retain(|name| check_name(name).is_ok());
+pub fn baseline_names(runs_dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(runs_dir.join(BASELINES_DIR)).into_iter().flatten().flatten();
+    let baselines = entries.filter(|entry| entry.path().join(FILE_NAME).is_file());
+    let mut names: Vec<String> = baselines.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.retain(|name| check_baseline_name(name).is_ok());
     names.sort();
     names
 }
 
-/// Whether a kernel is one of a package, which can be found again by its release.
+/// Whether the level of a kernel names a kernel of a package, which can be found again by its release.
 pub(crate) fn is_packaged(level: &str) -> bool {
     level.is_empty() || level.split(':').next() == Some(DEBIAN)
 }
@@ -245,20 +252,16 @@ pub(crate) fn is_packaged(level: &str) -> bool {
 fn guest_kernel(plan: &Plan, variant: &Variant) -> Result<Option<GuestKernel>> {
     let Backing::Guest(guest) = &plan.device.backing else { return Ok(None) };
     let level = variant.level(factor::KERNEL);
-    let wanted: Vec<_> = filesystems::find(variant.level(factor::FS)).into_iter().collect();
-    let mut found = guests::find_kernels(guest, [level].into_iter(), &wanted)?;
-    Ok(found.by_level.remove(level))
+    let filesystems: Vec<_> = filesystems::find(variant.level(factor::FS)).into_iter().collect();
+    let mut kernels = guests::find_kernels(guest, [level].into_iter(), &filesystems)?;
+    Ok(kernels.by_level.remove(level))
 }
 
-/// Everything that the figures of a variant depend on.
-fn dependencies(plan: &Plan, variant: &Variant) -> Result<Dependencies> {
+/// Finds everything that the figures of a variant depend on, with the digests as they are now.
+fn find_dependencies(plan: &Plan, variant: &Variant) -> Result<Dependencies> {
     let mut parts = BTreeMap::new();
-    let digest = |path: &Path| -> Result<String> {
-        let file = std::fs::File::open(path).map_err(Error::io("reading", path))?;
-        Ok(cache::digest(file).map_err(Error::io("reading", path))?)
-    };
-    parts.insert("fsarena".to_string(), digest(Path::new("/proc/self/exe"))?);
-    // A kept kernel lies elsewhere than the one that was built.
+    parts.insert("fsarena".to_string(), digest_file(Path::new("/proc/self/exe"))?);
+    // The level of the kernel differs if it names the copy in the baseline.
     let levels: Vec<_> = variant.levels.iter().filter(|(id, _)| *id != factor::KERNEL).collect();
     let work = (&plan.workloads, plan.scale, plan.seed, &plan.device.size, levels);
     let work = serde_json::to_vec(&work).map_err(|error| RunError::Plan(error.to_string()))?;
@@ -266,21 +269,21 @@ fn dependencies(plan: &Plan, variant: &Variant) -> Result<Dependencies> {
     if let Ok(def) = filesystems::find(variant.level(factor::FS))
         && let Some(path) = mkfs_program(variant).or_else(|| program::find(def.mkfs))
     {
-        parts.insert(def.mkfs.into(), digest(&path)?);
+        parts.insert(def.mkfs.into(), digest_file(&path)?);
     }
     match (&plan.device.backing, guest_kernel(plan, variant)?) {
         (Backing::Guest(guest), Some(kernel)) => {
-            parts.insert("the kernel".into(), digest(&kernel.code)?);
+            parts.insert("the kernel".into(), digest_file(&kernel.code)?);
             let modules = guest_modules(&kernel.modules);
             let bytes = modules.iter().flat_map(|module| [module.name.as_bytes(), &module.elf[..]]);
             parts.insert("its modules".into(), cache::digest_parts(bytes));
             parts.insert("the memory of guests".into(), guest.memory.to_string());
             if let Some(path) = program::find(QEMU) {
-                parts.insert("QEMU".into(), digest(&path)?);
+                parts.insert("QEMU".into(), digest_file(&path)?);
             }
         }
         _ => {
-            let host = fsarena_sys::host::collect(&SysRoot::host());
+            let host = fsarena_sys::host::collect_facts(&SysRoot::host());
             parts.insert("the kernel".into(), host.kernel);
         }
     }
@@ -292,11 +295,11 @@ fn mkfs_program(variant: &Variant) -> Option<PathBuf> {
     Some(variant.level(factor::MKFS_PROGRAM)).filter(|level| !level.is_empty()).map(PathBuf::from)
 }
 
-/// Copies a kernel and the modules that guests need of it, so that the copy boots as the kernel does.
-pub(crate) fn copy_kernel(kernel: &GuestKernel, to: &Path) -> Result<()> {
+/// Copies a kernel and those of its modules that guests need to a directory, from which guests can boot it.
+pub(crate) fn copy_kernel(kernel: &GuestKernel, copy_dir: &Path) -> Result<()> {
     let release = if kernel.release.is_empty() { "unknown" } else { &kernel.release };
-    let (boot, dir) = (to.join("boot"), to.join("lib/modules").join(release));
-    let modules = dir.join("kernel");
+    let (boot, modules_dir) = (copy_dir.join("boot"), copy_dir.join("lib/modules").join(release));
+    let modules = modules_dir.join("kernel");
     for dir in [&boot, &modules] {
         std::fs::create_dir_all(dir).map_err(Error::io("making", dir))?;
     }
@@ -308,20 +311,20 @@ pub(crate) fn copy_kernel(kernel: &GuestKernel, to: &Path) -> Result<()> {
         write(modules.join(format!("{}.ko", module.name)), &module.elf)?;
     }
     let built_in = kernel.modules.built_in().map(|name| format!("kernel/{name}.ko\n"));
-    write(dir.join("modules.builtin"), built_in.collect::<String>().as_bytes())?;
+    write(modules_dir.join("modules.builtin"), built_in.collect::<String>().as_bytes())?;
     Ok(())
 }
 
 /// The values of a variant in each round, by task and main metric.
 fn collect_figures(record: &RunRecord, variant: &Variant) -> Vec<StoredFigures> {
-    let Some(at) = record.variant(&variant.name) else { return vec![] };
+    let Some(variant_index) = record.variant_index(&variant.name) else { return vec![] };
     let mut figures = vec![];
     for metric in work::default_metrics(record) {
         let Ok(MetricSeries { grid, .. }) = MetricSeries::of(record, &metric) else { continue };
         let grid = grid.by_round();
         for (task, info) in grid.tasks.iter().enumerate().filter(|(_, info)| info.in_totals) {
-            let of_rounds = grid.rounds.iter().copied().zip(grid.values[task][at].iter().copied());
-            let values: Vec<(u32, f64)> = of_rounds.filter(|(_, value)| value.is_finite()).collect();
+            let all_rounds = grid.rounds.iter().copied().zip(grid.values[task][variant_index].iter().copied());
+            let values: Vec<(u32, f64)> = all_rounds.filter(|(_, value)| value.is_finite()).collect();
             if !values.is_empty() {
                 figures.push(StoredFigures {
                     task: info.id.to_string(),
@@ -341,25 +344,25 @@ mod tests {
     use fsarena_guest::modules::Modules;
 
     #[test]
-    fn names_become_directories() {
-        assert!(check_name("v6.18-rc1+x_2").is_ok());
+    fn names_that_cannot_be_directories_are_refused() {
+        assert!(check_baseline_name("v6.18-rc1+x_2").is_ok());
         for wrong in ["", ".", "..", ".hidden", "a/b", "a b", "ä", "a=b", &"x".repeat(101)] {
-            assert!(check_name(wrong).is_err(), "{wrong}");
+            assert!(check_baseline_name(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn states_differ_in_named_parts() {
+    fn differing_parts_are_named() {
         let dependencies =
             |parts: &[(&str, &str)]| Dependencies(parts.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect());
         let (one, other) =
             (dependencies(&[("mkfs.xfs", "1"), ("QEMU", "2")]), dependencies(&[("mkfs.xfs", "3"), ("fsarena", "4")]));
-        assert_eq!(one.differences(&other), ["QEMU", "mkfs.xfs", "fsarena"]);
-        assert!(one.differences(&one).is_empty());
+        assert_eq!(one.differing_parts(&other), ["QEMU", "mkfs.xfs", "fsarena"]);
+        assert!(one.differing_parts(&one).is_empty());
     }
 
     #[test]
-    fn a_kept_kernel_is_found_like_an_installed_one() {
+    fn a_copied_kernel_is_found_like_an_installed_one() {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("bzImage");
         std::fs::write(&image, "kernel").unwrap();
@@ -373,10 +376,10 @@ mod tests {
             config: "CONFIG_KASAN=y\n".into(),
             ..GuestKernel::default()
         };
-        let kept = dir.path().join("kept");
-        copy_kernel(&kernel, &kept).unwrap();
-        assert_eq!(std::fs::read_to_string(kept.join("boot/vmlinuz-6.18.0-mine")).unwrap(), "kernel");
-        assert_eq!(std::fs::read_to_string(kept.join("boot/config-6.18.0-mine")).unwrap(), kernel.config);
-        assert!(Modules::open(&kept.join("lib/modules/6.18.0-mine")).unwrap().has("ext4"));
+        let copy = dir.path().join("copy");
+        copy_kernel(&kernel, &copy).unwrap();
+        assert_eq!(std::fs::read_to_string(copy.join("boot/vmlinuz-6.18.0-mine")).unwrap(), "kernel");
+        assert_eq!(std::fs::read_to_string(copy.join("boot/config-6.18.0-mine")).unwrap(), kernel.config);
+        assert!(Modules::open(&copy.join("lib/modules/6.18.0-mine")).unwrap().has("ext4"));
     }
 }

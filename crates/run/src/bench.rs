@@ -1,37 +1,37 @@
-//! Measures one task: waits until the machine is idle, takes readings, does the work, takes readings, syncs, and takes
-//! readings again.
+//! Measures the tasks of a cell. Before a task it waits until the machine is idle. It takes readings, does the work,
+//! takes readings, syncs, and takes readings again.
 
-use crate::executor::Log;
+use crate::executor::CommandLog;
 use crate::idle::{self, wait_until_idle};
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::event::{CellEvent, CommandRecord, MEANWHILE_SEPARATOR, Note, NoteKind, Phase, SpentOn};
-use fsarena_core::metric::layout::LAYOUT_READINGS;
+use fsarena_core::event::{Activity, CellEvent, CommandRecord, MEANWHILE_SEPARATOR, Note, NoteKind, Phase};
+use fsarena_core::metric::reading::{self, LAYOUT_READINGS};
 use fsarena_core::metric::{
-    INSTRUCTION_READINGS, JOINT_READINGS, LIFECYCLE_READINGS, SERVICE_READINGS, TIMER_READINGS, reading,
+    INSTRUCTION_READINGS, LIFECYCLE_READINGS, MULTI_CLIENT_READINGS, SERVICE_READINGS, TIMER_READINGS,
 };
 use fsarena_core::plan::IdlePlan;
 use fsarena_core::sample::{ReadingDef, Sample, TaskOutput};
-use fsarena_guest::counter::Mark;
+use fsarena_guest::instruction_counter::Mark;
 use fsarena_load::workloads;
 use fsarena_probe::{ProbeTarget, Session, probes};
 use fsarena_sys::device::{self, BlockDevice};
-use fsarena_sys::{dirs::Space, kernel::SysRoot};
+use fsarena_sys::{dirs::FilesystemSpace, kernel::SysRoot};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Every reading that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
+/// The definitions of all readings that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
 pub fn readings() -> impl Iterator<Item = ReadingDef> {
-    let fixed = LIFECYCLE_READINGS
+    let others = LIFECYCLE_READINGS
         .iter()
         .chain(LAYOUT_READINGS)
         .chain(INSTRUCTION_READINGS)
         .chain(workloads::reading_defs())
         .chain(SERVICE_READINGS)
-        .chain(JOINT_READINGS);
-    TIMER_READINGS.iter().copied().chain(probes::reading_defs()).chain(fixed.copied())
+        .chain(MULTI_CLIENT_READINGS);
+    TIMER_READINGS.iter().copied().chain(probes::reading_defs()).chain(others.copied())
 }
 
-/// A task that every filesystem has, whatever the workload: mkfs, mount or unmount.
+/// A task that is not one of the workload: mkfs, mount, unmount, or the measurement of the layout.
 pub fn lifecycle_task(id: &str, title: &str) -> TaskInfo {
     TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_totals: false }
 }
@@ -56,8 +56,8 @@ pub fn below_stack_note() -> Note {
     Note::new(NoteKind::Remark, text).task("device")
 }
 
-/// How often the page cache of the machine was dropped since it booted.
-fn cache_drops(kernel: &SysRoot) -> Option<u64> {
+/// How often the page cache of the machine was dropped since it booted; None if the kernel does not count that.
+fn cache_drop_count(kernel: &SysRoot) -> Option<u64> {
     let counters = kernel.read("proc/vmstat").ok()?;
     counters.lines().find_map(|line| line.strip_prefix("drop_pagecache ")?.trim().parse().ok())
 }
@@ -70,14 +70,16 @@ pub struct Bench<'a> {
     idle_plan: &'a IdlePlan,
     /// How many waits in a row have timed out.
     timeouts_in_a_row: u32,
-    /// A directory of the filesystem under test, whose used space is read before and after each task of the workload.
-    filesystem: Option<PathBuf>,
-    /// Devices that are not under test but whose writes are counted, each with the reading that gets the count. Such writes
-    /// show that a command writes to the wrong place.
+    /// A directory of the filesystem under test. The used space of that filesystem is read before and after each task
+    /// of the workload. None if it is not read.
+    used_space_dir: Option<PathBuf>,
+    /// Devices that are not under test but whose writes are counted, each with the reading that gets the count. Such
+    /// writes show that a command writes to the wrong place.
     other_devices: Vec<(&'static str, (u32, u32))>,
-    /// How often the page cache of the machine was dropped before the last look; None if the kernel does not count that.
+    /// The value of [`cache_drop_count`] at the last call of [`Bench::was_cache_dropped`].
     cache_drops: Option<u64>,
-    /// Called at the begin, return and sync of each task, so that the instruction counter of a guest can separate them.
+    /// Called at each moment of [`Mark`] of each task, so that the instruction counter of a guest can separate the
+    /// parts of a task.
     mark: fn(Mark),
     emit: &'a mut dyn FnMut(CellEvent),
 }
@@ -99,28 +101,31 @@ impl<'a> Bench<'a> {
             device,
             idle_plan,
             timeouts_in_a_row: 0,
-            filesystem: None,
+            used_space_dir: None,
             other_devices: vec![],
-            cache_drops: cache_drops(kernel),
+            cache_drops: cache_drop_count(kernel),
             mark,
             emit,
         }
     }
 
-    /// Reads the growth of the used space of the filesystem of a directory during each task of the workload.
-    pub fn read_used_space(&mut self, dir: &Path) {
-        self.filesystem = Some(dir.into());
+    /// From now on, also measures by how much the used space of the filesystem of a directory grows during each task of
+    /// the workload.
+    pub fn enable_space_reading(&mut self, dir: &Path) {
+        self.used_space_dir = Some(dir.into());
     }
 
-    /// The used space of the filesystem under test in bytes; None for a task that is not of the workload.
+    /// The used space of the filesystem under test in bytes; None if it is not read, or for a task that is not one of
+    /// the workload.
     fn used_bytes(&self, info: &TaskInfo) -> Option<u64> {
-        let dir = self.filesystem.as_ref().filter(|_| info.in_totals)?;
-        Space::at_path(dir).ok()?.used_bytes()
+        let dir = self.used_space_dir.as_ref().filter(|_| info.in_totals)?;
+        FilesystemSpace::at_path(dir).ok()?.used_bytes()
     }
 
-    /// Counts the bytes that tasks write to the devices below directories other than that under test; the reading with the
-    /// given id gets the count. Skips the device under test, and a device that has a reading already.
-    pub fn count_other_devices<'d>(&mut self, dirs: impl Iterator<Item = (&'static str, &'d Path)>) {
+    /// From now on, also counts the bytes that tasks write to other devices than the one under test: the devices below
+    /// these directories, each with the id of the reading that gets the count. Skips the device under test, and a
+    /// device that is counted already.
+    pub fn count_writes_to_other_devices<'d>(&mut self, dirs: impl Iterator<Item = (&'static str, &'d Path)>) {
         for (id, dir) in dirs {
             let Ok(Some(device)) = device::device_of_path(&self.kernel, dir) else { continue };
             let device = device_numbers(&device);
@@ -130,7 +135,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The bytes written so far to each device of [`Bench::count_other_devices`].
+    /// The bytes written so far to each device of [`Bench::count_writes_to_other_devices`].
     fn other_bytes_written(&self) -> Vec<Option<f64>> {
         let written = |(_, (major, minor)): &(&str, (u32, u32))| {
             let stat = self.kernel.read(&format!("sys/dev/block/{major}:{minor}/stat")).ok()?;
@@ -150,14 +155,14 @@ impl<'a> Bench<'a> {
         self.emit(CellEvent::Note(note));
     }
 
-    /// A log that emits the commands that it receives.
+    /// Returns a log that emits each command as an event of the cell.
     pub fn log(&mut self) -> impl FnMut(CommandRecord) {
         |record| self.emit(CellEvent::Command(record))
     }
 
     /// Whether the page cache of the machine was dropped since this function was last called, or the probes opened.
     pub fn was_cache_dropped(&mut self) -> bool {
-        let drops = cache_drops(&self.kernel);
+        let drops = cache_drop_count(&self.kernel);
         std::mem::replace(&mut self.cache_drops, drops) < drops
     }
 
@@ -167,7 +172,7 @@ impl<'a> Bench<'a> {
         let target =
             idle::IdleTarget { kernel: &self.kernel, device: self.device, timeouts_in_a_row: self.timeouts_in_a_row };
         let wait = wait_until_idle(target, self.idle_plan);
-        self.record_time(SpentOn::Idle, wait.waited);
+        self.record_time(Activity::Idle, wait.waited);
         self.timeouts_in_a_row = if wait.busy.is_empty() { 0 } else { self.timeouts_in_a_row + 1 };
         if !wait.busy.is_empty() {
             let mut text = format!("still busy after {:.1} s: {}", wait.waited.as_secs_f64(), wait.busy.join(", "));
@@ -178,33 +183,33 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Lets the machine idle for a while after the idle wait; a signal that interrupts fsarena ends it.
+    /// Sleeps for this time after the idle wait. A signal that interrupts fsarena ends the sleep.
     pub fn idle_for(&mut self, time: Duration) {
-        let begun = Instant::now();
-        while begun.elapsed() < time && fsarena_sys::cancel::requested().is_none() {
-            std::thread::sleep((time - begun.elapsed().min(time)).min(Duration::from_millis(100)));
+        let started = Instant::now();
+        while started.elapsed() < time && fsarena_sys::cancel::received_signal().is_none() {
+            std::thread::sleep((time - started.elapsed().min(time)).min(Duration::from_millis(100)));
         }
         if !time.is_zero() {
-            self.record_time(SpentOn::Idle, begun.elapsed());
+            self.record_time(Activity::Idle, started.elapsed());
         }
     }
 
     /// Measures one piece of work and the sync after it, and emits the sample.
     ///
-    /// `work` gets a log for its commands. The log stays in memory: nothing is emitted while the clock runs. `category` is the
-    /// category of the time.
+    /// `work` gets a log for its commands. The log stays in memory: nothing is emitted while the clock runs. The time of the work and
+    /// the sync counts for `category`.
     ///
     /// # Errors
     /// Those of the work itself; then no sample is emitted.
     pub fn measure<E>(
         &mut self,
         info: &TaskInfo,
-        category: SpentOn,
-        work: impl FnOnce(Log) -> Result<TaskOutput, E>,
+        category: Activity,
+        work: impl FnOnce(CommandLog) -> Result<TaskOutput, E>,
         sync: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<(), E> {
         self.emit(CellEvent::Phase { name: Phase::Task(info.id.to_string()) });
-        (self.mark)(Mark::Ahead);
+        (self.mark)(Mark::BeforeReadings);
         let mut commands = Vec::new();
         let written_before = self.other_bytes_written();
         let used_before = self.used_bytes(info);
@@ -212,19 +217,19 @@ impl<'a> Bench<'a> {
         let started_at = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .map_or(0.0, |since_epoch| since_epoch.as_secs_f64());
-        let begun = Instant::now();
+        let work_started = Instant::now();
         (self.mark)(Mark::Begin);
         let result = work(&mut |record| commands.push(record));
         (self.mark)(Mark::Return);
-        let elapsed = begun.elapsed();
+        let elapsed = work_started.elapsed();
         let at_return = self.session.read_at_return();
-        // The readings between return and sync take time, which counts for neither.
-        let resumed = Instant::now();
+        // The time of the readings between the return and the sync does not count.
+        let sync_started = Instant::now();
         let synced = sync();
         if result.is_ok() {
             (self.mark)(Mark::Synced);
         }
-        let until_synced = elapsed + resumed.elapsed();
+        let until_synced = elapsed + sync_started.elapsed();
         let at_synced = self.session.read_at_synced();
 
         self.record_time(category, until_synced);
@@ -254,7 +259,7 @@ impl<'a> Bench<'a> {
         output.printed_metrics.into_iter().for_each(|info| self.emit(CellEvent::Reading(info)));
         readings.extend(output.readings);
         // The peak memory of a task is the peak of its largest process: this one or a command.
-        let command_peak = output.peak_bytes as f64;
+        let command_peak = output.peak_memory_bytes as f64;
         if command_peak > readings.get(reading::PEAK_MEMORY).unwrap_or(0.0) {
             readings.set(reading::PEAK_MEMORY, command_peak);
         }
@@ -266,7 +271,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Emits how much time was spent on a category.
-    pub fn record_time(&mut self, category: SpentOn, time: Duration) {
-        self.emit(CellEvent::Spent { what: category, ns: time.as_nanos() as u64 });
+    pub fn record_time(&mut self, category: Activity, time: Duration) {
+        self.emit(CellEvent::Spent { activity: category, ns: time.as_nanos() as u64 });
     }
 }

@@ -1,7 +1,7 @@
-//! Bisections: find the candidate at which a cost changed, by runs that compare it with both ends.
+//! Bisections: find the candidate at which a cost changed, by runs that compare candidates with both ends.
 //!
-//! A bisection is [`crate::execute`] in a loop. Its state is written after every step, and its runs are stored like any
-//! others, so an interrupted bisection continues with the run that was interrupted, and no measurement is lost.
+//! A bisection calls [`crate::execute`] in a loop. It writes its state after every action, and stores its runs like any
+//! others. So an interrupted bisection continues with the run that was interrupted, and loses no measurement.
 
 mod candidates;
 
@@ -9,18 +9,20 @@ pub use candidates::{Candidates, FILE_PLACEHOLDER, LEVEL_PLACEHOLDER, TREE_PLACE
 
 use crate::error::{CellError, Result, RunError, require};
 use crate::execute::{Destination, RunRequest, check, execute};
-use crate::recorder::{Beginning, Consumer};
+use crate::recorder::{Consumer, RunSetup};
 use crate::work;
-use fsarena_core::bisect::{Bisection, Comparison, ComparisonResult, Effect, Ending, FORMAT, Purpose, steps};
+use fsarena_core::bisect::{
+    Bisection, Comparison, ComparisonResult, Effect, Ending, FORMAT_VERSION, Purpose, worst_case_steps,
+};
 use fsarena_core::cell::Variant;
-use fsarena_core::claim::{Claim, Pair, Relation, RightSide};
+use fsarena_core::claim::{Claim, PairRelation, Relation, RightSide};
 use fsarena_core::event::{Cause, Event, VariantDeparture};
 use fsarena_core::observations::{ComparedSeries, claim_series};
 use fsarena_core::plan::{Plan, StopPlan};
 use fsarena_core::setting_text::setting;
-use fsarena_core::{names::unknown, number::plural, safe::shorten, schedule::mix, state::RunState};
+use fsarena_core::{escape::shorten, names::unknown_name, number::plural, schedule::mix, state::RunState};
 use fsarena_stats::bisect::{
-    COUNTED_ROUNDS, judge_confirmation, judge_counted_step, judge_ends, judge_step, next_look,
+    ROUNDS_FOR_COUNTS, judge_confirmation, judge_ends, judge_step, judge_step_by_counts, rounds_at_next_look,
 };
 use fsarena_stats::sequential::Centre;
 use fsarena_store::RunDir;
@@ -30,12 +32,12 @@ use std::time::{Instant, SystemTime};
 
 /// The directory of bisections in a directory of runs.
 const BISECTIONS_DIR: &str = "bisects";
-/// The file with the state of one.
+/// The file with the state of a bisection, in its directory.
 const FILE_NAME: &str = "bisect.json";
-/// The largest such file, in bytes.
+/// The size limit of this file, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// The most characters of the reason to skip a candidate that a message shows.
+/// A message shows at most this many characters of the reason to skip a candidate.
 const MAX_REASON_CHARS: usize = 300;
 
 /// Shows the progress of a bisection.
@@ -51,59 +53,59 @@ pub struct Bisector {
     /// Its state.
     pub state: Bisection,
     dir: PathBuf,
-    runs: PathBuf,
+    runs_dir: PathBuf,
     candidates: Candidates,
-    /// When the part of the time that the state does not count yet began.
+    /// The time up to which [`Bisection::elapsed_s`] counts.
     counted_until: Instant,
 }
 
-/// What comes next.
+/// The next action of a bisection.
 enum NextAction {
-    /// Make the variant of a candidate.
+    /// Make the variant of the candidate with this id.
     Make(String),
-    /// Do more rounds of the comparison with this index.
+    /// Measure more rounds of the comparison with this index.
     Measure(usize),
-    /// Nothing is left to do.
+    /// End the bisection.
     End(Ending),
 }
 
 /// The ids of the bisections in a directory of runs, the oldest first.
-pub fn ids(runs: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(runs.join(BISECTIONS_DIR)).into_iter().flatten().flatten();
-    let begun = entries.filter(|entry| entry.path().join(FILE_NAME).is_file());
-    let mut ids: Vec<String> = begun.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+fn bisection_ids(runs_dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(runs_dir.join(BISECTIONS_DIR)).into_iter().flatten().flatten();
+    let bisections = entries.filter(|entry| entry.path().join(FILE_NAME).is_file());
+    let mut ids: Vec<String> = bisections.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     ids.sort();
     ids
 }
 
-/// The two sides of the claim of a bisection.
+/// Returns the two sides of a claim, if it can be bisected.
 ///
 /// # Errors
-/// A claim that cannot be bisected; the message shows the form.
-pub fn bisected_pair(claim: &Claim) -> Result<&Pair> {
+/// A claim that cannot be bisected; the message shows the form of those that can.
+fn bisected_pair(claim: &Claim) -> Result<&PairRelation> {
     let form = "write it `TASK.METRIC: candidate <= baseline within 1%`, with <=, >= or ==";
-    let wrong = || RunError::Plan(format!("`{claim}` cannot be bisected; {form}"));
-    let Relation::Pair(pair) = &claim.relation else { return Err(wrong()) };
+    let not_bisectable = || RunError::Plan(format!("`{claim}` cannot be bisected; {form}"));
+    let Relation::Pair(pair) = &claim.relation else { return Err(not_bisectable()) };
     let has_both_sides = pair.left == "candidate" && pair.right == RightSide::Variant("baseline".into());
-    let is_plain = pair.op.tolerates() && pair.factor == 1.0 && claim.average.is_typical();
-    if has_both_sides && is_plain { Ok(pair) } else { Err(wrong()) }
+    let is_plain = pair.op.has_tolerance() && pair.factor == 1.0 && claim.average.is_typical();
+    if has_both_sides && is_plain { Ok(pair) } else { Err(not_bisectable()) }
 }
 
 impl Bisector {
     /// Begins a bisection: gives it an id and a directory, and resolves its ends.
     ///
     /// # Errors
-    /// Ends that do not exist or are in the wrong order, a claim or a number of rounds that cannot decide anything, or a
-    /// directory that cannot be made.
-    pub fn begin(mut state: Bisection, runs: &Path) -> Result<Bisector> {
+    /// Ends that do not exist or are in the wrong order, a claim or a number of rounds that cannot decide anything, or
+    /// a directory that cannot be made.
+    pub fn begin(mut state: Bisection, runs_dir: &Path) -> Result<Bisector> {
         bisected_pair(&state.claim)?;
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let now: String = now.chars().filter(char::is_ascii_digit).collect();
-        let base = format!("{}-{}", &now[..8], &now[8..]);
-        let numbered = (2..).map(|number| format!("{base}-{number}"));
-        let bisections_dir = runs.join(BISECTIONS_DIR);
+        let digits: String = now.chars().filter(char::is_ascii_digit).collect();
+        let base_id = format!("{}-{}", &digits[..8], &digits[8..]);
+        let numbered_ids = (2..).map(|number| format!("{base_id}-{number}"));
+        let bisections_dir = runs_dir.join(BISECTIONS_DIR);
         std::fs::create_dir_all(&bisections_dir).map_err(Error::io("making", &bisections_dir))?;
-        for id in std::iter::once(base.clone()).chain(numbered) {
+        for id in std::iter::once(base_id.clone()).chain(numbered_ids) {
             match std::fs::create_dir(bisections_dir.join(&id)) {
                 Ok(()) => state.id = id,
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
@@ -112,9 +114,9 @@ impl Bisector {
             break;
         }
         let dir = bisections_dir.join(&state.id);
-        let prepared = Bisector::prepare(state, runs, &dir);
+        let prepared = Bisector::prepare(state, runs_dir, &dir);
         if prepared.is_err() {
-            // At most the empty directory of the clone is in it yet.
+            // The directory contains at most the empty directory of the clone yet.
             let _ = std::fs::remove_dir(dir.join("build"));
             let _ = std::fs::remove_dir(&dir);
         }
@@ -123,91 +125,94 @@ impl Bisector {
         Ok(bisector)
     }
 
-    /// Finds the ends and the number of candidates.
-    fn prepare(mut state: Bisection, runs: &Path, dir: &Path) -> Result<Bisector> {
-        let candidates = Candidates::of(&state, dir)?;
-        state.good = candidates.find(&state.good)?;
-        state.bad = candidates.find(&state.bad)?;
+    /// Resolves the ends of a new bisection, counts its candidates, and checks that it may have enough rounds.
+    fn prepare(mut state: Bisection, runs_dir: &Path, dir: &Path) -> Result<Bisector> {
+        let candidates = Candidates::open(&state, dir)?;
+        state.good = candidates.resolve(&state.good)?;
+        state.bad = candidates.resolve(&state.bad)?;
         candidates.check_order(&state.good, &state.bad)?;
         state.candidate_count = candidates.remaining(&[&state.good], &state.bad)?.len() + 1;
-        let share = state.next_error_split(Purpose::Ends, steps(state.candidate_count));
-        let first = next_look(0, share as usize).unwrap_or(usize::MAX);
-        require(first <= state.max_rounds, || {
-            let most = setting("max_rounds", &state.max_rounds.to_string());
+        let error_split = state.next_error_split(Purpose::Ends, worst_case_steps(state.candidate_count));
+        let least_rounds = rounds_at_next_look(0, error_split as usize).unwrap_or(usize::MAX);
+        require(least_rounds <= state.max_rounds, || {
+            let max_rounds = setting("max_rounds", &state.max_rounds.to_string());
             let candidates = plural(state.candidate_count, "candidate");
-            RunError::Plan(format!("{most}: the ends of {candidates} require at least {first} rounds"))
+            RunError::Plan(format!("{max_rounds}: the ends of {candidates} require at least {least_rounds} rounds"))
         })?;
-        Ok(Bisector { state, dir: dir.into(), runs: runs.into(), candidates, counted_until: Instant::now() })
+        Ok(Bisector { state, dir: dir.into(), runs_dir: runs_dir.into(), candidates, counted_until: Instant::now() })
     }
 
     /// Opens a bisection to continue it, by its id or as `latest`.
     ///
     /// # Errors
-    /// There is none of this id, or its file is damaged.
-    pub fn open(runs: &Path, name: &str) -> Result<Bisector> {
-        let ids = ids(runs);
+    /// No bisection has this id, or its file is damaged.
+    pub fn open(runs_dir: &Path, name: &str) -> Result<Bisector> {
+        let ids = bisection_ids(runs_dir);
         let found = match name {
             "latest" => ids.last(),
             name => ids.iter().find(|id| *id == name),
         };
         let Some(id) = found else {
-            return Err(RunError::Plan(unknown("bisection", name, ids.iter().map(String::as_str)).into()));
+            return Err(RunError::Plan(unknown_name("bisection", name, ids.iter().map(String::as_str)).into()));
         };
-        let dir = runs.join(BISECTIONS_DIR).join(id);
+        let dir = runs_dir.join(BISECTIONS_DIR).join(id);
         let file = dir.join(FILE_NAME);
         let bytes = input::read(&file, MAX_FILE_BYTES).map_err(Error::io("reading", &file))?;
         let damaged = |why: String| RunError::Plan(format!("{}: {why}", file.display()));
         let state: Bisection = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        require(state.format == FORMAT, || damaged(format!("written by a newer fsarena (format {})", state.format)))?;
-        let candidates = Candidates::of(&state, &dir)?;
-        Ok(Bisector { state, dir, runs: runs.into(), candidates, counted_until: Instant::now() })
+        require(state.format == FORMAT_VERSION, || {
+            damaged(format!("written by a newer fsarena (format {})", state.format))
+        })?;
+        let candidates = Candidates::open(&state, &dir)?;
+        Ok(Bisector { state, dir, runs_dir: runs_dir.into(), candidates, counted_until: Instant::now() })
     }
 
-    /// Opens the last bisection of these candidates by this claim and work, if it was inconclusive and `asked` allows more
-    /// time or rounds. With `any_seed`, its seed can be another one. None if there is no such bisection.
+    /// Opens the last bisection with the same candidates, claim and work as `new`, if it was inconclusive for lack of
+    /// time or rounds, and if `new` allows more of them. If `ignores_seed` is set, the two may have different seeds.
+    /// None if there is no such bisection.
     ///
     /// # Errors
-    /// Its candidates cannot be read, or it took longer than the budget of `asked`.
-    pub fn resume_inconclusive(asked: &Bisection, any_seed: bool, runs: &Path) -> Result<Option<Bisector>> {
-        for id in ids(runs).iter().rev() {
-            let Ok(mut earlier) = Bisector::open(runs, id) else { continue };
-            if earlier.has_same_question(asked, any_seed) {
-                let taken_up = earlier.extend(asked.budget_s, asked.max_rounds)?;
-                earlier.state.command.clone_from(&asked.command);
-                return Ok(Some(earlier).filter(|_| taken_up));
+    /// The candidates cannot be read, or the bisection took longer than the budget of `new`.
+    pub fn resume_inconclusive(new: &Bisection, ignores_seed: bool, runs_dir: &Path) -> Result<Option<Bisector>> {
+        for id in bisection_ids(runs_dir).iter().rev() {
+            let Ok(mut earlier) = Bisector::open(runs_dir, id) else { continue };
+            if earlier.has_same_question(new, ignores_seed) {
+                let continues = earlier.extend(new.budget_s, new.max_rounds)?;
+                earlier.state.command.clone_from(&new.command);
+                return Ok(Some(earlier).filter(|_| continues));
             }
         }
         Ok(None)
     }
 
     /// Whether this bisection is about the same candidates, claim and work as another one.
-    fn has_same_question(&self, asked: &Bisection, any_seed: bool) -> bool {
-        let own = &self.state;
-        let is_end = |name: &str, end: &str| self.candidates.find(name).is_ok_and(|id| id == end);
-        let plan = |text: &str| {
+    fn has_same_question(&self, other: &Bisection, ignores_seed: bool) -> bool {
+        let state = &self.state;
+        let is_end = |name: &str, end: &str| self.candidates.resolve(name).is_ok_and(|id| id == end);
+        let plan_of_work = |text: &str| {
             let plan = Plan::of_stored(text).ok()?;
-            Some(Plan { seed: if any_seed { 0 } else { plan.seed }, stop: StopPlan::default(), ..plan })
+            Some(Plan { seed: if ignores_seed { 0 } else { plan.seed }, stop: StopPlan::default(), ..plan })
         };
-        own.history == asked.history
-            && own.template == asked.template
-            && own.claim == asked.claim
-            && own.user == asked.user
-            && plan(&own.plan) == plan(&asked.plan)
-            && is_end(&asked.good, &own.good)
-            && is_end(&asked.bad, &own.bad)
+        state.source == other.source
+            && state.template == other.template
+            && state.claim == other.claim
+            && state.user == other.user
+            && plan_of_work(&state.plan) == plan_of_work(&other.plan)
+            && is_end(&other.good, &state.good)
+            && is_end(&other.bad, &state.bad)
     }
 
-    /// Allows more time or rounds. A bisection that was inconclusive for the lack of them goes on: its comparisons keep
-    /// their rounds. Returns whether it goes on.
+    /// Allows more time or rounds. If the bisection was inconclusive for lack of them, it continues, and its
+    /// comparisons keep their rounds. Returns whether it continues.
     ///
     /// # Errors
-    /// It took longer than this budget.
+    /// The bisection has taken longer than this budget already.
     fn extend(&mut self, budget_s: Option<f64>, max_rounds: usize) -> Result<bool> {
-        let has_more_time = self.state.budget_s.is_some_and(|old| budget_s.is_none_or(|new| new > old));
+        let has_more_time = self.state.budget_s.is_some_and(|old_s| budget_s.is_none_or(|new_s| new_s > old_s));
         if !has_more_time && max_rounds <= self.state.max_rounds {
             return Ok(false);
         }
-        require(budget_s.is_none_or(|budget| budget > self.state.elapsed_s), || {
+        require(budget_s.is_none_or(|budget_s| budget_s > self.state.elapsed_s), || {
             let seconds = self.state.elapsed_s.ceil();
             let budget = setting("budget", &format!("{}s", budget_s.unwrap_or_default()));
             RunError::Plan(format!("{budget}: bisection {} has taken {seconds} s already", self.state.id))
@@ -216,12 +221,12 @@ impl Bisector {
         if !matches!(self.state.ending, Some(Ending::Inconclusive { .. })) {
             return Ok(self.state.ending.is_none());
         }
-        let seconds_left = self.left_s();
+        let budget_left_s = self.budget_left_s();
         for comparison in &mut self.state.comparisons {
-            // Steps that are still needed are reopened one after the other.
+            // `reopen_step` reopens the steps that are still needed, one at a time.
             if comparison.purpose != Purpose::Step && comparison.result == Some(ComparisonResult::Inconclusive) {
                 (comparison.result, comparison.allowed_s) =
-                    (None, seconds_left.map(|seconds_left| comparison.seconds + seconds_left / 2.0));
+                    (None, budget_left_s.map(|left_s| comparison.elapsed_s + left_s / 2.0));
             }
         }
         self.state.ending = None;
@@ -229,48 +234,48 @@ impl Bisector {
         Ok(true)
     }
 
-    /// The directory of its state, of the clone and of the variants that were made.
+    /// The directory with the state of the bisection, the clone, and the variants that were made.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Bisects until it ends, or until a signal interrupts it. Returns whether it has ended.
+    /// Runs the bisection until it ends or a signal interrupts it. Returns whether it has ended.
     ///
     /// # Errors
     /// An end that cannot be made or measured, or something that prevents every comparison.
     pub fn run(&mut self, display: &mut dyn BisectDisplay) -> Result<bool> {
         while self.state.ending.is_none() {
-            match self.next()? {
-                NextAction::Make(id) => self.make(&id, display)?,
-                NextAction::Measure(at) => self.measure(at, display)?,
+            match self.next_action()? {
+                NextAction::Make(id) => self.make_variant(&id, display)?,
+                NextAction::Measure(index) => self.measure_comparison(index, display)?,
                 NextAction::End(ending) => self.state.ending = Some(ending),
             }
             self.save()?;
-            if cancel::requested().is_some() {
+            if cancel::received_signal().is_some() {
                 break;
             }
         }
-        let ended = self.state.ending.is_some();
-        if ended {
-            // Some hundred megabytes that can be made again.
+        let has_ended = self.state.ending.is_some();
+        if has_ended {
+            // They take some hundred megabytes and can be made again. If this fails, they stay.
             let _ = std::fs::remove_dir_all(self.machines_dir());
         }
-        Ok(ended)
+        Ok(has_ended)
     }
 
-    /// The directory of the machines that the guests of all steps begin with.
+    /// The directory of the saved machines that the guests of all runs begin with.
     fn machines_dir(&self) -> PathBuf {
         let dir = self.dir.join("machines");
         std::path::absolute(&dir).unwrap_or(dir)
     }
 
-    /// Writes the state, so that the file is either the old or the new one.
+    /// Writes the state to its file.
     fn save(&self) -> Result<()> {
-        save(&self.state, &self.dir.join(FILE_NAME))
+        write_state(&self.state, &self.dir.join(FILE_NAME))
     }
 
-    /// Decides what comes next, from the state alone and the history.
-    fn next(&mut self) -> Result<NextAction> {
+    /// Decides the next action, from nothing but the state and the candidates.
+    fn next_action(&mut self) -> Result<NextAction> {
         for end in [&self.state.good, &self.state.bad] {
             if !self.state.tried.contains_key(end) {
                 return Ok(NextAction::Make(end.clone()));
@@ -278,7 +283,7 @@ impl Bisector {
         }
         let (good, bad) = (self.state.good.clone(), self.state.bad.clone());
         let Some(ends) = self.state.ends() else {
-            let steps = steps(self.state.candidate_count);
+            let steps = worst_case_steps(self.state.candidate_count);
             return Ok(self.begin_comparison(Purpose::Ends, &[&good, &bad], steps));
         };
         match ends.result {
@@ -290,25 +295,25 @@ impl Bisector {
             }
             Some(_) => {}
         }
-        if let Some(at) = self.state.comparisons.iter().position(|one| one.result.is_none()) {
-            return Ok(NextAction::Measure(at));
+        if let Some(index) = self.state.comparisons.iter().position(|comparison| comparison.result.is_none()) {
+            return Ok(NextAction::Measure(index));
         }
         let (goods, first_bad) = self.state.bracket();
         let remaining = self.candidates.remaining(&goods, first_bad)?;
         let last_good = goods[goods.len() - 1].to_string();
         let goods: Vec<String> = goods.into_iter().map(String::from).collect();
         let first_bad = first_bad.to_string();
-        let failed = remaining.iter().filter(|id| self.is_set_aside(id)).count();
+        let set_aside_count = remaining.iter().filter(|id| self.is_set_aside(id)).count();
         let open: Vec<&String> = remaining.iter().filter(|id| !self.is_set_aside(id)).collect();
-        if let Some(id) = choose_candidate(&open, failed) {
+        if let Some(id) = choose_candidate(&open, set_aside_count) {
             if !self.state.tried.contains_key(id) {
                 return Ok(NextAction::Make(id.clone()));
             }
-            let (id, steps) = (id.clone(), steps(open.len() + 1));
+            let (id, steps) = (id.clone(), worst_case_steps(open.len() + 1));
             return Ok(self.begin_comparison(Purpose::Step, &[&good, &id, &bad], steps));
         }
-        if let Some(at) = self.reopen(&remaining) {
-            return Ok(NextAction::Measure(at));
+        if let Some(index) = self.reopen_step(&remaining) {
+            return Ok(NextAction::Measure(index));
         }
         let undecided = remaining.iter().filter(|id| self.is_undecided(id)).count();
         if undecided > 0 {
@@ -321,10 +326,11 @@ impl Bisector {
         }
         let parent = match self.candidates.first_parent(&first_bad)? {
             Some(parent) if goods.contains(&parent) => parent,
-            // A merge, or a commit whose parent changes none of the paths: only the parent differs from it in nothing else.
+            // A merge, or a commit whose parent changes none of the paths. A comparison with the parent shows the
+            // effect of this commit alone.
             Some(parent) if remaining.is_empty() => match self.state.tried.get(&parent) {
                 None => return Ok(NextAction::Make(parent)),
-                Some(made) if made.skipped.is_none() => parent,
+                Some(made) if made.skip_reason.is_none() => parent,
                 Some(_) => last_good,
             },
             _ => last_good,
@@ -332,74 +338,72 @@ impl Bisector {
         Ok(self.confirm(parent, first_bad, remaining))
     }
 
-    /// Whether a candidate was skipped or set aside.
+    /// Whether a candidate was skipped, or its step was inconclusive.
     fn is_set_aside(&self, id: &str) -> bool {
-        self.state.tried.get(id).is_some_and(|candidate| candidate.skipped.is_some()) || self.is_undecided(id)
+        self.state.tried.get(id).is_some_and(|candidate| candidate.skip_reason.is_some()) || self.is_undecided(id)
     }
 
     /// Whether the step of a candidate was inconclusive.
     fn is_undecided(&self, id: &str) -> bool {
-        let mut steps = self.state.comparisons.iter().filter(|one| one.purpose == Purpose::Step);
-        steps.any(|one| one.subject() == id && one.result == Some(ComparisonResult::Inconclusive))
+        let mut steps = self.state.comparisons.iter().filter(|comparison| comparison.purpose == Purpose::Step);
+        steps.any(|step| step.subject() == id && step.result == Some(ComparisonResult::Inconclusive))
     }
 
-    /// Adds a comparison. `steps` are the steps that are left, this one included.
-    fn begin_comparison(&mut self, purpose: Purpose, candidates: &[&str], steps: usize) -> NextAction {
-        let mut comparison = Comparison::new(purpose, candidates, self.state.next_error_split(purpose, steps));
-        let parts = match purpose {
-            Purpose::Ends => steps + 2,
-            Purpose::Step => steps + 1,
+    /// Adds a comparison, as the next to measure. `steps_left` is the number of steps to come, including this one.
+    fn begin_comparison(&mut self, purpose: Purpose, candidates: &[&str], steps_left: usize) -> NextAction {
+        let mut comparison = Comparison::new(purpose, candidates, self.state.next_error_split(purpose, steps_left));
+        let comparisons_left = match purpose {
+            Purpose::Ends => steps_left + 2,
+            Purpose::Step => steps_left + 1,
             Purpose::Confirmation => 1,
         };
-        comparison.allowed_s = self.left_s().map(|seconds_left| seconds_left / parts as f64);
+        comparison.allowed_s = self.budget_left_s().map(|left_s| left_s / comparisons_left as f64);
         self.state.comparisons.push(comparison);
         NextAction::Measure(self.state.comparisons.len() - 1)
     }
 
-    /// The seconds that are left of the budget.
-    fn left_s(&self) -> Option<f64> {
+    /// The rest of the budget in seconds; None without a budget.
+    fn budget_left_s(&self) -> Option<f64> {
         Some(self.state.budget_s? - self.state.elapsed_s)
     }
 
-    /// Continues an inconclusive step of one of these candidates, if it may have more rounds and the budget has time for them.
-    fn reopen(&mut self, remaining: &[String]) -> Option<usize> {
-        for at in 0..self.state.comparisons.len() {
-            let one = &self.state.comparisons[at];
-            let inconclusive = one.result == Some(ComparisonResult::Inconclusive);
-            if !inconclusive
-                || one.stuck
-                || one.purpose != Purpose::Step
-                || !remaining.iter().any(|id| id == one.subject())
+    /// Reopens an inconclusive step of one of these candidates, if it may have more rounds and the budget has time for
+    /// them. Returns the index of its comparison.
+    fn reopen_step(&mut self, remaining: &[String]) -> Option<usize> {
+        for index in 0..self.state.comparisons.len() {
+            let comparison = &self.state.comparisons[index];
+            if comparison.result != Some(ComparisonResult::Inconclusive)
+                || comparison.stuck
+                || comparison.purpose != Purpose::Step
+                || !remaining.iter().any(|id| id == comparison.subject())
             {
                 continue;
             }
-            // The confirmation needs the other half.
-            let allowed = self.left_s().map(|seconds_left| one.seconds + seconds_left / 2.0);
-            let has_time = |rounds| allowed.is_none_or(|allowed| expected_s(one, rounds) <= allowed);
-            if self.next_rounds(one).is_some_and(has_time) {
-                let one = &mut self.state.comparisons[at];
-                (one.result, one.allowed_s) = (None, allowed);
-                return Some(at);
+            // The confirmation needs the other half of the time.
+            let allowed_s = self.budget_left_s().map(|left_s| comparison.elapsed_s + left_s / 2.0);
+            let has_time = |rounds| allowed_s.is_none_or(|allowed_s| expected_s(comparison, rounds) <= allowed_s);
+            if self.next_rounds(comparison).is_some_and(has_time) {
+                let comparison = &mut self.state.comparisons[index];
+                (comparison.result, comparison.allowed_s) = (None, allowed_s);
+                return Some(index);
             }
         }
         None
     }
 
-    /// Confirms that the first bad candidate differs from the last good one, or ends. The ends of a bisection without candidates
-    /// between them are confirmed already.
+    /// Returns the action that confirms that the first bad candidate (`child`) differs from the last good one
+    /// (`parent`), or that ends the bisection. Ends without candidates between them have been compared already.
     fn confirm(&mut self, parent: String, child: String, possible: Vec<String>) -> NextAction {
         let pair = [parent.as_str(), child.as_str()];
-        let confirmation = self
-            .state
-            .comparisons
-            .iter()
-            .position(|one| matches!(one.purpose, Purpose::Ends | Purpose::Confirmation) && one.candidates == pair);
-        let Some(at) = confirmation else {
+        let confirmation = self.state.comparisons.iter().position(|comparison| {
+            matches!(comparison.purpose, Purpose::Ends | Purpose::Confirmation) && comparison.candidates == pair
+        });
+        let Some(index) = confirmation else {
             return self.begin_comparison(Purpose::Confirmation, &pair, 0);
         };
         let title = |id: &str| self.state.candidate(id).title();
-        let why = match self.state.comparisons[at].result {
-            None => return NextAction::Measure(at),
+        let why = match self.state.comparisons[index].result {
+            None => return NextAction::Measure(index),
             Some(ComparisonResult::NoChange) => {
                 format!("{} and {} do not differ, so the steps contradict each other", title(&parent), title(&child))
             }
@@ -413,24 +417,25 @@ impl Bisector {
     }
 
     /// Makes the variant of a candidate.
-    fn make(&mut self, id: &str, display: &mut dyn BisectDisplay) -> Result<()> {
-        let made = self.candidates.make(id);
+    fn make_variant(&mut self, id: &str, display: &mut dyn BisectDisplay) -> Result<()> {
+        let candidate = self.candidates.make(id);
         self.count_time();
-        let made = match made {
-            Err(_) if cancel::requested().is_some() => return Ok(()),
-            made => made?,
+        let candidate = match candidate {
+            Err(_) if cancel::received_signal().is_some() => return Ok(()),
+            candidate => candidate?,
         };
-        if let Some(why) = &made.skipped {
+        if let Some(why) = &candidate.skip_reason {
             if [&self.state.good, &self.state.bad].into_iter().any(|end| end == id) {
-                return Err(RunError::Cell { variant: made.title(), source: CellError::new(Cause::Work, why.clone()) });
+                let source = CellError::new(Cause::Work, why.clone());
+                return Err(RunError::Cell { variant: candidate.title(), source });
             }
-            display.show(&format!("skipped {}: {}", made.title(), shorten(why, MAX_REASON_CHARS)));
+            display.show(&format!("skipped {}: {}", candidate.title(), shorten(why, MAX_REASON_CHARS)));
         }
-        self.state.tried.insert(id.into(), made);
+        self.state.tried.insert(id.into(), candidate);
         Ok(())
     }
 
-    /// Adds the time since the last call to that of the bisection.
+    /// Adds the time since the last call to the elapsed time of the bisection, and returns it in seconds.
     fn count_time(&mut self) -> f64 {
         let seconds = self.counted_until.elapsed().as_secs_f64();
         self.state.elapsed_s += seconds;
@@ -438,117 +443,121 @@ impl Bisector {
         seconds
     }
 
-    /// The rounds after which a comparison is judged next; None if it has as many as it may have.
+    /// The number of rounds after which a comparison is judged next; None if it has the largest number of rounds.
     fn next_rounds(&self, comparison: &Comparison) -> Option<usize> {
         let rounds_done = comparison.effect.map_or(0, |effect| effect.rounds);
-        if self.state.figures_are_counts && comparison.purpose == Purpose::Step && rounds_done < COUNTED_ROUNDS {
-            return Some(COUNTED_ROUNDS);
+        if self.state.figures_are_counts && comparison.purpose == Purpose::Step && rounds_done < ROUNDS_FOR_COUNTS {
+            return Some(ROUNDS_FOR_COUNTS);
         }
-        let next = next_look(rounds_done, comparison.error_split as usize)?.min(self.state.max_rounds);
+        let next = rounds_at_next_look(rounds_done, comparison.error_split as usize)?.min(self.state.max_rounds);
         (next > rounds_done).then_some(next)
     }
 
     /// Measures the next rounds of a comparison, or completes its interrupted run, and judges it.
-    fn measure(&mut self, at: usize, display: &mut dyn BisectDisplay) -> Result<()> {
-        let comparison = &self.state.comparisons[at];
-        let last = comparison.runs.last().map(|id| RunDir::find(&self.runs, id)).transpose()?;
-        let unfinished = match last {
+    fn measure_comparison(&mut self, index: usize, display: &mut dyn BisectDisplay) -> Result<()> {
+        let comparison = &self.state.comparisons[index];
+        let last_run = comparison.runs.last().map(|id| RunDir::find(&self.runs_dir, id)).transpose()?;
+        let unfinished_run = match last_run {
             Some(run) if !fsarena_store::read(&run)?.status.complete => Some(run),
-            // A signal or a kill came between the end of the run and the verdict.
-            Some(_) if comparison.judged_runs < comparison.runs.len() => return self.judge(at, display),
+            // fsarena was interrupted between the end of the run and the verdict.
+            Some(_) if comparison.judged_runs < comparison.runs.len() => return self.judge_comparison(index, display),
             _ => None,
         };
-        let mut request = match unfinished {
+        let mut request = match unfinished_run {
             Some(run) => RunRequest::resume(run, None, None)?,
             None => {
                 let rounds_done = comparison.effect.map_or(0, |effect| effect.rounds);
                 let Some(rounds) = self.next_rounds(comparison).filter(|_| self.has_time_for_more(comparison)) else {
-                    self.state.comparisons[at].result = Some(ComparisonResult::Inconclusive);
+                    self.state.comparisons[index].result = Some(ComparisonResult::Inconclusive);
                     return Ok(());
                 };
-                let plan = self.plan(at, rounds - rounds_done)?;
-                if let Err(why) = work::check(&plan) {
+                let plan = self.plan_run(index, rounds - rounds_done)?;
+                if let Err(why) = work::check_workloads(&plan) {
                     require(comparison.purpose == Purpose::Step, || RunError::Plan(why.clone()))?;
-                    self.skip(at, &why, display);
+                    self.skip_candidate(index, &why, display);
                     return Ok(());
                 }
-                RunRequest::new(plan, Destination::NewRun(self.runs.clone()))
+                RunRequest::new(plan, Destination::NewRun(self.runs_dir.clone()))
             }
         };
         request.user.clone_from(&self.state.user);
-        request.machines_dir = Some(self.machines_dir());
+        request.shared_machines_dir = Some(self.machines_dir());
         let mut consumer = display.run_display();
-        let mut registrar = RunRegistrar { file: self.dir.join(FILE_NAME), state: &mut self.state, at, saved: Ok(()) };
+        let mut registrar =
+            RunRegistrar { file: self.dir.join(FILE_NAME), state: &mut self.state, index, saved: Ok(()) };
         let result = execute(request, &mut [&mut *consumer, &mut registrar]);
         let saved = registrar.saved;
         drop(consumer);
         let seconds = self.count_time();
-        self.state.comparisons[at].seconds += seconds;
+        self.state.comparisons[index].elapsed_s += seconds;
         saved?;
         match result {
-            _ if cancel::requested().is_some() => Ok(()),
-            Ok(_) => self.judge(at, display),
-            Err(error) if self.is_candidate_at_fault(at, &error) => {
-                self.skip(at, &error.to_string(), display);
+            _ if cancel::received_signal().is_some() => Ok(()),
+            Ok(_) => self.judge_comparison(index, display),
+            Err(error) if self.is_candidate_at_fault(index, &error) => {
+                self.skip_candidate(index, &error.to_string(), display);
                 Ok(())
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Whether a comparison may take the time of its next rounds. Its first ones always run if any time is left.
+    /// Whether the allowed time of a comparison is long enough for its next rounds. The first rounds run if any time is
+    /// left.
     fn has_time_for_more(&self, comparison: &Comparison) -> bool {
-        let Some(allowed) = comparison.allowed_s else { return true };
+        let Some(allowed_s) = comparison.allowed_s else { return true };
         if comparison.runs.is_empty() {
-            return allowed > 0.0;
+            return allowed_s > 0.0;
         }
-        self.next_rounds(comparison).is_some_and(|rounds| expected_s(comparison, rounds) <= allowed)
+        self.next_rounds(comparison).is_some_and(|rounds| expected_s(comparison, rounds) <= allowed_s)
     }
 
-    /// Whether only the candidate of a step is to blame for an error that ended its run: the ends pass every check.
-    fn is_candidate_at_fault(&self, at: usize, error: &RunError) -> bool {
-        let one = &self.state.comparisons[at];
-        if one.purpose != Purpose::Step || matches!(error, RunError::EveryVariantFailed(_) | RunError::Agent(_)) {
+    /// Whether the candidate of a step is the only cause of an error that ended its run: a run of the ends alone passes
+    /// every check.
+    fn is_candidate_at_fault(&self, index: usize, error: &RunError) -> bool {
+        let comparison = &self.state.comparisons[index];
+        if comparison.purpose != Purpose::Step || matches!(error, RunError::EveryVariantFailed(_) | RunError::Agent(_))
+        {
             return false;
         }
-        let Ok(mut plan) = self.plan(at, 1) else { return false };
+        let Ok(mut plan) = self.plan_run(index, 1) else { return false };
         plan.variants.remove(1);
-        let mut request = RunRequest::new(plan, Destination::NewRun(self.runs.clone()));
+        let mut request = RunRequest::new(plan, Destination::NewRun(self.runs_dir.clone()));
         request.user.clone_from(&self.state.user);
         check(&request).is_ok()
     }
 
-    /// Skips the candidate of a comparison.
-    fn skip(&mut self, at: usize, why: &str, display: &mut dyn BisectDisplay) {
-        let one = &mut self.state.comparisons[at];
-        one.result = Some(ComparisonResult::Skipped);
-        let id = one.subject().to_string();
+    /// Skips the candidate of a step.
+    fn skip_candidate(&mut self, index: usize, why: &str, display: &mut dyn BisectDisplay) {
+        let comparison = &mut self.state.comparisons[index];
+        comparison.result = Some(ComparisonResult::Skipped);
+        let id = comparison.subject().to_string();
         if let Some(candidate) = self.state.tried.get_mut(&id) {
-            candidate.skipped = Some(why.into());
+            candidate.skip_reason = Some(why.into());
             display.show(&format!("skipped {}: {}", candidate.title(), shorten(why, MAX_REASON_CHARS)));
         }
     }
 
-    /// The plan of the next run of a comparison.
-    fn plan(&self, at: usize, rounds: usize) -> Result<Plan> {
-        let one = &self.state.comparisons[at];
+    /// Plans the next run of a comparison, with this number of rounds.
+    fn plan_run(&self, index: usize, rounds: usize) -> Result<Plan> {
+        let comparison = &self.state.comparisons[index];
         let damaged = |why: String| RunError::Plan(format!("{}: {why}", self.dir.join(FILE_NAME).display()));
         let base = Plan::of_stored(&self.state.plan).map_err(damaged)?;
-        let variants: Vec<Variant> = one.candidates.iter().map(|id| self.variant(id)).collect();
-        let title = self.state.candidate(one.subject()).title();
-        let question = match one.purpose {
+        let variants: Vec<Variant> = comparison.candidates.iter().map(|id| self.variant(id)).collect();
+        let title = self.state.candidate(comparison.subject()).title();
+        let question = match comparison.purpose {
             Purpose::Ends => "Does BAD differ from GOOD?".to_string(),
             Purpose::Step => format!("Is {title} nearer to GOOD or to BAD?"),
             Purpose::Confirmation => format!("Does {title} differ from the last good candidate?"),
         };
         let mut claims = vec![];
-        if one.purpose != Purpose::Step {
+        if comparison.purpose != Purpose::Step {
             let mut claim = self.state.claim.clone();
             claim.replace_roles(&[&variants[0].name, &variants[1].name]);
             claims.push(claim);
         }
-        // Further rounds need other data than the first ones.
-        let seed = mix(mix(base.seed, at as u64), one.runs.len() as u64);
+        // Each run has its own seed, so that its rounds work on other data than the rounds of earlier runs.
+        let seed = mix(mix(base.seed, index as u64), comparison.runs.len() as u64);
         let margin = base.stop.margin;
         let stop = StopPlan { rounds: rounds as u32, warmup: base.stop.warmup, margin, ..StopPlan::default() };
         Ok(Plan { title: format!("bisect {}", self.state.id), question, seed, claims, variants, stop, ..base })
@@ -561,21 +570,21 @@ impl Bisector {
     }
 
     /// Judges a comparison by the rounds of all its runs.
-    fn judge(&mut self, at: usize, display: &mut dyn BisectDisplay) -> Result<()> {
-        let PooledRounds { rounds, departure } = self.rounds(at)?;
-        let comparison = &self.state.comparisons[at];
-        let (purpose, share) = (comparison.purpose, comparison.error_split as usize);
-        if let Some((candidate, exit)) = departure {
+    fn judge_comparison(&mut self, index: usize, display: &mut dyn BisectDisplay) -> Result<()> {
+        let PooledRounds { rounds, departure } = self.read_rounds(index)?;
+        let comparison = &self.state.comparisons[index];
+        let (purpose, error_split) = (comparison.purpose, comparison.error_split as usize);
+        if let Some((candidate, departure)) = departure {
             if purpose == Purpose::Step && candidate == 1 {
-                self.skip(at, &exit.why, display);
+                self.skip_candidate(index, &departure.why, display);
                 return Ok(());
             }
             let variant = self.state.candidate(&comparison.candidates[candidate]).title();
-            return Err(RunError::Cell { variant, source: CellError::new(exit.cause, exit.why) });
+            return Err(RunError::Cell { variant, source: CellError::new(departure.cause, departure.why) });
         }
         let differences: Vec<f64> = rounds.iter().map(|round| round[1] - round[0]).collect();
-        let before = comparison.effect.map_or(0, |effect| effect.rounds);
-        let effect = Centre::of(&differences).map(|centre| Effect {
+        let rounds_before = comparison.effect.map_or(0, |effect| effect.rounds);
+        let effect = Centre::from_log_ratios(&differences).map(|centre| Effect {
             estimate: centre.estimate.exp_m1(),
             low: centre.interval_95.0.exp_m1(),
             high: centre.interval_95.1.exp_m1(),
@@ -586,44 +595,46 @@ impl Bisector {
         let result = match purpose {
             Purpose::Ends => {
                 let margin = Plan::of_stored(&self.state.plan).map_or(0.01, |plan| plan.stop.margin());
-                judge_ends(bisected_pair(&self.state.claim)?, &differences, margin, share)
+                judge_ends(bisected_pair(&self.state.claim)?, &differences, margin, error_split)
             }
             Purpose::Step => {
-                let counted = self.state.figures_are_counts.then(|| judge_counted_step(&triples, direction)).flatten();
-                counted.or_else(|| judge_step(&triples, direction, share))
+                let result_by_counts =
+                    self.state.figures_are_counts.then(|| judge_step_by_counts(&triples, direction)).flatten();
+                result_by_counts.or_else(|| judge_step(&triples, direction, error_split))
             }
             Purpose::Confirmation => {
                 let whole_effect =
                     self.state.ends().and_then(|ends| ends.effect).map_or(0.0, |ends| ends.estimate.ln_1p());
-                judge_confirmation(&differences, direction, whole_effect, share)
+                judge_confirmation(&differences, direction, whole_effect, error_split)
             }
         };
-        // Every round had a value of zero, or was dropped: further ones would too.
-        let stuck = differences.len() <= before;
-        let comparison = &mut self.state.comparisons[at];
+        // No new round counts, because each had a value of zero or was dropped. Further rounds would not count either.
+        let stuck = differences.len() <= rounds_before;
+        let comparison = &mut self.state.comparisons[index];
         comparison.judged_runs = comparison.runs.len();
         comparison.effect = effect;
         comparison.stuck = stuck;
         comparison.result = result.or(stuck.then_some(ComparisonResult::Inconclusive));
         if comparison.result.is_some() {
-            display.show(&self.describe(at));
+            display.show(&self.describe_comparison(index));
         }
         Ok(())
     }
 
-    /// The rounds of a comparison so far.
-    fn rounds(&self, at: usize) -> Result<PooledRounds> {
-        let one = &self.state.comparisons[at];
-        let names: Vec<String> = one.candidates.iter().map(|id| self.variant(id).name).collect();
+    /// Reads the rounds of all runs of a comparison.
+    fn read_rounds(&self, index: usize) -> Result<PooledRounds> {
+        let comparison = &self.state.comparisons[index];
+        let names: Vec<String> = comparison.candidates.iter().map(|id| self.variant(id).name).collect();
         let subject = &self.state.claim.subject;
         let claims: Vec<Claim> =
             names[1..].iter().map(|name| Claim::equality(subject.clone(), name, &names[0], None)).collect();
         let mut rounds = vec![];
-        for id in &one.runs {
-            let record = fsarena_store::read(&RunDir::find(&self.runs, id)?)?;
+        for id in &comparison.runs {
+            let record = fsarena_store::read(&RunDir::find(&self.runs_dir, id)?)?;
             let state = RunState::new(record);
             let departures = state.departures();
-            let departure = names.iter().enumerate().find_map(|(at, name)| Some((at, departures.get(name)?.clone())));
+            let departure =
+                names.iter().enumerate().find_map(|(candidate, name)| Some((candidate, departures.get(name)?.clone())));
             if departure.is_some() {
                 return Ok(PooledRounds { rounds, departure });
             }
@@ -646,73 +657,81 @@ impl Bisector {
         Ok(PooledRounds { rounds, departure: None })
     }
 
-    /// A line about a comparison that was judged.
-    fn describe(&self, at: usize) -> String {
-        let one = &self.state.comparisons[at];
-        let result = one.result.map_or("", ComparisonResult::name);
-        let title = self.state.candidate(one.subject()).title();
-        let effect = one.effect.map_or(String::new(), |effect| {
+    /// Describes the result of a comparison in one line.
+    fn describe_comparison(&self, index: usize) -> String {
+        let comparison = &self.state.comparisons[index];
+        let result = comparison.result.map_or("", ComparisonResult::name);
+        let title = self.state.candidate(comparison.subject()).title();
+        let effect = comparison.effect.map_or(String::new(), |effect| {
             let percent = |fraction: f64| format!("{:+.3}%", 100.0 * fraction);
             let (low, high) = (percent(effect.low), percent(effect.high));
             format!(", {} [{low}, {high}] in {}", percent(effect.estimate), plural(effect.rounds, "round"))
         });
-        let what = match one.purpose {
+        let text = match comparison.purpose {
             Purpose::Ends => format!("BAD against GOOD: {result}"),
             Purpose::Step => format!("{title}: {result}"),
             Purpose::Confirmation => format!("{title} against the last good candidate: {result}"),
         };
-        let against = if one.purpose == Purpose::Step { " against GOOD" } else { "" };
-        format!("{what}{effect}{against}")
+        let reference = if comparison.purpose == Purpose::Step { " against GOOD" } else { "" };
+        format!("{text}{effect}{reference}")
     }
 }
 
 /// The rounds of all runs of a comparison.
 struct PooledRounds {
-    /// The logarithms of the figures of all candidates in each round that has all.
+    /// For each round that has figures of all candidates, the logarithms of these figures, in the order of the
+    /// candidates.
     rounds: Vec<Vec<f64>>,
-    /// The first candidate that left a run, with the reason.
+    /// The index of the first candidate that left a run, and why it left; None if none did.
     departure: Option<(usize, VariantDeparture)>,
 }
 
-/// The seconds that a comparison will have taken after that number of rounds, if they take as long as those so far.
+/// The seconds that a comparison will have taken after `rounds` rounds in all, if each takes as long as the mean so
+/// far.
 fn expected_s(comparison: &Comparison, rounds: usize) -> f64 {
     match comparison.effect {
-        Some(effect) if effect.rounds > 0 => comparison.seconds * rounds as f64 / effect.rounds as f64,
-        _ => comparison.seconds,
+        Some(effect) if effect.rounds > 0 => comparison.elapsed_s * rounds as f64 / effect.rounds as f64,
+        _ => comparison.elapsed_s,
     }
 }
 
-/// Chooses the candidate to test of those that are open, the best first, if `failed` of the same range could not be tested: each
-/// failure moves the choice on, because neighbours of a commit that does not build often do not build either.
-fn choose_candidate<'a>(open: &[&'a String], failed: usize) -> Option<&'a String> {
-    // Multiples of the golden ratio spread evenly; the power prefers the middle of the range.
-    let place = (failed as f64 * 0.618_034).fract().powf(1.5);
-    open.get((place * open.len() as f64) as usize).copied()
+/// Chooses the next candidate to test. `open` are the candidates that can be tested, those that halve the range best
+/// first.
+/// `set_aside_count` candidates of the range could not be tested. Each of them moves the choice further from the middle, because
+/// neighbours of a commit that does not build often do not build either.
+fn choose_candidate<'a>(open: &[&'a String], set_aside_count: usize) -> Option<&'a String> {
+    // Multiples of the golden ratio spread evenly over the range. The power makes a choice near its middle more likely.
+    let fraction = (set_aside_count as f64 * 0.618_034).fract().powf(1.5);
+    open.get((fraction * open.len() as f64) as usize).copied()
 }
 
-/// Writes the state of a bisection.
-fn save(state: &Bisection, file: &Path) -> Result<()> {
+/// Writes the state of a bisection to a new file, which then replaces `file`: a crash leaves either the old or the new
+/// state.
+fn write_state(state: &Bisection, file: &Path) -> Result<()> {
     let text = serde_json::to_vec_pretty(state).map_err(|error| RunError::Plan(error.to_string()))?;
     let new_file = file.with_extension("new");
     std::fs::write(&new_file, text).map_err(Error::io("writing", &new_file))?;
     Ok(std::fs::rename(&new_file, file).map_err(Error::io("writing", file))?)
 }
 
-/// Adds a run to its comparison when it begins, so that a bisection that is killed finds it again.
+/// A consumer that adds a run to its comparison when the run begins, so that a bisection finds the run again after it
+/// was killed.
 struct RunRegistrar<'a> {
     file: PathBuf,
     state: &'a mut Bisection,
-    at: usize,
+    /// The index of the comparison.
+    index: usize,
+    /// Whether the state could be written.
     saved: Result<()>,
 }
 
 impl Consumer for RunRegistrar<'_> {
-    fn begin(&mut self, beginning: &Beginning) {
-        let Some(id) = beginning.run.map(RunDir::id) else { return };
-        let runs = &mut self.state.comparisons[self.at].runs;
+    fn begin(&mut self, setup: &RunSetup) {
+        let Some(id) = setup.run.map(RunDir::id) else { return };
+        let runs = &mut self.state.comparisons[self.index].runs;
         if !runs.contains(&id) {
             runs.push(id);
-            self.saved = save(self.state, &self.file);
+            self.saved = write_state(self.state, &self.file);
         }
     }
 
@@ -742,12 +761,12 @@ mod tests {
     }
 
     #[test]
-    fn failures_move_the_choice_away_from_the_middle() {
-        let all: Vec<String> = (0..10).map(|id| id.to_string()).collect();
-        let open: Vec<&String> = all.iter().collect();
+    fn candidates_that_were_set_aside_move_the_choice_away_from_the_middle() {
+        let ids: Vec<String> = (0..10).map(|id| id.to_string()).collect();
+        let open: Vec<&String> = ids.iter().collect();
         assert_eq!(choose_candidate(&open, 0).unwrap(), "0");
         let chosen: std::collections::BTreeSet<_> =
-            (1..5).filter_map(|failed| choose_candidate(&open, failed)).collect();
+            (1..5).filter_map(|set_aside_count| choose_candidate(&open, set_aside_count)).collect();
         assert!(chosen.len() >= 3, "{chosen:?}");
         assert_eq!(choose_candidate(&[], 3), None);
     }

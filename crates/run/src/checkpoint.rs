@@ -1,8 +1,9 @@
-//! Checkpoints in the cache: the content of the devices of a filesystem that took long to bring into a state, under a hash of
-//! the history that decides this content.
+//! Checkpoints in the cache: stored contents of the devices of a filesystem, such as an aged one, that took long to
+//! make. The name of a checkpoint is a hash of the history that decides its content.
 //!
-//! A file has each different block once, then the number of the block at each place of the devices, then a description. The
-//! contents that fsarena itself makes repeat few blocks, so an aged image takes a small part of its size.
+//! A checkpoint is a file: each distinct block once, then for each block of the devices the number of the distinct
+//! block that it equals, then a description. The files that fsarena makes consist of few distinct blocks, so a
+//! checkpoint of an aged image is much smaller than the image.
 
 use crate::error::{Result, RunError};
 use fsarena_core::event::TreeState;
@@ -19,22 +20,23 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The bytes of a block: that in which filesystems place the parts of files, which is smaller on small devices.
+/// The size of a block in bytes: the usual block size of filesystems.
 const BLOCK_BYTES: usize = 4096;
+/// The size of a block on a small device, in bytes.
 const SMALL_BLOCK_BYTES: usize = 1024;
-/// The size of a device below which mke2fs(8) takes small blocks.
+/// Below this size, in bytes, a device is small: mke2fs(8) then makes blocks of 1024 bytes.
 const SMALL_DEVICE_BYTES: u64 = 512 << 20;
-/// The version of the format, and the end of every checkpoint.
+/// The last bytes of every checkpoint. They contain the version of the format.
 const MAGIC: &[u8; 16] = b"fsarena-state-2\n";
-/// fsarena removes checkpoints that no run has used for so long.
+/// fsarena removes a checkpoint that no run has used for longer than this.
 const MAX_UNUSED_TIME: Duration = Duration::from_secs(60 * 24 * 3600);
 
 /// The description of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointInfo {
-    /// What decides the content, as JSON, for people who look at the file.
+    /// The history that decides the content, as JSON, so that people who look at the file can read it.
     pub history: String,
-    /// The number of parts of the history that are done.
+    /// The number of parts of the history that have been performed.
     #[serde(rename = "part")]
     pub parts_done: u32,
     /// The sizes of the devices in bytes.
@@ -44,16 +46,16 @@ pub struct CheckpointInfo {
     pub mkfs: String,
     /// The features of the filesystem, as its own tool prints them.
     pub features: String,
-    /// The files that the history left, once it is complete.
+    /// The files at the end of the history; None until the history is complete.
     #[serde(rename = "left")]
-    pub left_tree: Option<TreeState>,
-    /// The bytes of a block.
+    pub final_tree: Option<TreeState>,
+    /// The size of a block in bytes.
     #[serde(rename = "block")]
     block_bytes: usize,
-    /// The number of different blocks.
+    /// The number of distinct blocks.
     #[serde(rename = "blocks")]
     distinct_blocks: u32,
-    /// The digest of these blocks and of the numbers.
+    /// The digest of the distinct blocks and of the block numbers.
     digest: String,
 }
 
@@ -67,7 +69,7 @@ impl CheckpointInfo {
             mkfs,
             features,
             device_bytes: vec![],
-            left_tree: None,
+            final_tree: None,
             block_bytes: BLOCK_BYTES,
             distinct_blocks: 0,
             digest: String::new(),
@@ -75,12 +77,12 @@ impl CheckpointInfo {
     }
 }
 
-/// The checkpoints of this user. One run at a time uses them, because a filesystem that is attached twice has two devices of
-/// the same UUID.
+/// The checkpoints in the cache of this user. Only one run at a time can open the cache: if two runs restored the same
+/// checkpoint, two attached filesystems would have the same UUID.
 #[derive(Debug)]
 pub struct CheckpointCache {
     dir: PathBuf,
-    /// Locked as long as this exists.
+    /// The lock file, which stays locked as long as this value exists.
     _lock: File,
 }
 
@@ -99,7 +101,7 @@ impl CheckpointCache {
         let lock = File::options().create(true).truncate(false).write(true).open(&path);
         let lock = lock.map_err(Error::io("opening", &path))?;
         if lock.try_lock().is_err() {
-            let holders = lock::describe_holders(&SysRoot::host(), &lock);
+            let holders = lock::describe_lock_holders(&SysRoot::host(), &lock);
             return Err(RunError::Missing(format!(
                 "{holders} uses the aged images in {}, and two filesystems with the same UUID must not be attached at the same \
                  time; wait until it has ended, or set FSARENA_CACHE_DIR to another directory",
@@ -122,13 +124,14 @@ impl CheckpointCache {
     }
 
     /// The last checkpoint of a history; None if there is none, or if it is damaged.
-    pub fn find(&self, history: &str) -> Option<Checkpoint> {
-        let mut found: Vec<Checkpoint> = checkpoint_files(&self.dir, &CheckpointCache::history_key(history))
+    pub fn find_last(&self, history: &str) -> Option<Checkpoint> {
+        let mut checkpoints: Vec<Checkpoint> = checkpoint_files(&self.dir, &CheckpointCache::history_key(history))
             .into_iter()
             .filter_map(|path| Checkpoint::open(&path).ok())
             .collect();
-        found.sort_by_key(|saved| saved.info.parts_done);
-        let last = found.pop()?;
+        checkpoints.sort_by_key(|checkpoint| checkpoint.info.parts_done);
+        let last = checkpoints.pop()?;
+        // The time of the last use. If it cannot be set, the checkpoint may be removed early.
         let _ = last.file.set_modified(SystemTime::now());
         Some(last)
     }
@@ -140,24 +143,24 @@ impl CheckpointCache {
     pub fn save(&self, mut info: CheckpointInfo, devices: &Devices) -> Result<Checkpoint> {
         let key = CheckpointCache::history_key(&info.history);
         let earlier = checkpoint_files(&self.dir, &key);
-        // Without a name until it is complete: nothing is left if this process is killed.
+        // The file has no name until it is complete, so nothing of it stays if this process is killed.
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = rustix::fs::openat(CWD, &self.dir, flags, mode).map_err(io::Error::from);
         let file = File::from(file.map_err(Error::io("making a checkpoint in", &self.dir))?);
-        info.device_bytes = devices.all().map(|device| device.size_bytes()).collect();
+        info.device_bytes = devices.iter().map(|device| device.size_bytes()).collect();
         let is_small = info.device_bytes.iter().any(|bytes| *bytes < SMALL_DEVICE_BYTES);
         info.block_bytes = if is_small { SMALL_BLOCK_BYTES } else { BLOCK_BYTES };
-        let (part, mut writer) = (info.parts_done, BlockWriter::new(&file, info.block_bytes));
-        for device in devices.all() {
-            device_copy::read(device, &mut |chunk| writer.add(chunk))?;
+        let (parts_done, mut writer) = (info.parts_done, BlockWriter::new(&file, info.block_bytes));
+        for device in devices.iter() {
+            device_copy::read_device(device, &mut |chunk| writer.write_chunk(chunk))?;
         }
-        let path = self.dir.join(format!("{key}.{part:05}"));
+        let path = self.dir.join(format!("{key}.{parts_done:05}"));
         let finished = writer.finish(info);
         finished.map_err(Error::io("writing the checkpoint", &path))?;
         let _ = std::fs::remove_file(&path);
-        let from = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let named = rustix::fs::linkat(CWD, &from, CWD, &path, AtFlags::SYMLINK_FOLLOW);
+        let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let named = rustix::fs::linkat(CWD, &unnamed, CWD, &path, AtFlags::SYMLINK_FOLLOW);
         named.map_err(|error| Error::io("naming the checkpoint", &path)(error.into()))?;
         for old in earlier.iter().filter(|old| **old != path) {
             std::fs::remove_file(old).map_err(Error::io("removing", old))?;
@@ -174,14 +177,16 @@ fn checkpoint_files(dir: &Path, key: &str) -> Vec<PathBuf> {
     paths.map(|entry| entry.path()).collect()
 }
 
-/// Writes the blocks of a checkpoint, each different one once.
+/// Writes the blocks of a checkpoint, each distinct block once.
 struct BlockWriter<'a> {
     output: BufWriter<&'a File>,
     block_bytes: usize,
-    numbers: Vec<u32>,
+    /// The number of each block so far.
+    block_numbers: Vec<u32>,
+    /// The numbers of the distinct blocks, by the hash of the block.
     numbers_by_hash: HashMap<[u8; 16], u32>,
     hasher: blake3::Hasher,
-    /// The last block and its number: neighbours are often equal.
+    /// The last block and its number. A block often equals the one before it, which then needs no hash.
     last: Option<(Vec<u8>, u32)>,
 }
 
@@ -190,19 +195,19 @@ impl BlockWriter<'_> {
         BlockWriter {
             block_bytes,
             output: BufWriter::with_capacity(1 << 20, file),
-            numbers: vec![],
+            block_numbers: vec![],
             numbers_by_hash: HashMap::new(),
             hasher: blake3::Hasher::new(),
             last: None,
         }
     }
 
-    fn add(&mut self, chunk: &[u8]) -> io::Result<()> {
+    fn write_chunk(&mut self, chunk: &[u8]) -> io::Result<()> {
         for block in chunk.chunks(self.block_bytes) {
             if let Some((last, number)) = &self.last
                 && last == block
             {
-                self.numbers.push(*number);
+                self.block_numbers.push(*number);
                 continue;
             }
             let hash = blake3::hash(block);
@@ -210,20 +215,20 @@ impl BlockWriter<'_> {
             let next = self.numbers_by_hash.len() as u32;
             let number = *self.numbers_by_hash.entry(key).or_insert(next);
             if number == next {
-                let mut whole = block.to_vec();
-                whole.resize(self.block_bytes, 0);
-                self.hasher.update(&whole);
-                self.output.write_all(&whole)?;
+                let mut padded = block.to_vec();
+                padded.resize(self.block_bytes, 0);
+                self.hasher.update(&padded);
+                self.output.write_all(&padded)?;
             }
-            self.numbers.push(number);
+            self.block_numbers.push(number);
             self.last = Some((block.to_vec(), number));
         }
         Ok(())
     }
 
-    /// Writes the numbers and the description, and syncs the file.
+    /// Writes the block numbers and the description, and syncs the file.
     fn finish(mut self, info: CheckpointInfo) -> io::Result<()> {
-        let numbers: Vec<u8> = self.numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let numbers: Vec<u8> = self.block_numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         self.hasher.update(&numbers);
         self.output.write_all(&numbers)?;
         let digest = self.hasher.finalize().to_hex()[..32].to_string();
@@ -242,34 +247,38 @@ impl BlockWriter<'_> {
 pub struct Checkpoint {
     /// Its description.
     pub info: CheckpointInfo,
-    /// The bytes that it takes.
-    pub bytes: u64,
+    /// The size of its file in bytes.
+    pub file_bytes: u64,
     file: File,
-    /// The number of the block at each place.
-    numbers: Vec<u32>,
+    /// For each block of the devices, the number of the distinct block that it equals.
+    block_numbers: Vec<u32>,
 }
 
 impl Checkpoint {
-    /// Opens a checkpoint.
+    /// Opens a checkpoint and checks its digest.
+    ///
+    /// # Errors
+    /// The file cannot be read, or it is damaged.
     fn open(path: &Path) -> io::Result<Checkpoint> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "this checkpoint is damaged");
         let file = File::open(path)?;
-        let bytes = file.metadata()?.len();
-        let end = 8 + MAGIC.len() as u64;
-        let mut tail = [0; 24];
-        file.read_exact_at(&mut tail, bytes.checked_sub(end).ok_or_else(damaged)?)?;
-        let length = u64::from_le_bytes(tail[..8].try_into().unwrap_or_default());
-        let begin = (bytes - end).checked_sub(length).filter(|_| tail[8..] == *MAGIC).ok_or_else(damaged)?;
-        let mut info = vec![0; length as usize];
-        file.read_exact_at(&mut info, begin)?;
+        let file_bytes = file.metadata()?.len();
+        // The file ends with the length of the description, and MAGIC.
+        let mut tail = [0; 8 + MAGIC.len()];
+        let tail_offset = file_bytes.checked_sub(tail.len() as u64).ok_or_else(damaged)?;
+        file.read_exact_at(&mut tail, tail_offset)?;
+        let info_bytes = u64::from_le_bytes(tail[..8].try_into().unwrap_or_default());
+        let info_offset = tail_offset.checked_sub(info_bytes).filter(|_| tail[8..] == *MAGIC).ok_or_else(damaged)?;
+        let mut info = vec![0; info_bytes as usize];
+        file.read_exact_at(&mut info, info_offset)?;
         let info: CheckpointInfo = serde_json::from_slice(&info)?;
-        let block = (info.block_bytes as u64).max(1);
-        let places: u64 = info.device_bytes.iter().map(|bytes| bytes.div_ceil(block)).sum();
-        let blocks_bytes = u64::from(info.distinct_blocks) * block;
-        if blocks_bytes + 4 * places != begin {
+        let block_bytes = (info.block_bytes as u64).max(1);
+        let block_count: u64 = info.device_bytes.iter().map(|bytes| bytes.div_ceil(block_bytes)).sum();
+        let blocks_bytes = u64::from(info.distinct_blocks) * block_bytes;
+        if blocks_bytes + 4 * block_count != info_offset {
             return Err(damaged());
         }
-        let mut numbers = vec![0; 4 * places as usize];
+        let mut numbers = vec![0; 4 * block_count as usize];
         file.read_exact_at(&mut numbers, blocks_bytes)?;
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; 1 << 20];
@@ -287,50 +296,49 @@ impl Checkpoint {
             return Err(damaged());
         }
         let numbers = numbers.chunks_exact(4).map(|four| u32::from_le_bytes(four.try_into().unwrap_or_default()));
-        let numbers: Vec<u32> = numbers.collect();
-        if numbers.iter().any(|number| *number >= info.distinct_blocks) {
+        let block_numbers: Vec<u32> = numbers.collect();
+        if block_numbers.iter().any(|number| *number >= info.distinct_blocks) {
             return Err(damaged());
         }
-        Ok(Checkpoint { info, bytes, file, numbers })
+        Ok(Checkpoint { info, file_bytes, file, block_numbers })
     }
 
-    /// Writes the content to devices of the same sizes, in full.
+    /// Writes the content to devices, over their whole size.
     ///
     /// # Errors
     /// The devices have other sizes, or cannot be written.
     pub fn restore(&self, devices: &Devices) -> Result<()> {
-        let sizes: Vec<u64> = devices.all().map(|device| device.size_bytes()).collect();
+        let sizes: Vec<u64> = devices.iter().map(|device| device.size_bytes()).collect();
         if sizes != self.info.device_bytes {
             let why = format!("an image of {:?} bytes does not fit devices of {sizes:?} bytes", self.info.device_bytes);
             return Err(RunError::Plan(why));
         }
         let mut index = 0;
-        for device in devices.all() {
-            device_copy::write(device, &mut |chunk| {
-                let numbers = &self.numbers[index..index + chunk.len().div_ceil(self.info.block_bytes)];
+        for device in devices.iter() {
+            device_copy::write_device(device, &mut |chunk| {
+                let numbers = &self.block_numbers[index..index + chunk.len().div_ceil(self.info.block_bytes)];
                 index += numbers.len();
                 self.read_blocks(numbers, chunk)
             })?;
         }
         Ok(())
     }
-}
 
-impl Checkpoint {
-    /// Reads the blocks with these numbers. Reads blocks together that follow each other in the file, and copies a block that
-    /// is repeated, such as that of zeros.
-    fn read_blocks(&self, numbers: &[u32], to: &mut [u8]) -> io::Result<()> {
-        let (mut at, block) = (0, self.info.block_bytes);
-        while at < numbers.len() {
-            let follows = |index: &usize| numbers[*index] == numbers[at] + (*index - at) as u32;
-            let count = (at..numbers.len()).take_while(follows).count();
-            let end = to.len().min((at + count) * block);
-            self.file.read_exact_at(&mut to[at * block..end], u64::from(numbers[at]) * block as u64)?;
-            let last = at + count - 1;
-            at += count;
-            while at < numbers.len() && numbers[at] == numbers[last] && (at + 1) * block <= to.len() {
-                to.copy_within(last * block..(last + 1) * block, at * block);
-                at += 1;
+    /// Reads the blocks with these numbers into `content`. Blocks that follow each other in the file are read together.
+    /// A block that is repeated, such as a block of zeros, is read once and copied.
+    fn read_blocks(&self, numbers: &[u32], content: &mut [u8]) -> io::Result<()> {
+        let (mut next, block_bytes) = (0, self.info.block_bytes);
+        while next < numbers.len() {
+            let follows = |index: &usize| numbers[*index] == numbers[next] + (*index - next) as u32;
+            let count = (next..numbers.len()).take_while(follows).count();
+            let end = content.len().min((next + count) * block_bytes);
+            let offset = u64::from(numbers[next]) * block_bytes as u64;
+            self.file.read_exact_at(&mut content[next * block_bytes..end], offset)?;
+            let last = next + count - 1;
+            next += count;
+            while next < numbers.len() && numbers[next] == numbers[last] && (next + 1) * block_bytes <= content.len() {
+                content.copy_within(last * block_bytes..(last + 1) * block_bytes, next * block_bytes);
+                next += 1;
             }
         }
         Ok(())
@@ -347,7 +355,7 @@ mod tests {
     fn a_checkpoint_restores_a_device_in_full_and_damage_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
-        let store = CheckpointCache::open_at(&dir.path().join("aged")).unwrap();
+        let cache = CheckpointCache::open_at(&dir.path().join("aged")).unwrap();
         assert!(CheckpointCache::open_at(&dir.path().join("aged")).is_err(), "it is locked");
         let image = image::create(&journal, &dir.path().join("image"), 1 << 20, false).unwrap();
         let device = ScratchDevice::from_image(image);
@@ -356,20 +364,20 @@ mod tests {
         content[500_000..500_100].fill(9);
         std::fs::write(device.path(), &content).unwrap();
 
-        store.save(CheckpointInfo::new("history", 1, "mkfs", ""), &(&device).into()).unwrap();
-        let saved = store.save(CheckpointInfo::new("history", 2, "mkfs", ""), &(&device).into()).unwrap();
-        assert!(saved.bytes < 30_000, "{} bytes", saved.bytes);
-        assert_eq!(checkpoint_files(&store.dir, "").len(), 1, "the earlier one is replaced");
-        assert!(store.find("other").is_none());
+        cache.save(CheckpointInfo::new("history", 1, "mkfs", ""), &(&device).into()).unwrap();
+        let saved = cache.save(CheckpointInfo::new("history", 2, "mkfs", ""), &(&device).into()).unwrap();
+        assert!(saved.file_bytes < 30_000, "{} bytes", saved.file_bytes);
+        assert_eq!(checkpoint_files(&cache.dir, "").len(), 1, "the earlier one is replaced");
+        assert!(cache.find_last("other").is_none());
 
         std::fs::write(device.path(), vec![1u8; 1 << 20]).unwrap();
-        store.find("history").unwrap().restore(&(&device).into()).unwrap();
+        cache.find_last("history").unwrap().restore(&(&device).into()).unwrap();
         assert!(std::fs::read(device.path()).unwrap() == content);
 
-        let path = checkpoint_files(&store.dir, "").remove(0);
+        let path = checkpoint_files(&cache.dir, "").remove(0);
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[5000] ^= 1;
         std::fs::write(&path, bytes).unwrap();
-        assert!(store.find("history").is_none());
+        assert!(cache.find_last("history").is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! Runs an agent as a child process: starts it, reads its events, and kills it with all processes that it started.
 //!
-//! An agent measures one cell. It is a single process, or two: the supervisor does what only root may do, and starts the worker,
-//! which runs the workload with the rights of an ordinary user.
+//! An agent measures one cell. It is a single process, or two: the supervisor does what only root may do, and starts
+//! the worker, which runs the workload with the rights of an ordinary user.
 
 use crate::axes::Confinement;
 use crate::error::{CellError, Result, RunError};
@@ -11,7 +11,7 @@ use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor};
 use fsarena_sys::cgroup::{self, ControlGroup};
-use fsarena_sys::process_output::{make_memory_file, or_printed_nothing, read_tail, receive_lines};
+use fsarena_sys::process_output::{describe_output, make_memory_file, read_tail, receive_lines};
 use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, undo};
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -41,31 +41,34 @@ pub(crate) fn note_agent_program() {
     IS_AGENT_PROGRAM.store(true, Ordering::Release);
 }
 
-/// Whether this program becomes an agent when it is started as one. Another program would start itself again without end.
+/// Whether this program becomes an agent when it is started as one. Another program would start itself again without
+/// end.
 pub(crate) fn is_agent_program() -> bool {
     IS_AGENT_PROGRAM.load(Ordering::Acquire)
 }
 
-/// The receiver of an agent's events in the process that started it.
-pub trait Parent {
+/// The side of an agent in the process that started it: receives the events of the agent, and answers its requests.
+pub trait AgentParent {
     /// Receives an event.
     fn receive(&mut self, event: CellEvent);
 
-    /// Executes a request of the agent, which waits for the outcome. Only an agent that is one of several clients sends one.
+    /// Executes a request of the agent, which waits for the outcome. Only an agent that is one of several clients sends
+    /// one.
     ///
     /// # Errors
     /// By default [`RunError::Agent`].
-    fn answer(&mut self, _ask: PrivilegedRequest) -> Result<Outcome> {
+    fn answer(&mut self, _request: PrivilegedRequest) -> Result<Outcome> {
         Err(RunError::Agent(UNEXPECTED_REQUEST.into()))
     }
 
-    /// Called about every [`POLL_INTERVAL`]. If it returns an outcome, fsarena kills the agent and the cell has that outcome.
+    /// Called about every [`POLL_INTERVAL`]. If it returns an outcome, fsarena kills the agent and the cell has that
+    /// outcome.
     fn poll(&mut self) -> Option<Outcome> {
         None
     }
 }
 
-impl<F: FnMut(CellEvent)> Parent for F {
+impl<F: FnMut(CellEvent)> AgentParent for F {
     fn receive(&mut self, event: CellEvent) {
         self(event);
     }
@@ -80,26 +83,26 @@ pub fn run_agent(
     journal: &undo::Journal,
     request: &AgentRequest,
     confinement: &Confinement,
-    parent: &mut dyn Parent,
+    parent: &mut dyn AgentParent,
 ) -> Result<Outcome> {
-    let mut errors = make_memory_file("stderr").map_err(agent_error)?;
+    let mut stderr_file = make_memory_file("stderr").map_err(agent_error)?;
     // The agent gets a separate process group, so that Ctrl-C reaches only this process, which then kills the group.
-    let mut command = agent_command(errors.try_clone().map_err(agent_error)?);
+    let mut command = agent_command(stderr_file.try_clone().map_err(agent_error)?);
     command.env("FSARENA_VARIANT", &request.cell.variant.name);
     command.env("FSARENA_SCALE", request.cell.scale.name());
     command.env("FSARENA_ROUND", (request.cell.round + 1).to_string());
     let mut child = limits::spawn(command.process_group(0)).map_err(agent_error)?;
     // If this process is killed from here on, `recover` kills that group before it unmounts. If this function returns
     // early, dropping the guard kills the group.
-    let kill_guard = journal.note(kill_group_step(child.id() as i32))?;
+    let kill_guard = journal.record(kill_group_step(child.id() as i32))?;
     // The agent does nothing until it gets its request, so all its work is under these limits. If this fails, go on to
     // `kill_guard.undo()`, which kills the agent, and return the failure after that.
     let confined = confinement.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
     let tracking_group = make_tracking_group(journal, request, confinement, child.id() as i32)?;
     let pipes = confined.and_then(|()| send_request(&mut child, request));
-    let stopped_limit = StoppedLimit::new(child.id() as i32, work::time_limit(&request.cell));
-    let outcome = pipes.map_err(agent_error).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, stopped_limit));
-    // Kills what is left of the agent's process group, also after a success.
+    let stopped_timeout = StoppedTimeout::new(child.id() as i32, work::time_limit(&request.cell));
+    let outcome = pipes.map_err(agent_error).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, stopped_timeout));
+    // Kills the processes that are left in the process group of the agent, also after a success.
     kill_guard.undo()?;
     // The commands of a worker that crashed or was killed have separate process groups, so they may still run. In a PID
     // namespace they died with the agent. Others are found by their control group or by the mark in their environment.
@@ -115,7 +118,7 @@ pub fn run_agent(
     let status = child.wait().map_err(agent_error)?;
     let outcome = match outcome? {
         Some(outcome) => outcome,
-        None => exit_error("the measuring process", status, &mut errors).map_err(agent_error)?.into(),
+        None => exit_error("the measuring process", status, &mut stderr_file).map_err(agent_error)?.into(),
     };
     Ok(explain_out_of_memory(outcome, &request.cell.variant, confinement))
 }
@@ -128,9 +131,9 @@ fn agent_error(error: std::io::Error) -> RunError {
     }
 }
 
-/// Moves an agent into a control group, through which fsarena can find all its processes later. None if the agent needs no
-/// group, because its processes run in a PID namespace or in the group of a limit. Also None if the kernel refuses: then
-/// fsarena finds the processes by the mark in their environment.
+/// Moves an agent into a control group, through which fsarena can find all its processes later. None if the agent needs
+/// no group, because its processes run in a PID namespace or in the group of a limit. Also None if the kernel refuses:
+/// then fsarena finds the processes by the mark in their environment.
 ///
 /// # Errors
 /// The journal cannot be written.
@@ -138,38 +141,39 @@ fn make_tracking_group(
     journal: &undo::Journal,
     request: &AgentRequest,
     confinement: &Confinement,
-    agent: i32,
+    agent_pid: i32,
 ) -> Result<Option<ControlGroup>, fsarena_sys::Error> {
     if request.role.ends_all_processes() || confinement.has_group() {
         return Ok(None);
     }
     let group = cgroup::make_tracking_group(&SysRoot::host(), journal)?;
-    Ok(group.filter(|group| cgroup::add_process(group.path(), agent).is_ok()))
+    Ok(group.filter(|group| cgroup::add_process(group.path(), agent_pid).is_ok()))
 }
 
-/// Ends an agent that a signal has stopped. The agent applies the time limits of its commands itself, which it cannot
-/// do while it is stopped.
-struct StoppedLimit {
+/// Watches for an agent that a signal has stopped. The agent applies the time limits of its commands itself, which it
+/// cannot do while it is stopped.
+struct StoppedTimeout {
     /// The process group of the agent; its worker is in the same group.
     pgid: i32,
-    /// The time limit of each command; None where the work has no limit.
+    /// The time limit of each command of the work; None if there is no limit.
     limit: Option<Duration>,
     /// When fsarena first found the agent stopped, if it was stopped at every check since then.
     stopped_since: Option<Instant>,
 }
 
-impl StoppedLimit {
-    fn new(pgid: i32, limit: Option<Duration>) -> StoppedLimit {
-        StoppedLimit { pgid, limit, stopped_since: None }
+impl StoppedTimeout {
+    fn new(pgid: i32, limit: Option<Duration>) -> StoppedTimeout {
+        StoppedTimeout { pgid, limit, stopped_since: None }
     }
 
-    /// The failure of an agent that has sent nothing for the time `silent`, if it has been stopped for longer than the
-    /// limit; else None. Looks for stopped processes only once `silent` exceeds the limit, because that takes CPU time.
-    fn exceeded(&mut self, silent: Duration) -> Option<Outcome> {
+    /// Checks an agent that has sent nothing for the time `silent`. Returns the failure of the cell if the agent has
+    /// been stopped for longer than the limit; else None. Looks for stopped processes only once `silent` exceeds the
+    /// limit, because the search takes CPU time.
+    fn check(&mut self, silent: Duration) -> Option<Outcome> {
         let limit = self.limit?;
         // If `/proc` cannot be read, the agent counts as running.
-        let is_stopped =
-            silent > limit && process::find_stopped(&SysRoot::host(), self.pgid).is_ok_and(|found| found.is_some());
+        let is_stopped = silent > limit
+            && process::find_stopped_process(&SysRoot::host(), self.pgid).is_ok_and(|found| found.is_some());
         if !is_stopped {
             self.stopped_since = None;
             return None;
@@ -187,25 +191,33 @@ impl StoppedLimit {
     }
 }
 
-/// The failure of a process that ended without an outcome. If SIGKILL or a signal that a user or a limit sends killed
-/// it, the cause is the work; else, also after a signal of a program fault such as SIGSEGV, a shortage or a bug of
-/// fsarena, and the failure quotes the end of its standard error.
-pub fn exit_error(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std::io::Result<CellError> {
+/// The failure of a process that ended without an outcome. If it was killed by SIGKILL, or by a signal that a user or a
+/// limit sends, the work is the cause. Else a shortage or a bug of fsarena is the cause, also after the signal of a
+/// program fault such as SIGSEGV; then the failure quotes the end of the standard error. `process_name` begins the
+/// message; `stderr_file` is the standard error of the process.
+///
+/// # Errors
+/// The standard error cannot be read.
+pub fn exit_error(
+    process_name: &str,
+    status: ExitStatus,
+    stderr_file: &mut std::fs::File,
+) -> std::io::Result<CellError> {
     if let Some(signal) = status.signal()
-        && (signal == Signal::KILL.as_raw() || cancel::ending_signals().any(|ending| ending == signal))
+        && (signal == Signal::KILL.as_raw() || cancel::terminating_signals().any(|ending| ending == signal))
     {
-        let by = if signal == Signal::XCPU.as_raw() {
+        let reason = if signal == Signal::XCPU.as_raw() {
             "it used up its CPU time (`ulimit -t`)"
         } else {
             "a command of the work killed it, or the kernel for want of memory, or a user"
         };
-        return Ok(CellError::new(Cause::Work, format!("{what} ended ({status}): {by}")));
+        return Ok(CellError::new(Cause::Work, format!("{process_name} ended ({status}): {reason}")));
     }
-    let text = read_tail(errors, QUOTED_STDERR_BYTES)?;
+    let text = read_tail(stderr_file, QUOTED_STDERR_BYTES)?;
     if text.contains(limits::SPAWN_PANIC_TEXT) {
-        return Ok(CellError::missing(format!("{what} ended: {}", limits::NO_THREADS_MESSAGE)));
+        return Ok(CellError::missing(format!("{process_name} ended: {}", limits::NO_THREADS_MESSAGE)));
     }
-    Ok(CellError::internal(format!("{what} ended ({status}): {}", or_printed_nothing(&text))))
+    Ok(CellError::internal(format!("{process_name} ended ({status}): {}", describe_output(&text))))
 }
 
 /// Adds to a failure that the memory limit of the cell was exceeded, if the OOM killer killed a process of its group.
@@ -219,17 +231,18 @@ fn explain_out_of_memory(outcome: Outcome, variant: &Variant, confinement: &Conf
     }
 }
 
-/// The undo step that kills a process group. If its leader is gone, the step has the start time 0 and matches no group.
+/// The undo step that kills a process group. If the leader of the group has ended, the step has the start time 0 and
+/// kills nothing.
 pub fn kill_group_step(pgid: i32) -> undo::UndoStep {
-    undo::UndoStep::KillGroup { pgid, start_time: process::start_time(&SysRoot::host(), pgid).unwrap_or(0) }
+    undo::UndoStep::KillProcessGroup { pgid, start_time: process::start_time(&SysRoot::host(), pgid).unwrap_or(0) }
 }
 
-/// The command that starts an agent; its standard error goes to `errors`.
-pub fn agent_command(errors: std::fs::File) -> Command {
+/// The command that starts an agent. The standard error of the agent goes to `stderr_file`.
+pub fn agent_command(stderr_file: std::fs::File) -> Command {
     // This program, even if its file has been replaced since it was started.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("fsarena").arg("agent").envs(argv::journal_variable());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr_file);
     command
 }
 
@@ -244,18 +257,18 @@ pub fn send_request(child: &mut Child, request: &AgentRequest) -> std::io::Resul
     Ok((stdin, stdout))
 }
 
-/// Passes the events of an agent to `parent` until it sends its outcome, closes the pipe (None), exceeds the limit of a stopped
-/// agent, or a signal arrives.
+/// Passes the events of an agent to `parent` until it sends its outcome, closes the pipe (None), exceeds the limit of a
+/// stopped agent, or a signal arrives.
 fn listen(
     mut stdin: ChildStdin,
     stdout: ChildStdout,
-    parent: &mut dyn Parent,
-    mut stopped_limit: StoppedLimit,
+    parent: &mut dyn AgentParent,
+    mut stopped_timeout: StoppedTimeout,
 ) -> Result<Option<Outcome>> {
     let lines = receive_lines(stdout);
     let (mut last_line_at, mut checked_at) = (Instant::now(), Instant::now());
     loop {
-        if cancel::requested().is_some() {
+        if cancel::received_signal().is_some() {
             return Ok(Some(Outcome::Interrupted));
         }
         if let Some(outcome) = parent.poll() {
@@ -278,7 +291,7 @@ fn listen(
                 }
             }
             Err(RecvTimeoutError::Timeout) if checked_at.elapsed() > STOPPED_CHECK_INTERVAL => {
-                if let Some(outcome) = stopped_limit.exceeded(last_line_at.elapsed()) {
+                if let Some(outcome) = stopped_timeout.check(last_line_at.elapsed()) {
                     return Ok(Some(outcome));
                 }
                 checked_at = Instant::now();
@@ -301,35 +314,35 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_ended_only_after_it_was_stopped_for_the_whole_limit() {
+    fn an_agent_fails_only_after_it_was_stopped_for_the_whole_limit() {
         let mut agent = spawn("sleep", "60");
         let pid = Pid::from_child(&agent);
-        let mut limit = StoppedLimit::new(agent.id() as i32, Some(Duration::from_millis(20)));
-        let long = Duration::from_secs(1);
-        assert_eq!(limit.exceeded(long), None);
+        let mut stopped_timeout = StoppedTimeout::new(agent.id() as i32, Some(Duration::from_millis(20)));
+        let long_silence = Duration::from_secs(1);
+        assert_eq!(stopped_timeout.check(long_silence), None);
         kill_process(pid, Signal::STOP).unwrap();
-        let is_stopped = || process::find_stopped(&SysRoot::host(), agent.id() as i32).unwrap().is_some();
+        let is_stopped = || process::find_stopped_process(&SysRoot::host(), agent.id() as i32).unwrap().is_some();
         while !is_stopped() {
             std::thread::sleep(Duration::from_millis(1));
         }
         // However long the agent was silent before, the time of the stop begins now.
-        limit.exceeded(long);
-        assert!(limit.stopped_since.is_some());
+        stopped_timeout.check(long_silence);
+        assert!(stopped_timeout.stopped_since.is_some());
         std::thread::sleep(Duration::from_millis(25));
-        let outcome = limit.exceeded(long);
+        let outcome = stopped_timeout.check(long_silence);
         assert!(matches!(&outcome, Some(Outcome::Failed { cause: Cause::Work, .. })), "{outcome:?}");
-        assert_eq!(limit.exceeded(Duration::ZERO), None);
-        assert_eq!(limit.stopped_since, None);
+        assert_eq!(stopped_timeout.check(Duration::ZERO), None);
+        assert_eq!(stopped_timeout.stopped_since, None);
         agent.kill().unwrap();
         agent.wait().unwrap();
     }
 
     #[test]
-    fn a_message_of_a_guest_is_refused_from_an_agent_outside_of_a_guest() {
+    fn messages_of_guests_are_refused_from_agents_outside_of_guests() {
         let mut agent = spawn("echo", &serde_json::to_string(&AgentMessage::ShellExited(0)).unwrap());
         let (stdin, stdout) = agent.stdin.take().zip(agent.stdout.take()).unwrap();
-        let limit = StoppedLimit::new(agent.id() as i32, None);
-        let error = listen(stdin, stdout, &mut |_| (), limit).unwrap_err();
+        let stopped_timeout = StoppedTimeout::new(agent.id() as i32, None);
+        let error = listen(stdin, stdout, &mut |_| (), stopped_timeout).unwrap_err();
         assert_eq!(error.to_string(), RunError::Agent(UNEXPECTED_GUEST_MESSAGE.into()).to_string());
         agent.wait().unwrap();
     }

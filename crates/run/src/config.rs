@@ -3,14 +3,14 @@
 //! Both `fsarena` and `fsarena-mpi` read it; each ignores keys for commands and flags that it lacks.
 
 use clap::{Arg, Command, builder::ArgPredicate, error::ErrorKind};
-use fsarena_core::{names::unknown, plan::error::PlanError};
+use fsarena_core::{names::unknown_name, plan::error::PlanError};
 use fsarena_sys::input;
 use std::{io, ops::Range, path::PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The keys, each with the commands whose flag of that name gets the value as its default; `*` means every command that has
-/// the flag.
+/// The keys, each with the commands whose flag of that name gets the value as its default; `*` means every command that
+/// has the flag.
 ///
 /// No key names a device to erase: only a flag can.
 pub const KEYS: [(&str, &[&str]); 14] = [
@@ -43,7 +43,7 @@ pub struct Config {
     settings: Vec<Setting>,
 }
 
-/// One line of the file. Its text lives as long as the process, because clap's defaults must.
+/// One setting of the file. Its text is leaked, because clap requires defaults that live as long as the process.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
     /// One of [`KEYS`].
@@ -52,7 +52,7 @@ pub struct Setting {
     /// The value, in the form that the flag accepts.
     pub value: &'static str,
     /// Line and column of the value, both from 1.
-    pub at: (usize, usize),
+    pub position: (usize, usize),
 }
 
 impl Config {
@@ -84,16 +84,17 @@ impl Config {
     /// # Errors
     /// The first mistake, with its place.
     pub fn parse(origin: &str, text: &str) -> Result<Config, PlanError> {
-        Ok(Config { settings: parse(origin, text, home().as_deref())?, ..Config::default() })
+        Ok(Config { settings: parse_settings(origin, text, home_dir().as_deref())?, ..Config::default() })
     }
 
-    /// Checks that each flag of this command line accepts the value that the file has for it.
+    /// Returns the config, after checking that each flag of this command line accepts the value that the file has for
+    /// it.
     ///
     /// # Errors
     /// The first value that its flag refuses, with its place.
-    pub fn checked(self, cli: &Command) -> Result<Config, PlanError> {
+    pub fn check_against(self, cli: &Command) -> Result<Config, PlanError> {
         let origin = self.path.as_ref().map_or(String::new(), |path| path.display().to_string());
-        check(&origin, &self.settings, cli)?;
+        check_settings(&origin, &self.settings, cli)?;
         Ok(self)
     }
 
@@ -121,13 +122,13 @@ pub fn flag_name(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-/// Makes a setting the default of its flag, if the command has the flag. The default does not apply if a conflicting flag
-/// is given.
+/// Makes a setting the default of its flag, if the command has the flag. The default does not apply if a conflicting
+/// flag is given.
 fn with_default(command: Command, setting: &Setting) -> Command {
     let Some(arg) = command.get_arguments().find(|arg| arg.get_long() == Some(flag_name(setting.key))) else {
         return command;
     };
-    let conflicts = |one: &Arg, other: &Arg| command.get_arg_conflicts_with(one).contains(&other);
+    let conflicts = |first: &Arg, second: &Arg| command.get_arg_conflicts_with(first).contains(&second);
     let mut no_default_if = vec![];
     for other in command.get_arguments() {
         if conflicts(other, arg) || conflicts(arg, other) {
@@ -138,14 +139,15 @@ fn with_default(command: Command, setting: &Setting) -> Command {
     command.mut_arg(id, |arg| arg.default_value(setting.value).default_value_ifs(no_default_if))
 }
 
-/// The home directory of this user; None where `HOME` is unset or empty.
-fn home() -> Option<String> {
+/// The home directory of this user; None if `HOME` is unset or empty.
+fn home_dir() -> Option<String> {
     std::env::var("HOME").ok().filter(|home| !home.is_empty())
 }
 
-/// Parses the text of a config file into settings; `home` replaces a leading `~`.
-fn parse(origin: &str, text: &str, home: Option<&str>) -> Result<Vec<Setting>, PlanError> {
-    let fault = |span: Range<usize>, message: &str| PlanError::at(origin, text, span, message);
+/// Parses the text of a config file into settings. A leading `~` in a value becomes `home`. `origin` names the file in
+/// errors.
+fn parse_settings(origin: &str, text: &str, home: Option<&str>) -> Result<Vec<Setting>, PlanError> {
+    let fault = |span: Range<usize>, message: &str| PlanError::at_span(origin, text, span, message);
     let file =
         DeTable::parse(text).map_err(|error| fault(error.span().unwrap_or(0..0), &first_line(error.message())))?;
     let mut entries = vec![];
@@ -162,29 +164,29 @@ fn parse(origin: &str, text: &str, home: Option<&str>) -> Result<Vec<Setting>, P
     let mut settings = vec![];
     for (name, span, value) in entries {
         let Some((key, commands)) = KEYS.iter().find(|(key, _)| *key == name) else {
-            let unknown = unknown("key", &name, KEYS.iter().map(|(key, _)| *key));
+            let unknown = unknown_name("key", &name, KEYS.iter().map(|(key, _)| *key));
             return Err(fault(span, &unknown.to_string()));
         };
         let value_text = flag_value(value, home).map_err(|why| fault(value.span(), &why))?;
         if value_text.contains('\0') {
             return Err(fault(value.span(), "a NUL character can be in no path, name or number: take it out"));
         }
-        let at = fault(value.span(), "").position.unwrap_or_default();
-        settings.push(Setting { key, commands, value: value_text.leak(), at });
+        let position = fault(value.span(), "").position.unwrap_or_default();
+        settings.push(Setting { key, commands, value: value_text.leak(), position });
     }
     Ok(settings)
 }
 
 /// Checks each setting by parsing a command line that has its flag.
-fn check(origin: &str, settings: &[Setting], cli: &Command) -> Result<(), PlanError> {
-    for Setting { key, commands, value, at } in settings {
+fn check_settings(origin: &str, settings: &[Setting], cli: &Command) -> Result<(), PlanError> {
+    for Setting { key, commands, value, position } in settings {
         let command = commands.first().filter(|command| **command != "*").unwrap_or(&"run");
         let line = ["fsarena", command, &format!("--{}={value}", flag_name(key))];
         if let Err(error) = cli.clone().try_get_matches_from(line)
             && [ErrorKind::InvalidValue, ErrorKind::ValueValidation].contains(&error.kind())
         {
             let message = first_line(&error.to_string());
-            return Err(PlanError { origin: origin.into(), position: Some(*at), message });
+            return Err(PlanError { origin: origin.into(), position: Some(*position), message });
         }
     }
     Ok(())
@@ -231,15 +233,15 @@ mod tests {
     #[test]
     fn numbers_may_have_another_radix() {
         for (text, expected) in [("8_080", "8080"), ("0x1F90", "8080"), ("0o17", "15"), ("0b101", "5"), ("-3", "-3")] {
-            let settings = parse("config.toml", &format!("serve.port = {text}"), None).unwrap();
+            let settings = parse_settings("config.toml", &format!("serve.port = {text}"), None).unwrap();
             assert_eq!(settings[0].value, expected);
         }
     }
 
     #[test]
-    fn a_tilde_is_the_home_directory_and_that_of_no_other_user() {
+    fn a_tilde_is_the_home_directory_of_this_user_only() {
         let runs = |text: &str, home| {
-            let settings = parse("config.toml", &format!("runs = '{text}'"), home);
+            let settings = parse_settings("config.toml", &format!("runs = '{text}'"), home);
             settings.map(|settings| settings[0].value.to_string()).map_err(|error| error.to_string())
         };
         let at_home = |text| runs(text, Some("/home/me")).unwrap();
@@ -247,8 +249,11 @@ mod tests {
             ["~", "~/", "~/a/~b", "a~", "./~"].map(at_home),
             ["/home/me", "/home/me/", "/home/me/a/~b", "a~", "./~"]
         );
-        let other = runs("~you/runs", Some("/home/me")).unwrap_err();
-        assert!(other.starts_with("config.toml, line 1, column 8: `~you/runs`: write the home"), "{other}");
+        let of_other_user = runs("~you/runs", Some("/home/me")).unwrap_err();
+        assert!(
+            of_other_user.starts_with("config.toml, line 1, column 8: `~you/runs`: write the home"),
+            "{of_other_user}"
+        );
         let without_home = runs("~/runs", None).unwrap_err();
         assert!(without_home.contains("HOME is not set; write an absolute path"), "{without_home}");
     }

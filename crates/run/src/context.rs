@@ -27,11 +27,11 @@ pub struct RunContext {
     /// The roles and users of its agents.
     pub agent_config: AgentConfig,
     /// The metrics that commands of the run have printed so far.
-    pub declared: Rc<RefCell<DeclaredMetrics>>,
-    /// The shell that its only cell runs instead of tasks, if it runs one.
+    pub declared_metrics: Rc<RefCell<DeclaredMetrics>>,
+    /// The shell that the only cell of the run starts instead of running tasks; None for a run with tasks.
     pub shell: Option<ShellSession>,
-    /// The directory for machines that several runs share, if they do.
-    pub machines_dir: Option<PathBuf>,
+    /// The directory of saved guest machines that this run shares with others; None if it shares none.
+    pub shared_machines_dir: Option<PathBuf>,
 }
 
 impl RunContext {
@@ -40,17 +40,18 @@ impl RunContext {
         self.dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// The devices of a variant.
+    /// The devices below the filesystem of a variant.
     ///
     /// # Errors
     /// An unknown filesystem or option set.
-    pub fn layout(&self, variant: &Variant) -> Result<DeviceLayout, fsarena_fs::Error> {
+    pub fn device_layout(&self, variant: &Variant) -> Result<DeviceLayout, fsarena_fs::Error> {
         DeviceLayout::of(&self.plan, variant, self.requirements.size_bytes)
     }
 
-    /// The request to an agent that works in the directory `root`, without a mount and without a known device. `source_dir` is
-    /// the directory on the source disk.
-    pub fn request(&self, cell: &Cell, root: &Path, source_dir: &Path) -> AgentRequest {
+    /// The request to an agent that runs a cell in the directory `root`, without mounting a filesystem. Callers add the
+    /// mount, the device and everything else that differs from the defaults. `source_dir` is the directory on the
+    /// source disk.
+    pub fn agent_request(&self, cell: &Cell, root: &Path, source_dir: &Path) -> AgentRequest {
         AgentRequest {
             cell: cell.clone(),
             idle: self.plan.idle.clone(),
@@ -63,22 +64,26 @@ impl RunContext {
             power: Power::On,
             server_user: self.agent_config.server_user(&cell.workload.name),
             client: None,
-            declared: self.declared.borrow().clone(),
+            declared_metrics: self.declared_metrics.borrow().clone(),
             paths_to_copy: None,
             only_makes_files: false,
-            age_step: None,
+            ageing_step: None,
             measures_layout: file_layout::is_measured(&self.plan),
             paths_to_look_up: vec![],
             shell: None,
         }
     }
 
-    /// Notes on differences between the variants that make their comparison unfair.
+    /// Notes on differences between the variants that make their comparison unfair. `facts` are the facts of each
+    /// variant, by its name.
     pub fn fairness_notes(&self, facts: &BTreeMap<String, VariantFacts>) -> Vec<Note> {
-        let clones = |planned| find_workload(&self.plan, planned).is_ok_and(|(work, job)| work.may_clone(&job));
-        let may_clone = self.plan.workloads.iter().any(clones);
-        // A level that is varied alone differs from its plain variant in nothing else.
-        let alone: Vec<&str> = self.plan.vary.keys().map(String::as_str).collect();
-        fairness::lint(&facts.values().cloned().collect::<Vec<_>>(), may_clone, &alone)
+        let may_clone =
+            self.plan.workloads.iter().any(|planned| {
+                find_workload(&self.plan, planned).is_ok_and(|(workload, job)| workload.may_clone(&job))
+            });
+        // A factor of `vary` is varied alone: a variant with one of its levels differs from another variant in nothing
+        // else.
+        let varied_alone: Vec<&str> = self.plan.vary.keys().map(String::as_str).collect();
+        fairness::lint(&facts.values().cloned().collect::<Vec<_>>(), may_clone, &varied_alone)
     }
 }

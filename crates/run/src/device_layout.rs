@@ -10,7 +10,7 @@ use fsarena_fs::{Error, def::FsDef, filesystems};
 use fsarena_sys::links;
 use std::collections::BTreeSet;
 
-/// What provides the storage of a device.
+/// The kind of storage that a device has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceStorage {
     /// A device that fsarena makes.
@@ -22,20 +22,20 @@ pub enum DeviceStorage {
 /// The use of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceRole {
-    /// It holds a whole filesystem.
+    /// It has a whole filesystem.
     Whole,
     /// It is below the links of a stack.
     Stacked,
-    /// It is one of several devices of a filesystem, by its number from 1.
+    /// It is one of several devices of a filesystem, with its number, from 1.
     Member(usize),
-    /// It holds a journal or log.
+    /// It has the journal or log of a filesystem.
     Journal,
 }
 
 /// The specification of a device that a variant needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceSpec {
-    /// What provides its storage.
+    /// The kind of its storage.
     pub storage: DeviceStorage,
     /// Its use.
     pub role: DeviceRole,
@@ -43,15 +43,15 @@ pub struct DeviceSpec {
     pub bytes: u64,
 }
 
-/// The devices of one variant.
+/// The devices below the filesystem of one variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceLayout {
     /// The devices with data; none for a filesystem in memory.
     pub members: Vec<DeviceSpec>,
     /// The separate device of the journal, if there is one.
     pub journal: Option<DeviceSpec>,
-    /// Whether links of a stack lie over the devices with data.
-    stacked: bool,
+    /// Whether links of a stack lie between the devices with data and the filesystem.
+    pub is_stacked: bool,
 }
 
 impl DeviceSpec {
@@ -69,7 +69,7 @@ impl DeviceSpec {
     }
 }
 
-/// The filesystem of a variant, and its options.
+/// Returns the definition of the filesystem of a variant, and its options.
 ///
 /// # Errors
 /// An unknown filesystem or option set, or options that cannot be used.
@@ -79,7 +79,7 @@ pub fn filesystem_of(variant: &Variant) -> Result<(&'static FsDef, VariantOption
 }
 
 impl DeviceLayout {
-    /// The devices of a variant whose filesystem must hold `bytes`.
+    /// The devices of a variant whose filesystem has the size `bytes`.
     ///
     /// # Errors
     /// An unknown filesystem or option set.
@@ -93,11 +93,11 @@ impl DeviceLayout {
         let bytes = links::bytes_below(&links, bytes);
         let whole = DeviceSpec { storage, role, bytes };
         if variant.level(factor::FS) == RAW {
-            return Ok(DeviceLayout { members: vec![whole], journal: None, stacked: !links.is_empty() });
+            return Ok(DeviceLayout { members: vec![whole], journal: None, is_stacked: !links.is_empty() });
         }
         let (def, options) = filesystem_of(variant)?;
         if def.traits.volatile {
-            return Ok(DeviceLayout { members: vec![], journal: None, stacked: false });
+            return Ok(DeviceLayout { members: vec![], journal: None, is_stacked: false });
         }
         let members = match options.raid {
             None => vec![whole],
@@ -116,15 +116,10 @@ impl DeviceLayout {
             };
             DeviceSpec { storage, role: DeviceRole::Journal, bytes }
         });
-        Ok(DeviceLayout { members, journal, stacked: !links.is_empty() })
+        Ok(DeviceLayout { members, journal, is_stacked: !links.is_empty() })
     }
 
-    /// Whether links of a stack lie between these devices and the filesystem.
-    pub fn is_stacked(&self) -> bool {
-        self.stacked
-    }
-
-    /// All devices, those with data first.
+    /// All devices: the devices with data, then the device of the journal.
     pub fn devices(&self) -> impl Iterator<Item = &DeviceSpec> {
         self.members.iter().chain(&self.journal)
     }
@@ -140,7 +135,7 @@ fn default_storage(backing: &Backing) -> DeviceStorage {
     })
 }
 
-/// Every device that the variants of a run need, each once.
+/// The devices that the variants of a run need, each once. `bytes` is the size of a filesystem.
 ///
 /// # Errors
 /// An unknown filesystem or option set.
@@ -178,11 +173,11 @@ mod tests {
             variant(&[("fs", "tmpfs")]),
         ];
         let devices = all_devices(&plan, &variants, 1 << 30).unwrap();
-        let all: Vec<(DeviceStorage, DeviceRole, u64)> =
+        let storage_role_and_mib: Vec<(DeviceStorage, DeviceRole, u64)> =
             devices.iter().map(|device| (device.storage, device.role, device.bytes >> 20)).collect();
         use BackingDevice::{Loop, Ram, Zram};
         assert_eq!(
-            all,
+            storage_role_and_mib,
             [
                 (DeviceStorage::Made(Loop), DeviceRole::Journal, 64),
                 (DeviceStorage::Made(Ram), DeviceRole::Whole, 1024),

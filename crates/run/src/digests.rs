@@ -1,5 +1,5 @@
-//! The digests of the programs and kernels that a run uses. A run stores them as facts of its machine, so that a later
-//! command can tell whether the same files are still there.
+//! Digests of the programs, kernels and inputs that a run uses. A run stores those of programs and kernels as facts of
+//! its machine, so that a later command can check whether the machine still has the same files.
 
 use crate::error::Result;
 use crate::guest::guest_modules;
@@ -11,45 +11,52 @@ use std::os::unix::{ffi::OsStrExt, fs::MetadataExt};
 use std::{fs::File, io, path::Path};
 use walkdir::WalkDir;
 
-/// The prefix of facts with the digest of a program or a kernel.
+/// The prefix of the names of facts that have the digest of a program or kernel.
 pub const DIGEST_PREFIX: &str = "digest of ";
-/// The prefix of facts with the release of a guest kernel.
+/// The prefix of the names of facts that have the release of a guest kernel.
 pub const RELEASE_PREFIX: &str = "release of kernel ";
 
-/// The digests of the programs and kernels that a run uses, and the releases of the kernels, as facts of its machine.
+/// Computes the digests of the programs and guest kernels that a run uses, and lists the releases of these kernels, as
+/// facts of its machine: names and values.
 ///
 /// # Errors
 /// A program or kernel that cannot be read.
 pub fn digest_facts(requirements: &Requirements) -> Result<BTreeMap<String, String>> {
     let mut facts = BTreeMap::new();
-    let digest = |path: &Path| -> Result<String> {
-        let file = File::open(path).map_err(Error::io("reading", path))?;
-        Ok(cache::digest(file).map_err(Error::io("reading", path))?)
-    };
     for name in requirements.programs.iter().chain(&requirements.user_programs) {
         let path = if name.contains('/') { Some(name.into()) } else { program::find(name) };
         if let Some(path) = path {
-            facts.insert(format!("{DIGEST_PREFIX}{name}"), digest(&path)?);
+            facts.insert(format!("{DIGEST_PREFIX}{name}"), digest_file(&path)?);
         }
     }
     for (level, kernel) in &requirements.kernels.by_level {
         let modules = guest_modules(&kernel.modules);
         let modules = modules.iter().flat_map(|module| [module.name.as_bytes(), &module.elf[..]]);
-        let parts = [digest(&kernel.code)?, cache::digest_parts(modules)];
+        let parts = [digest_file(&kernel.code)?, cache::digest_parts(modules)];
         facts.insert(format!("{DIGEST_PREFIX}kernel {level}"), cache::digest_parts(parts));
         facts.insert(format!("{RELEASE_PREFIX}{level}"), kernel.release.clone());
     }
     Ok(facts)
 }
 
-/// The largest file whose content a digest of an input covers, in bytes: it is read each time.
-const MAX_CONTENT_BYTES: u64 = 1 << 30;
-
-/// A digest that shows whether an input of commands has changed: of the content of a file; of the names, types, sizes and
-/// times of a large file, or of everything in a directory.
+/// Computes the digest of the content of a file.
 ///
 /// # Errors
-/// If it cannot be read.
+/// The file cannot be read.
+pub fn digest_file(path: &Path) -> Result<String> {
+    let file = File::open(path).map_err(Error::io("reading", path))?;
+    Ok(cache::digest(file).map_err(Error::io("reading", path))?)
+}
+
+/// The largest input file, in bytes, whose content is digested. Each run reads this content.
+const MAX_CONTENT_BYTES: u64 = 1 << 30;
+
+/// Computes a digest that shows whether an input of commands has changed: of a file, the digest of its content; of a
+/// directory or a file larger than [`MAX_CONTENT_BYTES`], the digest of the names, modes, sizes and times of everything
+/// in it.
+///
+/// # Errors
+/// The input cannot be read.
 pub fn digest_of_input(path: &Path) -> io::Result<String> {
     let meta = path.metadata()?;
     if meta.is_file() && meta.len() <= MAX_CONTENT_BYTES {
@@ -60,7 +67,8 @@ pub fn digest_of_input(path: &Path) -> io::Result<String> {
         let entry = entry?;
         let meta = entry.metadata()?;
         let facts = [u64::from(meta.mode()), meta.len(), meta.mtime() as u64, meta.mtime_nsec() as u64];
-        // A file that is added changes the time of its directory, and so does one that is removed and is no input.
+        // The time and size of a directory also change if a temporary file was made in it and removed, so they do not
+        // count.
         let facts = if meta.is_dir() { [facts[0], 0, 0, 0] } else { facts };
         parts.push(entry.path().as_os_str().as_bytes().to_vec());
         parts.push(facts.into_iter().flat_map(u64::to_le_bytes).collect());
@@ -79,7 +87,7 @@ mod tests {
         std::fs::write(&file, "text").unwrap();
         let (of_file, of_dir) = (digest_of_input(&file).unwrap(), digest_of_input(dir.path()).unwrap());
         assert_eq!(of_dir, digest_of_input(dir.path()).unwrap());
-        // A new time alone is no change of a file.
+        // The time of a file does not count for the file itself, but for its directory.
         let time = std::time::SystemTime::UNIX_EPOCH;
         File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
         assert_eq!(of_file, digest_of_input(&file).unwrap());

@@ -1,5 +1,5 @@
-//! Runs cells in existing directories, without formatting or mounting anything and without root. One agent on this machine
-//! does the work of a cell, or one on each of many machines ([`Clients`]).
+//! Runs cells in existing directories, without formatting or mounting anything and without root. The work of a cell is
+//! done by one agent on this machine, or by one agent on each of several machines ([`Clients`]).
 
 use crate::context::RunContext;
 use crate::error::{Result, RunError, require};
@@ -11,7 +11,7 @@ use fsarena_core::event::{CellEvent, Event, FULLNESS_NOTE, MOUNT_NOTE, Note, Not
 use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, matrix, plan::Plan};
 use fsarena_sys::undo::{Journal, MadeDir};
-use fsarena_sys::{device, dirs::Space, kernel::SysRoot};
+use fsarena_sys::{device, dirs::FilesystemSpace, kernel::SysRoot};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 
@@ -27,7 +27,8 @@ pub struct DirectoryExecutor {
 }
 
 impl DirectoryExecutor {
-    /// Makes the inputs in a separate directory, and notes the filesystem and mount of each directory under test.
+    /// Makes the inputs in a separate directory, emits notes on the filesystem and mount of each directory under test,
+    /// and checks the clients.
     ///
     /// # Errors
     /// A directory cannot be written.
@@ -64,7 +65,7 @@ impl Executor for DirectoryExecutor {
         }
         let root = MadeDir::make_tree(journal, &run_dir.join("work"))?;
         let device = device::device_of_path(kernel, dir)?.as_ref().map(device_numbers);
-        let request = AgentRequest { device, ..self.run.request(cell, root.path(), self.source_dir.path()) };
+        let request = AgentRequest { device, ..self.run.agent_request(cell, root.path(), self.source_dir.path()) };
         let conditions = axes::set_up(kernel, journal, &cell.variant, &[])?;
         for note in &conditions.notes {
             emit(CellEvent::Note(note.clone().variant(&cell.variant.name)));
@@ -94,15 +95,15 @@ fn check_absent(dir: &Path) -> Result<()> {
     require(!dir.exists(), || RunError::Plan(why()))
 }
 
-/// Notes on a directory under test: its filesystem and mount options, how full it is, and whether it shares its filesystem
-/// with `source_dir`, the directory that stands for the source disk.
+/// Notes on a directory under test: its filesystem and mount options, how full it is, and whether it shares its
+/// filesystem with `source_dir`, the directory that stands for the source disk.
 fn directory_notes(kernel: &SysRoot, dir: &Path, source_dir: &Path) -> Vec<Note> {
     let mut notes = vec![];
     if let Some(mount) = kernel.mount_of(dir) {
         let text = format!("{} on {}: {},{}", mount.fs_type, mount.source, mount.mount_options, mount.super_options);
         notes.push(Note::new(NoteKind::Options, text).task(MOUNT_NOTE));
     }
-    if let Some(percent) = Space::at_path(dir).ok().and_then(|space| space.used_percent()) {
+    if let Some(percent) = FilesystemSpace::at_path(dir).ok().and_then(|space| space.used_percent()) {
         notes.push(Note::new(NoteKind::Options, format!("{percent}% full")).task(FULLNESS_NOTE));
     }
     let device_of = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();
@@ -114,14 +115,15 @@ fn directory_notes(kernel: &SysRoot, dir: &Path, source_dir: &Path) -> Vec<Note>
     notes
 }
 
-/// The clients that do the work of a cell together in a directory, each on its own machine.
+/// The clients that do the work of a cell together in a directory, each on a separate machine. The defaults are those
+/// of a single client: an agent on this machine.
 pub trait Clients {
     /// Number of clients. Each needs the space of the workload.
     fn count(&self) -> u32 {
         1
     }
 
-    /// Facts about the clients, which the run records with those of this machine: names and values.
+    /// Facts about the clients: names and values. The run records them together with the facts of this machine.
     fn facts(&self) -> Vec<(String, String)> {
         vec![]
     }
@@ -154,7 +156,7 @@ pub trait Clients {
     }
 }
 
-/// One client: an agent on this machine.
+/// A single client: an agent on this machine.
 pub struct SingleClient;
 
 impl Clients for SingleClient {}

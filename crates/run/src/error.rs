@@ -2,7 +2,7 @@
 
 use fsarena_core::cell::Variant;
 use fsarena_core::event::{Cause, Outcome, VariantDeparture};
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use fsarena_core::{names::UnknownName, plan::error::PlanError};
 use std::error::Error;
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -44,16 +44,16 @@ impl CellError {
         CellError { why: format!("{part}: {}", self.why), ..self }
     }
 
-    /// The failure to make a filesystem with these additional options. If the user chose some, they are the cause, unless
-    /// mkfs crashed.
-    pub fn of_mkfs(error: impl Into<RunError>, options: &str) -> CellError {
+    /// The failure of mkfs with these additional options. If the user chose options, they are the cause, unless mkfs
+    /// crashed.
+    pub fn from_mkfs(error: impl Into<RunError>, options: &str) -> CellError {
         let error = error.into();
-        let crashed = matches!(&error, RunError::Filesystem(error) if error.is_crash());
+        let crashed = matches!(&error, RunError::Filesystem(error) if error.was_ended_by_signal());
         let failed = CellError::from(error);
         if crashed { CellError { cause: Cause::Died, ..failed } } else { failed.blame_options(options) }
     }
 
-    /// The failure of a command that was given these options. If the user chose them, they are the cause.
+    /// Returns this failure of a command that ran with `options` of the user. If there are any, they become its cause.
     pub fn blame_options(self, options: &str) -> CellError {
         if self.cause == Cause::Work && !options.is_empty() {
             return CellError { cause: Cause::Usage, ..self };
@@ -61,11 +61,11 @@ impl CellError {
         self
     }
 
-    /// Returns the failure in an outcome, or nothing for a cell that is done or was interrupted.
+    /// Turns an outcome into a result. A cell that is done and a cell that was interrupted are both `Ok`.
     ///
     /// # Errors
-    /// The failure.
-    pub fn result_of(outcome: Outcome) -> CellResult {
+    /// The failure in the outcome.
+    pub fn check_outcome(outcome: Outcome) -> CellResult {
         match outcome {
             Outcome::Failed { why, cause } => Err(CellError::new(cause, why)),
             Outcome::Done | Outcome::Interrupted => Ok(()),
@@ -86,7 +86,7 @@ impl Error for CellError {
     }
 }
 
-impl<E: Exits> From<E> for CellError {
+impl<E: HasExitCode> From<E> for CellError {
     fn from(error: E) -> CellError {
         let (why, cause) = (error.to_string(), Cause::of(error.exit_code()));
         CellError { why, cause, error: Some(Arc::new(error)) }
@@ -107,8 +107,8 @@ impl From<CellError> for Outcome {
     }
 }
 
-/// Why a run could not begin, or ended before its plan did. Everything measured until then is kept in the run's directory,
-/// which [`Consumer::begin`](crate::Consumer::begin) names.
+/// Why a run could not begin, or ended before its plan did. Everything measured until then is kept in the run's
+/// directory, which [`Consumer::begin`](crate::Consumer::begin) names.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// An error of files, devices or mounts.
@@ -155,14 +155,14 @@ pub enum RunError {
         /// The failure of the cell.
         source: CellError,
     },
-    /// All variants failed: in which round and why each left the run.
-    #[error("every variant has failed:{}", exit_lines(.0))]
+    /// All variants failed. By the name of each variant: in which round it left the run, and why.
+    #[error("every variant has failed:{}", departure_lines(.0))]
     EveryVariantFailed(BTreeMap<String, VariantDeparture>),
 }
 
 impl RunError {
-    /// The error that a plan gives a variant a level that it cannot have.
-    pub fn of_variant(variant: &Variant, why: impl fmt::Display) -> RunError {
+    /// The error of a plan that gives a variant a level which it cannot have.
+    pub fn in_variant(variant: &Variant, why: impl fmt::Display) -> RunError {
         RunError::Plan(format!("variant {}: {why}", variant.name))
     }
 
@@ -181,28 +181,29 @@ impl RunError {
             RunError::UnknownName(error) => cause_of(error),
             RunError::Agent(_) => Cause::Internal,
             RunError::Cell { source, .. } => source.cause,
-            RunError::EveryVariantFailed(exits) => {
-                // The most urgent cause that occurs: bugs of fsarena, then causes that the user can fix, then the work.
-                let order = [Cause::Internal, Cause::Refused, Cause::Violation, Cause::Usage, Cause::Missing];
-                let occurs = |cause: &Cause| exits.values().any(|exit| exit.cause == *cause);
-                order.into_iter().find(occurs).unwrap_or_default()
+            RunError::EveryVariantFailed(departures) => {
+                // Bugs of fsarena are the most urgent causes, then causes that the user can fix. A failure of the work
+                // is the least.
+                let by_urgency = [Cause::Internal, Cause::Refused, Cause::Violation, Cause::Usage, Cause::Missing];
+                let occurs = |cause: &Cause| departures.values().any(|departure| departure.cause == *cause);
+                by_urgency.into_iter().find(occurs).unwrap_or_default()
             }
         }
     }
 }
 
 /// The cause of an error of a library.
-fn cause_of(error: &impl Exits) -> Cause {
+fn cause_of(error: &impl HasExitCode) -> Cause {
     match error.exit_code() {
         ExitCode::Internal => Cause::Internal,
         code => Cause::of(code),
     }
 }
 
-/// A line for each variant that left.
-fn exit_lines(exits: &BTreeMap<String, VariantDeparture>) -> String {
+/// One line for each variant that left the run.
+fn departure_lines(departures: &BTreeMap<String, VariantDeparture>) -> String {
     let mut lines = String::new();
-    for (variant, VariantDeparture { round, why, .. }) in exits {
+    for (variant, VariantDeparture { round, why, .. }) in departures {
         lines += &format!("\n  {variant} failed in round {}: {why}", round + 1);
     }
     lines
@@ -211,9 +212,9 @@ fn exit_lines(exits: &BTreeMap<String, VariantDeparture>) -> String {
 /// Checks a condition.
 ///
 /// # Errors
-/// `fault`, if the condition does not hold.
-pub(crate) fn require(holds: bool, fault: impl FnOnce() -> RunError) -> Result<()> {
-    if holds { Ok(()) } else { Err(fault()) }
+/// What `error` returns, if the condition does not hold.
+pub(crate) fn require(holds: bool, error: impl FnOnce() -> RunError) -> Result<()> {
+    if holds { Ok(()) } else { Err(error()) }
 }
 
 #[cfg(test)]
@@ -223,14 +224,17 @@ mod tests {
     use std::io;
 
     #[test]
-    fn the_cause_of_a_library_error_is_the_source_of_both_errors() {
+    fn run_errors_and_cell_errors_have_the_source_of_the_library_error() {
         let failed = || fsarena_sys::Error::io("reading", "/x")(io::ErrorKind::NotFound.into());
         let source = |error: &dyn Error| error.source().map(|source| source.is::<io::Error>());
         assert_eq!(source(&RunError::from(failed())), Some(true));
-        let cell = CellError::from(failed()).with_part("mkfs");
-        assert_eq!((source(&cell), cell.to_string()), (Some(true), format!("mkfs: {}", failed())));
-        let of_run = CellError::from(RunError::from(failed()));
-        assert_eq!(source(&of_run), Some(true));
+        let of_library_error = CellError::from(failed()).with_part("mkfs");
+        assert_eq!(
+            (source(&of_library_error), of_library_error.to_string()),
+            (Some(true), format!("mkfs: {}", failed()))
+        );
+        let of_run_error = CellError::from(RunError::from(failed()));
+        assert_eq!(source(&of_run_error), Some(true));
     }
 
     #[test]

@@ -10,9 +10,9 @@ use crate::executor::{Executor, RunSink, ScratchDir};
 use crate::preflight::{self, Requirements, trial::TrialProgress};
 use crate::privsep::{self, AgentConfig};
 use crate::protocol::Profiling;
-use crate::recorder::{Beginning, Consumer, Recorder};
+use crate::recorder::{Consumer, Recorder, RunSetup};
 use crate::runner::{self, RunEnd};
-use crate::work::{self, main_metric, outline};
+use crate::work::{self, main_metric_of_plan, outline_tasks};
 use crate::{child, guest::GuestExecutor, local::LocalExecutor, shell::ShellSession};
 use fsarena_core::event::{CommandRecord, Event, Note};
 use fsarena_core::host::{BUILD_FACT, Host};
@@ -36,12 +36,13 @@ pub struct RunRequest {
     pub profiling: Option<Profiling>,
     /// The user that workloads run as in this kernel; None for the user who started fsarena.
     pub user: Option<String>,
-    /// Notes for every report of the run, besides those of the workloads.
+    /// Notes for the reports of the run, in addition to the notes of its workloads.
     pub remarks: Vec<Note>,
-    /// The shell that its only cell runs in a guest instead of tasks, if it runs one.
+    /// The shell that the only cell of the run starts in a guest instead of running tasks; None for a run with tasks.
     pub shell: Option<ShellSession>,
-    /// The directory where runs with the same kernel share machines that guests begin with which count instructions.
-    pub machines_dir: Option<PathBuf>,
+    /// The directory of saved guest machines, which runs with the same kernel share. Only guests that count
+    /// instructions begin with a saved machine. None to share none.
+    pub shared_machines_dir: Option<PathBuf>,
 }
 
 /// Where the samples of a run go.
@@ -51,8 +52,8 @@ pub enum Destination {
     NewRun(PathBuf),
     /// Into an interrupted run; finished cells are not measured again.
     ResumedRun(RunDir),
-    /// Only to the consumers. The images lie in a temporary directory below this one. The first cell that fails ends the
-    /// run, because a run that is not stored cannot be resumed.
+    /// Only to the consumers. The images lie in a temporary directory below this one. The first cell that fails ends
+    /// the run, because a run that is not stored cannot be resumed.
     ConsumersOnly(PathBuf),
 }
 
@@ -72,11 +73,19 @@ pub struct RunOutcome {
 impl RunRequest {
     /// A plan to run as it is.
     pub fn new(plan: Plan, destination: Destination) -> RunRequest {
-        RunRequest { plan, destination, profiling: None, user: None, remarks: vec![], shell: None, machines_dir: None }
+        RunRequest {
+            plan,
+            destination,
+            profiling: None,
+            user: None,
+            remarks: vec![],
+            shell: None,
+            shared_machines_dir: None,
+        }
     }
 
-    /// The request to finish an interrupted run. The permission to overwrite a filesystem signature is not stored with the
-    /// run, so the resumed run may overwrite only the signature `erase_signature` on the device under test and
+    /// The request to finish an interrupted run. The permission to overwrite a filesystem signature is not stored with
+    /// the run, so the resumed run may overwrite only the signature `erase_signature` on the device under test and
     /// `other_signature` on the source disk.
     ///
     /// # Errors
@@ -97,18 +106,19 @@ impl RunRequest {
         Ok(RunRequest::new(plan, Destination::ResumedRun(run)))
     }
 
-    /// The directory that holds the run.
+    /// The directory of runs that contains the run; for a run that is not stored, the parent of its temporary
+    /// directory.
     fn runs_dir(&self) -> PathBuf {
         match &self.destination {
-            Destination::NewRun(runs) => runs.clone(),
+            Destination::NewRun(runs_dir) => runs_dir.clone(),
             Destination::ResumedRun(run) => run.path().parent().unwrap_or(Path::new(".")).to_path_buf(),
             Destination::ConsumersOnly(parent) => parent.clone(),
         }
     }
 }
 
-/// Replaces the signature that a resumed run may overwrite on an erased device. The field is None if the run erases no such
-/// device; then the user must not give a signature.
+/// Replaces the filesystem signature that a resumed run may overwrite on an erased device. `field` is the signature in
+/// the plan; None if the run erases no such device. Then `signature` must be None too.
 fn replace_signature(setting_name: &str, field: Option<&mut Option<String>>, signature: Option<String>) -> Result<()> {
     let Some(field) = field else {
         return require(signature.is_none(), || {
@@ -133,14 +143,15 @@ fn check_with_clients(
     clients: &dyn Clients,
     user: &User,
 ) -> Result<(Vec<Variant>, Requirements), RunError> {
-    let (plan, runs) = (&request.plan, request.runs_dir());
+    let (plan, runs_dir) = (&request.plan, request.runs_dir());
     let variants = matrix::expand(plan);
-    let requirements = preflight::check(&SysRoot::host(), plan, &variants, &runs, clients.count(), user)?;
+    let requirements = preflight::check(&SysRoot::host(), plan, &variants, &runs_dir, clients.count(), user)?;
     Ok((variants, requirements))
 }
 
-/// Tries the user's options of mkfs and mount on temporary images: all combinations if they are few, else each option at
-/// least once. Returns the commands that ran. `progress` gets the numbers of finished and of all trials.
+/// Tries the user's options of mkfs and mount on temporary images: all combinations if they are few, else each option
+/// at least once. Returns the commands that ran. `progress` receives the number of finished trials and the number of
+/// all trials.
 ///
 /// # Errors
 /// An option that mkfs or this kernel refuses (exit code 2), or something that the machine lacks to try them.
@@ -152,8 +163,8 @@ pub fn try_options(
 ) -> Result<Vec<CommandRecord>, RunError> {
     let mut commands = vec![];
     let mut log = |command| commands.push(command);
-    let (plan, runs) = (&request.plan, request.runs_dir());
-    preflight::trial::try_options(plan, variants, requirements.size_bytes, &runs, progress, &mut log)?;
+    let (plan, runs_dir) = (&request.plan, request.runs_dir());
+    preflight::trial::try_options(plan, variants, requirements.size_bytes, &runs_dir, progress, &mut log)?;
     Ok(commands)
 }
 
@@ -163,9 +174,9 @@ pub fn try_options(
 /// [`crate::run_as_agent_if_requested`]. A process makes one run at a time.
 ///
 /// # Errors
-/// Before the start: a requirement that the machine lacks, a program that cannot become an agent, or another run of this
-/// process. Later: a failure that leaves nothing to measure; everything measured until then is kept in the directory that
-/// [`Consumer::begin`] names.
+/// Before the start: a requirement that the machine lacks, a program that cannot become an agent, or another run of
+/// this process. Later: a failure that leaves nothing to measure; everything measured until then is kept in the
+/// directory that [`Consumer::begin`] names.
 ///
 /// # Examples
 /// Compares two existing directories, which needs no root: two rounds of a small tree in each, then the report.
@@ -211,7 +222,7 @@ pub fn try_options(
 ///
 ///     let mut samples = 0;
 ///     let mut count = |event: &Event| {
-///         if let Event::Cell { what: CellEvent::Sample(_), .. } = event {
+///         if let Event::Cell { event: CellEvent::Sample(_), .. } = event {
 ///             samples += 1;
 ///         }
 ///         Ok(())
@@ -232,7 +243,7 @@ pub fn execute(request: RunRequest, consumers: &mut [&mut dyn Consumer]) -> Resu
     execute_by(Box::new(SingleClient), request, consumers)
 }
 
-/// Runs a plan to its end as [`execute`] does, with these clients, which do the work of a plan that runs in directories.
+/// Runs a plan to its end like [`execute`]. If the plan runs in directories, `clients` do the work of its cells.
 ///
 /// # Errors
 /// Those of [`execute`].
@@ -247,7 +258,7 @@ pub fn execute_by(
                    fsarena_run::run_as_agent_if_requested first in main";
         RunError::Plan(why.into())
     })?;
-    let _only_run = match RUNNING.try_lock() {
+    let _run_lock = match RUN_LOCK.try_lock() {
         Err(TryLockError::WouldBlock) => {
             return Err(RunError::Plan("this process is executing another run: wait until it has ended".into()));
         }
@@ -264,7 +275,7 @@ pub fn execute_by(
             consumers.iter_mut().for_each(|consumer| consumer.show_message(&line));
             return Ok(RunOutcome { run: Some(run.clone()), record, interrupted: false, why });
         }
-        work::check(&request.plan).map_err(|why| fsarena_store::Error::Damaged(run.plan_file(), why))?;
+        work::check_workloads(&request.plan).map_err(|why| fsarena_store::Error::Damaged(run.plan_file(), why))?;
     }
     let agent_config = AgentConfig::of_run(request.user.as_deref(), request.profiling, &request.plan)?;
     let (variants, mut requirements) = check_with_clients(&request, &*clients, &agent_config.user)?;
@@ -279,27 +290,27 @@ pub fn execute_by(
     // From here on fsarena makes files and devices, so a signal must not end the process before it has removed them.
     let _deferred = cancel::defer_signals();
     undo::make_state_dir(&undo::state_dir())?;
-    let run_place = RunPlace::make(request.destination, &plan)?;
-    let run = run_place.run().cloned();
-    let session = CheckedRun {
+    let run_storage = RunStorage::make(request.destination, &plan)?;
+    let run = run_storage.stored_run().cloned();
+    let checked_run = CheckedRun {
         kernel,
         plan,
         variants,
         requirements,
         agent_config,
         shell: request.shell,
-        machines_dir: request.machines_dir,
+        shared_machines_dir: request.shared_machines_dir,
     };
-    let (end, why, record) = session.measure(run_place, trials, clients, consumers)?;
-    if let RunEnd::EveryVariantFailed(exits) = end {
-        return Err(RunError::EveryVariantFailed(exits));
+    let (end, why, record) = checked_run.measure(run_storage, trials, clients, consumers)?;
+    if let RunEnd::EveryVariantFailed(departures) = end {
+        return Err(RunError::EveryVariantFailed(departures));
     }
     Ok(RunOutcome { run, record, interrupted: end == RunEnd::Interrupted, why })
 }
 
-/// Locked while this process executes a run. Signals, the environment mark of processes to end, and the number in the names of
-/// scratch directories belong to the whole process, so two runs at a time would end each other's processes.
-static RUNNING: Mutex<()> = Mutex::new(());
+/// Locked while this process executes a run. Signals, the environment mark of processes to end, and the number in the
+/// names of scratch directories belong to the whole process, so two runs at a time would end each other's processes.
+static RUN_LOCK: Mutex<()> = Mutex::new(());
 
 /// Removes the mounts, devices and files that killed runs left: they may conflict with this run, or take space that it
 /// needs.
@@ -309,42 +320,43 @@ fn recover_stale_runs(kernel: &SysRoot, consumers: &mut [&mut dyn Consumer]) -> 
     require(failed == 0, || RunError::NotRecovered(failed))
 }
 
-/// The directory of a run.
-enum RunPlace {
+/// Where the files of a run lie.
+enum RunStorage {
     /// A directory of the store, which stays.
     Stored(RunDir),
     /// A temporary directory, which is removed at the end of the run.
     Scratch(ScratchDir),
 }
 
-impl RunPlace {
-    fn make(destination: Destination, plan: &Plan) -> Result<RunPlace> {
+impl RunStorage {
+    fn make(destination: Destination, plan: &Plan) -> Result<RunStorage> {
         Ok(match destination {
-            Destination::NewRun(runs) => {
-                dirs::make_dirs(&runs).map_err(Error::io("making", &runs))?;
-                let run = RunDir::create(&runs, plan, env!("CARGO_PKG_VERSION"))?;
+            Destination::NewRun(runs_dir) => {
+                dirs::make_dirs(&runs_dir).map_err(Error::io("making", &runs_dir))?;
+                let run = RunDir::create(&runs_dir, plan, env!("CARGO_PKG_VERSION"))?;
                 dirs::allow_passing_through(run.path()).map_err(Error::io("opening", run.path()))?;
-                RunPlace::Stored(run)
+                RunStorage::Stored(run)
             }
-            Destination::ResumedRun(run) => RunPlace::Stored(run),
-            Destination::ConsumersOnly(parent) => RunPlace::Scratch(ScratchDir::make(&parent, "fsarena-scratch")?),
+            Destination::ResumedRun(run) => RunStorage::Stored(run),
+            Destination::ConsumersOnly(parent) => RunStorage::Scratch(ScratchDir::make(&parent, "fsarena-scratch")?),
         })
     }
 
-    fn run(&self) -> Option<&RunDir> {
-        if let RunPlace::Stored(run) = self { Some(run) } else { None }
+    /// The stored run; None for a temporary directory.
+    fn stored_run(&self) -> Option<&RunDir> {
+        if let RunStorage::Stored(run) = self { Some(run) } else { None }
     }
 
-    /// The directory, and its undo journal. The path is absolute, because `fsarena recover` can be started in any
-    /// directory.
-    fn journal(&self) -> Result<(PathBuf, Journal)> {
+    /// Opens the undo journal of the directory. Returns the absolute path of the directory and the journal. The path
+    /// must be absolute, because `fsarena recover` can be started in any directory.
+    fn open_journal(&self) -> Result<(PathBuf, Journal)> {
         match self {
-            RunPlace::Stored(run) => {
+            RunStorage::Stored(run) => {
                 let dir = run.path().canonicalize().map_err(Error::io("reading", run.path()))?;
                 let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
                 Ok((dir, journal))
             }
-            RunPlace::Scratch(scratch) => Ok((scratch.dir().into(), scratch.journal.clone())),
+            RunStorage::Scratch(scratch) => Ok((scratch.dir().into(), scratch.journal.clone())),
         }
     }
 }
@@ -357,66 +369,64 @@ struct CheckedRun {
     requirements: Requirements,
     agent_config: AgentConfig,
     shell: Option<ShellSession>,
-    machines_dir: Option<PathBuf>,
+    shared_machines_dir: Option<PathBuf>,
 }
 
 impl CheckedRun {
-    /// Measures the run: opens the store, starts the executor, runs the rounds and takes the executor down. `trials` are
-    /// the commands of the trials of options, which the run records.
+    /// Measures the run: opens the store, starts the executor, runs the rounds and takes the executor down. `trials`
+    /// are the commands of the trials of options, which the run records.
     fn measure(
         self,
-        place: RunPlace,
+        storage: RunStorage,
         trials: Vec<CommandRecord>,
         clients: Box<dyn Clients>,
         consumers: &mut [&mut dyn Consumer],
     ) -> Result<(RunEnd, String, RunRecord)> {
-        let beginning = Beginning {
+        let setup = RunSetup {
             plan: &self.plan,
             variants: &self.variants,
             requirements: &self.requirements,
-            run: place.run(),
+            run: storage.stored_run(),
         };
-        consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));
-        let (host, version_commands) = self.collect_host(&*clients, place.run().is_some())?;
-        let (record, writer) = self.open_store(&place, &host)?;
-        let CheckedRun { kernel, plan, variants, requirements, agent_config, shell, machines_dir } = self;
+        consumers.iter_mut().for_each(|consumer| consumer.begin(&setup));
+        let (host, version_commands) = self.collect_host(&*clients, storage.stored_run().is_some())?;
+        let (record, writer) = self.open_store(&storage, &host)?;
+        let CheckedRun { kernel, plan, variants, requirements, agent_config, shell, shared_machines_dir } = self;
         let mut recorder = Recorder::new(record, writer, consumers);
         for command in trials.into_iter().chain(version_commands) {
             recorder.record(Event::Command(command))?;
         }
-        let (dir, journal) = place.journal()?;
+        let (dir, journal) = storage.open_journal()?;
         let remarks = requirements.remarks.clone();
-        let declared = recorder.declared.clone();
-        let plan_of_run = plan.clone();
         let context = RunContext {
             kernel,
-            plan: plan_of_run,
+            plan: plan.clone(),
             requirements,
             journal,
             dir,
             agent_config,
-            declared,
+            declared_metrics: recorder.declared_metrics.clone(),
             shell,
-            machines_dir,
+            shared_machines_dir,
         };
         let mut executor = start_executor(context, clients, &mut |event| recorder.record(event))?;
         for note in remarks {
             recorder.record(Event::Note(note))?;
         }
-        let tasks = outline(&plan).len() as u32;
-        let (end, why) = runner::run(&plan, &variants, tasks, &mut *executor, &mut recorder)?;
+        let tasks_per_cell = outline_tasks(&plan).len() as u32;
+        let (end, why) = runner::run(&plan, &variants, tasks_per_cell, &mut *executor, &mut recorder)?;
         executor.finish(&mut |event| recorder.record(event))?;
-        if let RunPlace::Scratch(scratch) = place {
+        if let RunStorage::Scratch(scratch) = storage {
             scratch.remove()?;
         }
         Ok((end, why, recorder.state.record))
     }
 
     /// The record of the run so far, and the writer that stores its events; no writer if nothing is stored.
-    fn open_store(&self, place: &RunPlace, host: &Host) -> Result<(RunRecord, Option<Writer>)> {
-        if let Some(run) = place.run() {
+    fn open_store(&self, storage: &RunStorage, host: &Host) -> Result<(RunRecord, Option<Writer>)> {
+        if let Some(run) = storage.stored_run() {
             let writer = Writer::open(run, host, &readings().collect::<Vec<_>>())?;
-            return Ok((fsarena_store::read(run)?, Some(writer.with_live_metric(main_metric(&self.plan)))));
+            return Ok((fsarena_store::read(run)?, Some(writer.with_live_metric(main_metric_of_plan(&self.plan)))));
         }
         let mut record = RunRecord::new(self.plan.clone(), self.variants.clone());
         for def in readings() {
@@ -425,10 +435,10 @@ impl CheckedRun {
         Ok((record, None))
     }
 
-    /// The facts of the machine with the versions of all programs that this run uses, of a stored run also their digests; and
-    /// the commands that printed the versions.
+    /// Collects the facts of the machine, including the versions of the programs that the run uses; for a stored run
+    /// also the digests of these programs. Also returns the commands that printed the versions.
     fn collect_host(&self, clients: &dyn Clients, is_stored: bool) -> Result<(Host, Vec<CommandRecord>)> {
-        let mut host = host::collect(&self.kernel);
+        let mut host = host::collect_facts(&self.kernel);
         let confined_by = if fsarena_sys::argv::has_landlock() { "Landlock" } else { "nothing" };
         host.facts.insert("mkfs_confined_by".into(), confined_by.into());
         let mut commands = Vec::new();
@@ -441,7 +451,7 @@ impl CheckedRun {
             host.facts.extend(self.agent_config.facts());
         }
         host.facts.extend(clients.facts());
-        host.facts.extend(self.requirements.storage.iter().flat_map(|(place_name, storage)| storage.facts(place_name)));
+        host.facts.extend(self.requirements.storage.iter().flat_map(|(name, storage)| storage.to_facts(name)));
         if is_stored {
             host.facts.extend(digest_facts(&self.requirements)?);
         }
@@ -453,7 +463,7 @@ impl CheckedRun {
     }
 }
 
-/// The build of this program: the beginning of the BLAKE3 hash of its executable.
+/// Identifies the build of this program: the first 16 hexadecimal digits of the BLAKE3 hash of its executable.
 ///
 /// # Errors
 /// The executable cannot be read.

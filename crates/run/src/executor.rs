@@ -1,4 +1,5 @@
-//! The interface between the runner and the executors, which run cells and emit their events; and the directories of a run.
+//! The interface between the runner and the executors, which run cells and emit their events; and the temporary
+//! directory of work that leaves nothing behind.
 
 use crate::error::{Result, RunError, require};
 use fsarena_core::cell::Cell;
@@ -11,14 +12,14 @@ use std::path::Path;
 pub type RunSink<'a> = &'a mut dyn FnMut(Event) -> Result<()>;
 /// A function that receives the events of a cell.
 pub type CellSink<'a> = &'a mut dyn FnMut(CellEvent);
-/// A function that receives the commands that were executed.
-pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
+/// A function that receives the record of each command that was executed.
+pub type CommandLog<'a> = &'a mut dyn FnMut(CommandRecord);
 
 /// Runs the cells of a run in one kind of place: this kernel, existing directories, or guests.
 pub trait Executor {
-    /// Takes the cells that will probably come next, in this order. An executor may begin them before their turn if that does
-    /// not change what it measures.
-    fn announce(&mut self, _: Vec<Cell>) {}
+    /// Receives the cells that will probably be run next, in this order. An executor may begin them before
+    /// [`Executor::run`] is called for them, if that does not change what it measures.
+    fn announce(&mut self, _upcoming: Vec<Cell>) {}
 
     /// Runs one cell, emits its events, and returns its outcome. A failure of the variant is an outcome, not an error.
     ///
@@ -29,16 +30,16 @@ pub trait Executor {
     /// Notes for the report, after all cells have run: for example how the variants differ besides their levels.
     fn remarks(&self) -> Vec<Note>;
 
-    /// Removes the devices, mounts and directories of the run, and emits the commands that this takes. Dropping an executor
-    /// removes them too, but emits nothing.
+    /// Removes the devices, mounts and directories of the run, and emits the commands that this takes. Dropping an
+    /// executor removes them too, but emits nothing.
     ///
     /// # Errors
     /// A device or directory is still in use; it stays in the undo journal.
     fn finish(self: Box<Self>, emit: RunSink) -> Result<()>;
 }
 
-/// Removes a directory of a run. If it contains files that fsarena did not make, the directory stays and a note names the
-/// files.
+/// Removes a directory of a run. If it contains files that fsarena did not make, the directory stays and a note names
+/// the files.
 ///
 /// # Errors
 /// The directory cannot be removed for another reason, or `emit` fails.
@@ -48,18 +49,20 @@ pub fn remove_run_dir(dir: MadeDir, emit: RunSink) -> Result<()> {
     emit(Event::Note(Note::new(NoteKind::Remark, text).fix(fix)))
 }
 
-/// Calls `work` with a log for its commands, emits these commands when `work` has returned, and returns its result.
+/// Calls `work` with a log that collects the commands that it executes. Then emits these commands, and returns what
+/// `work` has returned.
 ///
 /// # Errors
 /// `emit` fails.
-pub fn with_log<T>(emit: RunSink, work: impl FnOnce(Log) -> T) -> Result<T> {
+pub fn emit_logged_commands<T>(emit: RunSink, work: impl FnOnce(CommandLog) -> T) -> Result<T> {
     let mut commands = Vec::new();
     let result = work(&mut |record| commands.push(record));
     commands.into_iter().try_for_each(|record| emit(Event::Command(record)))?;
     Ok(result)
 }
 
-/// A temporary directory, removed with everything in it when it is dropped; after a SIGKILL `fsarena recover` removes it.
+/// A temporary directory, removed with everything in it when it is dropped; after a SIGKILL `fsarena recover` removes
+/// it.
 pub struct ScratchDir {
     /// The undo journal of the directory and of everything made in it.
     pub journal: Journal,

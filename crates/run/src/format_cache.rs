@@ -1,7 +1,8 @@
-//! Formats filesystems on image files, and keeps images of filesystems that several cells start from.
+//! Formats filesystems on image files, and keeps the images of formatted filesystems, from which several cells can
+//! start.
 
 use crate::error::Result;
-use crate::executor::Log;
+use crate::executor::CommandLog;
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, grammar, safety::ScratchDevice};
 use fsarena_sys::image;
@@ -9,25 +10,25 @@ use fsarena_sys::undo::Journal;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A new filesystem.
+/// A filesystem that was just made.
 #[derive(Debug, Clone)]
 pub struct MadeFilesystem {
     /// The command that made it, and its features as its own tool prints them.
     pub description: String,
-    /// The features alone.
+    /// The features of the filesystem alone.
     pub features: String,
     /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
     pub packed_bytes: Option<u64>,
 }
 
-/// Formats a filesystem.
+/// Formats a filesystem on these devices, and reads its features.
 ///
 /// # Errors
-/// Mkfs fails.
-pub fn format(devices: &Devices, def: &FsDef, options: &VariantOptions, log: Log) -> Result<MadeFilesystem> {
-    let made = lifecycle::format(devices.clone(), def, options, log)?;
-    let (argv, packed_bytes) = (made.argv.join(" "), made.packed_bytes);
-    let features = lifecycle::describe(devices.members[0], def, log).unwrap_or_default();
+/// mkfs fails.
+pub fn format(devices: &Devices, def: &FsDef, options: &VariantOptions, log: CommandLog) -> Result<MadeFilesystem> {
+    let formatted = lifecycle::format(devices.clone(), def, options, log)?;
+    let (argv, packed_bytes) = (formatted.argv.join(" "), formatted.packed_bytes);
+    let features = lifecycle::describe_features(devices.members[0], def, log).unwrap_or_default();
     let description = if features.is_empty() { argv } else { format!("{argv}: {features}") };
     Ok(MadeFilesystem { description, features, packed_bytes })
 }
@@ -41,7 +42,8 @@ pub struct FormattedImage {
     pub filesystem: MadeFilesystem,
 }
 
-/// What decides the contents of an image: the filesystem, the arguments of mkfs, the directory that mkfs copies, and the program.
+/// What decides the contents of an image: the filesystem, the arguments of mkfs, the directory that mkfs copies, and
+/// the program.
 type ImageKey = (&'static str, Vec<String>, [Option<PathBuf>; 2]);
 
 /// A cache of formatted images. Nothing writes to the images: every cell gets a copy, or mounts a read-only filesystem.
@@ -54,28 +56,28 @@ pub struct FormatCache {
 }
 
 impl FormatCache {
-    /// An empty cache. Its images will have this size and lie in this directory.
+    /// An empty cache, whose images will lie in the directory `dir` and have the size `size_bytes`.
     pub fn new(dir: &Path, size_bytes: u64, journal: &Journal) -> FormatCache {
         FormatCache { dir: dir.into(), size_bytes, journal: journal.clone(), images: BTreeMap::new() }
     }
 
     /// Whether it has the image of a filesystem with these options.
-    pub fn has(&self, def: &'static FsDef, options: &VariantOptions) -> bool {
-        self.images.contains_key(&key(def, options))
+    pub fn has_image(&self, def: &'static FsDef, options: &VariantOptions) -> bool {
+        self.images.contains_key(&image_key(def, options))
     }
 
-    /// Returns the image of a filesystem with these options; formats it if it is missing. Values that mkfs would choose at
-    /// random are pinned, so that the directories of all variants and runs have the same order.
+    /// Returns the image of a filesystem with these options; formats it if it is missing. Values that mkfs would choose
+    /// at random are pinned, so that the directories of all variants and runs have the same order.
     ///
     /// # Errors
-    /// Mkfs fails.
+    /// mkfs fails.
     pub fn get_or_format(
         &mut self,
         def: &'static FsDef,
         options: &VariantOptions,
-        log: Log,
+        log: CommandLog,
     ) -> Result<&FormattedImage> {
-        let key = key(def, options);
+        let key = image_key(def, options);
         if !self.images.contains_key(&key) {
             let path = self.dir.join(format!("{}-{}.img", def.id, self.images.len()));
             // A read-only filesystem takes as much room as its files, which the preflight has checked.
@@ -95,13 +97,13 @@ impl FormatCache {
     ///
     /// # Errors
     /// An image is still in use; it stays in the undo journal.
-    pub fn release(self, log: Log) -> Result<()> {
-        Ok(self.images.into_values().try_for_each(|made| made.device.release(log))?)
+    pub fn release(self, log: CommandLog) -> Result<()> {
+        Ok(self.images.into_values().try_for_each(|image| image.device.release(log))?)
     }
 }
 
-/// The key of a filesystem with these options, and with fixed values for those that mkfs would choose at random.
-fn key(def: &'static FsDef, options: &VariantOptions) -> ImageKey {
+/// The key of a filesystem with these options. Values that mkfs would choose at random are pinned in it.
+fn image_key(def: &'static FsDef, options: &VariantOptions) -> ImageKey {
     let mut mkfs_args = options.mkfs.clone();
     grammar::pin_random_values(def, &mut mkfs_args);
     (def.id, mkfs_args, [options.contents.clone(), options.program.clone()])

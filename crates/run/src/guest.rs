@@ -1,5 +1,5 @@
-//! Runs cells in guests: formats image files on this machine, and boots a guest kernel that runs the workload on them. This
-//! requires neither root nor a device of this machine.
+//! Runs cells in guests: formats image files on this machine, and boots a guest kernel that runs the workload on them.
+//! This requires neither root nor a device of this machine.
 
 mod ager;
 mod boot;
@@ -16,11 +16,11 @@ mod start;
 pub use initramfs::guest_modules;
 pub use start::GuestExecutor;
 
-use crate::aged::AgedImages;
+use crate::aged_images::AgedImages;
 use crate::axes;
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError};
-use crate::executor::{CellSink, Executor, Log, RunSink, with_log};
+use crate::executor::{CellSink, CommandLog, Executor, RunSink, emit_logged_commands};
 use crate::format_cache::{self, FormatCache, MadeFilesystem};
 use crate::power_cut::{self, PowerSupply};
 use crate::preflight::Kernels;
@@ -35,8 +35,8 @@ use fsarena_core::{factor, matrix, metric::reading};
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts};
 use fsarena_guest::cache;
-use fsarena_guest::counter::{COUNTS_FILE, CounterPlugin, read_counts};
 use fsarena_guest::emulator::QEMU;
+use fsarena_guest::instruction_counter::{COUNTS_FILE, CounterPlugin, read_counts};
 use fsarena_guest::kernel::GuestKernel;
 use fsarena_sys::{Error, argv::Argv, cancel, kernel::SysRoot};
 use host_programs::HostPrograms;
@@ -63,7 +63,7 @@ impl GuestExecutor {
         }
         make_dir(&dir.join("guests"))?;
         let images = Images::make(&run, &dir.join("images"), emit)?;
-        emit(Event::Note(caveat(&guest, &requirements.kernels)))?;
+        emit(Event::Note(caveat_note(&guest, &requirements.kernels)))?;
         let source_fs = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
         let counter = match guest.emulator {
             Emulator::Exact => install_counter(images.guest_files.path(), emit)?,
@@ -79,40 +79,41 @@ impl GuestExecutor {
                 starts_programs,
                 images.guest_files.path(),
             ),
-            snapshots: snapshot_pool::is_useful(&guest).then(|| SnapshotPool::new(images.guest_files.path())),
+            snapshots: snapshot_pool::uses_snapshots(&guest).then(|| SnapshotPool::new(images.guest_files.path())),
             format_cache: FormatCache::new(images.dir.path(), requirements.size_bytes, journal),
             facts: BTreeMap::new(),
             boot_times: vec![],
             counter,
-            saved_machines: SavedMachines::new(images.guest_files.path(), run.machines_dir.clone()),
-            why_booted: saved_machines::why_not_saved(&guest, &requirements.kernels),
-            early: EarlyGuests::new(&SysRoot::host(), guest.memory.as_u64()),
+            saved_machines: SavedMachines::new(images.guest_files.path(), run.shared_machines_dir.clone()),
+            why_not_restored: saved_machines::why_not_saved(&guest, &requirements.kernels),
+            early_guests: EarlyGuests::new(&SysRoot::host(), guest.memory.as_u64()),
             images,
-            aged: None,
+            aged_images: None,
             programs,
             guest_plan: guest,
             run,
         };
         if variants.iter().any(|variant| axes::age::age_of(variant).is_some()) {
             let run = guests.run.clone();
-            guests.aged = AgedImages::make(&run, &GuestAger::new(&mut guests), emit)?;
+            guests.aged_images = AgedImages::make(&run, &GuestAger::new(&mut guests), emit)?;
         }
         Ok(guests)
     }
 
-    /// The image of an aged run that a cell begins with, written in full; None in other runs. An exact guest does not write
-    /// to its image and may begin before its turn, so each has its own.
+    /// Writes the aged image that a cell begins with, and returns its path; None if the cell begins with a new
+    /// filesystem. Guests that count instructions can begin before the turns of their cells, so each of these cells
+    /// gets a separate image.
     fn restore_aged(&mut self, cell: &Cell) -> Result<Option<(PathBuf, MadeFilesystem)>, CellError> {
-        let Some(aged) = &self.aged else { return Ok(None) };
-        let Some(saved) = aged.find(&self.run.plan, cell)? else { return Ok(None) };
+        let Some(aged_images) = &self.aged_images else { return Ok(None) };
+        let Some(checkpoint) = aged_images.image_of_cell(&self.run.plan, cell)? else { return Ok(None) };
         let image = if self.guest_plan.emulator == Emulator::Exact {
-            self.images.cell_image(&self.run, cell, saved)?
+            self.images.cell_image(&self.run, cell, checkpoint)?
         } else {
-            saved.restore(&Devices::from(&*self.images.mkfs_image))?;
+            checkpoint.restore(&Devices::from(&*self.images.mkfs_image))?;
             self.images.mkfs_image.path().to_path_buf()
         };
-        let features = saved.info.features.clone();
-        let description = format!("{}, once for each image: {features}", saved.info.mkfs);
+        let features = checkpoint.info.features.clone();
+        let description = format!("{}, once for each image: {features}", checkpoint.info.mkfs);
         Ok(Some((image, MadeFilesystem { description, features, packed_bytes: None })))
     }
 
@@ -121,11 +122,11 @@ impl GuestExecutor {
     fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<CellFilesystem, CellError> {
         emit(CellEvent::Phase { name: Phase::Task("mkfs".into()) });
         let mut options = lifecycle::variant_options(def, &cell.variant)?;
-        let written = cell.variant.level(factor::MKFS);
-        let failed = |error: RunError| CellError::of_mkfs(error, written);
-        let layout = self.run.layout(&cell.variant)?;
+        let mkfs_level = cell.variant.level(factor::MKFS);
+        let failed = |error: RunError| CellError::from_mkfs(error, mkfs_level);
+        let layout = self.run.device_layout(&cell.variant)?;
         let whole_image = self.images.mkfs_image.path().to_path_buf();
-        let in_guest = |description: String| {
+        let made_in_guest = |description: String| {
             (whole_image.clone(), MadeFilesystem { description, features: String::new(), packed_bytes: None })
         };
         let restored = self.restore_aged(cell)?;
@@ -135,21 +136,21 @@ impl GuestExecutor {
             restored
         } else if def.traits.volatile {
             options.limit_size(def, self.run.requirements.size_bytes);
-            in_guest(String::new())
+            made_in_guest(String::new())
         } else if def.traits.read_only {
             let packed = self.images.packed.as_mut();
             let packed = packed.ok_or_else(|| CellError::internal("no files to pack were made"))?;
             options = packed.options(cell, def)?;
             let image = packed.image(&cell.variant, def, &options, &mut log)?;
             (image.device.path().to_path_buf(), image.filesystem.clone())
-        } else if layout.is_stacked() || def.pool.is_some() {
-            // Only the guest has the device for the filesystem, or the driver that makes it. An exact guest does not write to
-            // its images.
+        } else if layout.is_stacked || def.pool.is_some() {
+            // Only the guest has the device for the filesystem, or the driver that makes it. An exact guest does not
+            // write to its images.
             if self.guest_plan.emulator != Emulator::Exact {
                 self.images.clear(&layout)?;
             }
             let argv = self.mkfs_words(def, &options).map_err(RunError::from).map_err(failed)?;
-            in_guest(argv.join(" ") + ", in the guest")
+            made_in_guest(argv.join(" ") + ", in the guest")
         } else if self.guest_plan.emulator == Emulator::Exact {
             let image = self.format_cache.get_or_format(def, &options, &mut log).map_err(failed)?;
             (image.device.path().to_path_buf(), image.filesystem.clone())
@@ -161,10 +162,10 @@ impl GuestExecutor {
         };
         let MadeFilesystem { description, features, packed_bytes } = made;
         if !self.facts.contains_key(&cell.variant.name) {
-            let bytes = packed_bytes.map_or(String::new(), |bytes| format!("once in the run: {bytes} bytes; "));
-            let made = Note::new(NoteKind::Options, bytes + &description).task("mkfs");
-            let made = Some(made).filter(|_| !description.is_empty());
-            for note in lifecycle::recipe_change_note(&cell.variant).into_iter().chain(made) {
+            let size_text = packed_bytes.map_or(String::new(), |bytes| format!("once in the run: {bytes} bytes; "));
+            let mkfs_note = Note::new(NoteKind::Options, size_text + &description).task("mkfs");
+            let mkfs_note = Some(mkfs_note).filter(|_| !description.is_empty());
+            for note in lifecycle::recipe_change_note(&cell.variant).into_iter().chain(mkfs_note) {
                 emit(CellEvent::Note(note.variant(&cell.variant.name)));
             }
         }
@@ -181,28 +182,29 @@ impl GuestExecutor {
         Ok(CellFilesystem { facts, image, packed_bytes, has_filesystem })
     }
 
-    /// Makes the filesystem of a cell. An error is the outcome of the cell.
+    /// Makes the filesystem of a cell. If that fails, returns the outcome of the cell as the error, with the cause if a
+    /// disk of the host is full.
     fn format_or_explain(
         &mut self,
         cell: &Cell,
         def: &'static FsDef,
         emit: CellSink,
     ) -> Result<CellFilesystem, Outcome> {
-        self.format(cell, def, emit).map_err(|failed| match cancel::requested() {
+        self.format(cell, def, emit).map_err(|error| match cancel::received_signal() {
             Some(_) => Outcome::Interrupted,
-            None => self.explain_full_disk(failed.into()),
+            None => self.explain_full_disk(error.into()),
         })
     }
 
-    /// Rehearses the programs of a cell if no cell with the same programs has run, on a separate filesystem. Where
-    /// instructions are counted, a second rehearsal shows that they do the same without the files of this machine. Returns
-    /// the outcome of the cell if they cannot run.
+    /// Rehearses the programs of a cell on a separate filesystem, if no earlier cell ran the same programs. In guests
+    /// that count instructions, a second rehearsal checks that the programs succeed without the files of this machine.
+    /// Returns the outcome of the cell if a rehearsal fails; else None.
     ///
     /// # Errors
     /// The emulator cannot be started, or its files cannot be written.
     fn rehearse_new_programs(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<Option<Outcome>> {
-        let is_new = self.programs.as_ref().is_some_and(|programs| programs.is_new(cell));
-        if !is_new || self.run.shell.is_some() {
+        let needs_rehearsal = self.programs.as_ref().is_some_and(|programs| programs.needs_rehearsal(cell));
+        if !needs_rehearsal || self.run.shell.is_some() {
             return Ok(None);
         }
         let formatted = match self.format_or_explain(cell, def, emit) {
@@ -211,7 +213,7 @@ impl GuestExecutor {
         };
         let rehearsals = if self.guest_plan.emulator == Emulator::Exact { 2 } else { 1 };
         for _ in 0..rehearsals {
-            let outcome = self.rehearse(cell, &formatted, emit)?;
+            let outcome = self.run_rehearsal(cell, &formatted, emit)?;
             if outcome != Outcome::Done {
                 return Ok(Some(self.explain_full_disk(outcome)));
             }
@@ -219,24 +221,25 @@ impl GuestExecutor {
         Ok(None)
     }
 
-    /// Runs a cell to find out which files of this machine its programs open. Of its events only commands that fail are
-    /// passed on, and nothing that it measures is kept.
+    /// Runs a cell to find out which files of this machine its programs open. Emits only the commands that fail; keeps
+    /// nothing that the cell measures.
     ///
     /// # Errors
     /// The emulator cannot be started, or its files cannot be written.
-    fn rehearse(&mut self, cell: &Cell, formatted: &CellFilesystem, emit: CellSink) -> Result<Outcome> {
+    fn run_rehearsal(&mut self, cell: &Cell, formatted: &CellFilesystem, emit: CellSink) -> Result<Outcome> {
         emit(CellEvent::Phase { name: Phase::Rehearsal });
-        let mut pass_failures = |event| match event {
+        let mut emit_failures = |event| match event {
             CellEvent::Command(record) if !record.ended.is_success() => {
                 emit(CellEvent::Command(record));
             }
             _ => {}
         };
-        self.boot(cell, formatted, &PowerSupply::on(), &mut pass_failures)
+        self.run_guest_of_cell(cell, formatted, &PowerSupply::on(), &mut emit_failures)
     }
 
-    /// Runs the guest of a cell to its end, and passes its events on. Begins the guests of further cells if they can run beside.
-    fn boot(
+    /// Runs the guest of a cell to its end, and emits its events. Meanwhile begins the guests of the cells that come
+    /// next, if they can run at the same time.
+    fn run_guest_of_cell(
         &mut self,
         cell: &Cell,
         formatted: &CellFilesystem,
@@ -244,7 +247,7 @@ impl GuestExecutor {
         emit: CellSink,
     ) -> Result<Outcome> {
         emit(CellEvent::Phase { name: Phase::Boot });
-        let purpose = self.purpose(cell);
+        let purpose = self.next_purpose(cell);
         let exit = if self.run.shell.is_some() {
             self.run_shell(cell, formatted, supply, emit)?
         } else {
@@ -254,16 +257,16 @@ impl GuestExecutor {
                     if purpose == GuestPurpose::Measure {
                         self.begin_upcoming_guests()?;
                     }
-                    self.early.wait(cell, emit)?
+                    self.early_guests.wait(cell, emit)?
                 }
             }
         };
         self.boot_times.extend(exit.boot_time);
         let Some(programs) = &mut self.programs else { return Ok(exit.outcome) };
         match (purpose, exit.outcome) {
-            (GuestPurpose::Rehearse, Outcome::Done) => programs.keep_rehearsal(cell, exit.opened),
+            (GuestPurpose::Rehearse, Outcome::Done) => programs.record_rehearsal(cell, exit.accessed_paths),
             (GuestPurpose::Verify, outcome) => {
-                if let Some(missed) = programs.verify(cell, &exit.opened) {
+                if let Some(missed) = programs.find_missed_file(cell, &exit.accessed_paths) {
                     return Ok(CellError::missing(missed_file_message(&missed)).into());
                 }
                 if let Outcome::Failed { why, cause: Cause::Work } = outcome {
@@ -276,8 +279,8 @@ impl GuestExecutor {
         Ok(Outcome::Done)
     }
 
-    /// Begins to run the guest of a cell on a thread, unless the guest has begun before its turn. Runs a guest that cannot
-    /// run on a thread to its end, and returns how it ended.
+    /// Begins to run the guest of a cell on a separate thread, unless it has begun already, and returns None. A guest
+    /// that cannot run on a separate thread is run to its end; then returns how it ended.
     fn begin_or_run(
         &mut self,
         cell: &Cell,
@@ -285,41 +288,43 @@ impl GuestExecutor {
         supply: &PowerSupply,
         emit: CellSink,
     ) -> Result<Option<GuestExit>> {
-        if self.early.has_begun(cell) {
+        if self.early_guests.has_begun(cell) {
             return Ok(None);
         }
-        match self.start_guest(cell, formatted, GuestRun::with(supply), emit)? {
+        match self.start_guest(cell, formatted, GuestRun::for_tasks(supply), emit)? {
             StartedGuest::Ended(exit) => Ok(Some(exit)),
             StartedGuest::Restored(guest) => {
-                self.early.begin(cell, vec![], *guest);
+                self.early_guests.begin(cell, vec![], *guest);
                 Ok(None)
             }
         }
     }
 
-    /// Begins guests of the cells that come next, while CPUs are free. If a guest cannot begin, the turn of its cell reports why.
+    /// Begins the guests of the cells that come next, while CPUs are free. A guest that cannot begin is skipped: the
+    /// run of its cell reports the error later.
     fn begin_upcoming_guests(&mut self) -> Result<()> {
-        while let Some(cell) = self.early.next_cell() {
-            if self.purpose(&cell) != GuestPurpose::Measure || power_cut::cuts_power(&cell) {
+        while let Some(cell) = self.early_guests.next_cell() {
+            if self.next_purpose(&cell) != GuestPurpose::Measure || power_cut::cuts_power(&cell) {
                 continue;
             }
             let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
-            let mut before = vec![];
+            let mut earlier_events = vec![];
             let mut keep_command = |event| {
                 if let CellEvent::Command(_) = event {
-                    before.push(event);
+                    earlier_events.push(event);
                 }
             };
             let Ok(formatted) = self.format(&cell, def, &mut keep_command) else { continue };
-            let started = self.start_guest(&cell, &formatted, GuestRun::with(&PowerSupply::on()), &mut keep_command)?;
+            let started =
+                self.start_guest(&cell, &formatted, GuestRun::for_tasks(&PowerSupply::on()), &mut keep_command)?;
             if let StartedGuest::Restored(guest) = started {
-                self.early.begin(&cell, before, *guest);
+                self.early_guests.begin(&cell, earlier_events, *guest);
             }
         }
         Ok(())
     }
 
-    /// Runs the guest of a shell to its end, connected with the terminal of this process.
+    /// Runs the guest of a shell to its end. The shell uses the terminal of this process.
     fn run_shell(
         &mut self,
         cell: &Cell,
@@ -327,21 +332,22 @@ impl GuestExecutor {
         supply: &PowerSupply,
         emit: CellSink,
     ) -> Result<GuestExit> {
-        let (mut host, guest) = HostTerminal::connect().map_err(Error::io("connecting", "the terminal"))?;
+        let (mut host_terminal, guest_end) =
+            HostTerminal::connect().map_err(Error::io("connecting", "the terminal"))?;
         let is_terminal = self.run.shell.as_ref().is_some_and(|shell| shell.is_terminal);
         let mut emit = |event| {
             if let CellEvent::Phase { name: Phase::Shell } = &event {
                 // Without a terminal in the right mode the shell still reads and writes.
-                let _ = host.begin(is_terminal);
+                let _ = host_terminal.begin(is_terminal);
             }
             emit(event);
         };
-        let run = GuestRun { terminal: Some(guest), ..GuestRun::with(supply) };
+        let run = GuestRun { terminal: Some(guest_end), ..GuestRun::for_tasks(supply) };
         let exit = match self.start_guest(cell, formatted, run, &mut emit)? {
             StartedGuest::Ended(exit) => exit,
             StartedGuest::Restored(guest) => {
-                self.early.begin(cell, vec![], *guest);
-                self.early.wait(cell, &mut emit)?
+                self.early_guests.begin(cell, vec![], *guest);
+                self.early_guests.wait(cell, &mut emit)?
             }
         };
         if let (Some(shell), Some(code)) = (&self.run.shell, exit.shell_exit_code) {
@@ -352,11 +358,11 @@ impl GuestExecutor {
 
     /// A note on the median and the longest time that guests took to start; None before the first guest.
     fn boot_time_note(&self) -> Option<Note> {
-        let mut boots = self.boot_times.clone();
-        boots.sort_unstable();
-        let median = boots.get(boots.len() / 2)?.as_secs_f64();
-        let longest = boots.last()?.as_secs_f64();
-        let count = boots.len();
+        let mut times = self.boot_times.clone();
+        times.sort_unstable();
+        let median = times.get(times.len() / 2)?.as_secs_f64();
+        let longest = times.last()?.as_secs_f64();
+        let count = times.len();
         let text =
             format!("from launch to the first timed operation: {median:.1} s, the longest of {count} {longest:.1} s");
         Some(Note::new(NoteKind::Remark, text).task("boot"))
@@ -366,7 +372,7 @@ impl GuestExecutor {
 impl Executor for GuestExecutor {
     fn announce(&mut self, cells: Vec<Cell>) {
         if self.guest_plan.emulator == Emulator::Exact && self.run.shell.is_none() {
-            self.early.announce(cells);
+            self.early_guests.announce(cells);
         }
     }
 
@@ -383,21 +389,22 @@ impl Executor for GuestExecutor {
         let is_reported = self.facts.contains_key(&cell.variant.name);
         let (name, emulator) = (cell.variant.name.clone(), self.guest_plan.emulator);
         // The mount options that are in effect, as the guest reports them.
-        let mut effective = String::new();
+        let mut effective_options = String::new();
         let counts_file = self.guest_dir(cell, "").join(COUNTS_FILE);
-        let image_seed = self.aged.as_ref().and_then(|aged| aged.seed(&self.run.plan, cell));
+        let image_seed =
+            self.aged_images.as_ref().and_then(|aged_images| aged_images.seed_of_cell(&self.run.plan, cell));
         let mut samples = vec![];
         let mut emit = |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
                 if note.task.as_deref() == Some("mount") {
-                    effective = note.text.clone();
+                    effective_options = note.text.clone();
                 }
                 if !is_reported {
                     emit(CellEvent::Note(note.variant(&name)));
                 }
             }
             CellEvent::Note(note) if note.variant.is_some() => emit(CellEvent::Note(note.variant(&name))),
-            // The counter counts whole tasks.
+            // The instruction counter has no counts of parts of a task.
             CellEvent::Sample(part) if part.is_of_part() => {
                 emit(CellEvent::Sample(readings::sample_for_emulator(emulator, part, None)));
             }
@@ -411,19 +418,20 @@ impl Executor for GuestExecutor {
             }
             event => emit(event),
         };
-        let guests = self.images.guest_files.path().to_path_buf();
-        let mut boot = |supply: &PowerSupply, emit: CellSink| self.boot(cell, &formatted, supply, emit);
-        let outcome = power_cut::run_cell(cell, &formatted.image, &guests, &mut boot, &mut emit)?;
+        let guest_files = self.images.guest_files.path().to_path_buf();
+        let mut run_guest =
+            |supply: &PowerSupply, emit: CellSink| self.run_guest_of_cell(cell, &formatted, supply, emit);
+        let outcome = power_cut::run_cell(cell, &formatted.image, &guest_files, &mut run_guest, &mut emit)?;
         let outcome = self.explain_full_disk(outcome);
         self.images.remove_cell_image(cell, &mut |record| emit(CellEvent::Command(record)))?;
         if let Some(programs) = &mut self.programs {
-            samples.iter().for_each(|sample| programs.count_requests(sample));
+            samples.iter().for_each(|sample| programs.record_requests(sample));
         }
         if matches!(outcome, Outcome::Failed { cause: Cause::Died, .. }) {
             // The runner runs the cell again. Keep the files of the guest that died.
             let _ = std::fs::rename(self.guest_dir(cell, ""), self.guest_dir(cell, "-died"));
         }
-        formatted.facts.effective_options = effective;
+        formatted.facts.effective_options = effective_options;
         if !is_reported && outcome == Outcome::Done {
             self.facts.insert(name, formatted.facts);
         }
@@ -435,7 +443,7 @@ impl Executor for GuestExecutor {
         notes.extend(cache::take_damage().into_iter().map(|line| Note::new(NoteKind::Remark, line)));
         notes.extend(self.snapshots.iter().flat_map(SnapshotPool::notes));
         notes.extend(self.programs.iter().flat_map(HostPrograms::notes));
-        if let Some(why) = self.why_booted.iter().find(|_| self.programs.is_none()) {
+        if let Some(why) = self.why_not_restored.iter().find(|_| self.programs.is_none()) {
             notes.push(Note::new(NoteKind::Remark, format!("each guest booted by itself: {why}")));
         }
         if self.guest_plan.emulator == Emulator::Exact {
@@ -446,10 +454,10 @@ impl Executor for GuestExecutor {
     }
 
     fn finish(self: Box<Self>, emit: RunSink) -> Result<()> {
-        let GuestExecutor { images, format_cache, early, .. } = *self;
-        // Guests of rounds that the run did not need use the images.
-        drop(early);
-        with_log(emit, |log: Log| format_cache.release(log))??;
+        let GuestExecutor { images, format_cache, early_guests, .. } = *self;
+        // This ends guests of cells that the run did not reach. They use the images.
+        drop(early_guests);
+        emit_logged_commands(emit, |log: CommandLog| format_cache.release(log))??;
         images.finish(emit)
     }
 }
@@ -463,7 +471,8 @@ fn missed_file_message(path: &Path) -> String {
     )
 }
 
-/// The reason for refusing programs that succeeded in their rehearsal and failed on copies of the files that they opened there.
+/// The message that a program succeeded in its rehearsal, and failed in a guest that has only copies of the files that
+/// it opened there.
 fn fails_without_host_message(why: &str) -> String {
     let qemu = setting("on", "qemu");
     format!(
@@ -472,7 +481,7 @@ fn fails_without_host_message(why: &str) -> String {
     )
 }
 
-/// The note on where the work of cells lies in memory.
+/// The note on whether all cells have the same memory layout.
 fn memory_layout_note(is_fixed: bool) -> Note {
     let text = if is_fixed {
         format!("all cells have one memory layout, as {} says", setting("fixed_layout", ""))
@@ -487,7 +496,7 @@ fn memory_layout_note(is_fixed: bool) -> Note {
 /// Installs the plugin that counts instructions in a directory. Returns None, and emits a note, if this version of QEMU
 /// cannot load it.
 fn install_counter(dir: &Path, emit: RunSink) -> Result<Option<CounterPlugin>> {
-    let version = with_log(emit, |log| Argv::new(QEMU).arg("--version").run_checked(log))?;
+    let version = emit_logged_commands(emit, |log| Argv::new(QEMU).arg("--version").run_checked(log))?;
     let version = version.map_err(Error::from)?.stdout;
     let counter = CounterPlugin::install(dir, &version)?;
     if counter.is_none() {
@@ -501,11 +510,12 @@ fn install_counter(dir: &Path, emit: RunSink) -> Result<Option<CounterPlugin>> {
     Ok(counter)
 }
 
-/// The caveat in every report of a run in guests: where the filesystems ran, and what their figures are worth. The example
-/// `truth` of the program measures how many differences guests reproduce; the table is in docs/internals/guests.md.
-fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
+/// The note in every report of a run in guests: where the filesystems ran, and how far their figures can be trusted.
+/// The example
+/// `truth` of the program `fsarena` measures how many differences guests reproduce; the table is in docs/internals/guests.md.
+fn caveat_note(guest: &GuestPlan, kernels: &Kernels) -> Note {
     let kernels = describe_kernels(kernels);
-    let worth = match (guest.emulator, guest.accelerator) {
+    let caveat = match (guest.emulator, guest.accelerator) {
         (Emulator::Exact, _) => {
             "the figures are instructions, not time: they ignore caches, memory, the device, waiting and parallelism; the \
              disk is in memory, and copying to it counts as work of the kernel; compare them only with runs in such a guest \
@@ -522,19 +532,19 @@ fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
              machine, reversed none, and left 9 inconclusive: docs/guide/guests.md)"
         }
     };
-    let text = format!("these filesystems ran in {}, {kernels}: {worth}", Backing::Guest(guest.clone()).executor());
+    let text = format!("these filesystems ran in {}, {kernels}: {caveat}", Backing::Guest(guest.clone()).executor());
     Note::new(NoteKind::Fairness, text)
 }
 
 /// The names of the kernels; if there are several, with the levels by which variants name them.
 fn describe_kernels(kernels: &Kernels) -> String {
-    let several = kernels.by_level.len() > 1;
+    let has_several = kernels.by_level.len() > 1;
     let name = |(level, kernel): (&String, &GuestKernel)| match kernel.name() {
-        name if several && *level != name => format!("{name} ({level})"),
+        name if has_several && *level != name => format!("{name} ({level})"),
         name => name,
     };
     let names: Vec<String> = kernels.by_level.iter().map(name).collect();
-    format!("{} {}", if several { "kernels" } else { "kernel" }, names.join(", "))
+    format!("{} {}", if has_several { "kernels" } else { "kernel" }, names.join(", "))
 }
 
 #[cfg(test)]

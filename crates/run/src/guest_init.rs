@@ -12,17 +12,17 @@ use crate::{agent, bench, error::CellError};
 use fsarena_core::event::{Cause, CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{external_journal, filesystems, lifecycle};
-use fsarena_guest::inside::{self, BootedGuest};
-use fsarena_guest::layout::LAYOUT_DIR;
-use fsarena_guest::opened::AccessRecorder;
+use fsarena_guest::access_recorder::AccessRecorder;
+use fsarena_guest::guest_boot::{self, BootedGuest};
+use fsarena_guest::memory_layout::LAYOUT_DIR;
 use fsarena_guest::terminal::GuestTerminal;
-use fsarena_guest::{counter, counter::Mark, host_root};
+use fsarena_guest::{host_root, instruction_counter, instruction_counter::Mark};
 use fsarena_sys::{argv::Argv, device::BlockDevice, kernel::SysRoot, mount, undo::Journal};
 use std::fs::File;
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
 
-pub use fsarena_guest::inside::is_guest_init;
+pub use fsarena_guest::guest_boot::is_guest_init;
 
 /// The reason for the failure of a program that tried to reach another machine.
 const NO_NETWORK: &str = "it tried to reach the network, which guests do not have";
@@ -33,11 +33,11 @@ const CGROUP_DIR: &str = "/sys/fs/cgroup";
 
 /// Runs the cell that the guest was booted for, and ends the guest.
 pub fn run_guest() -> ! {
-    if let Err(error) = inside::boot().and_then(run_cell) {
+    if let Err(error) = guest_boot::boot().and_then(run_cell) {
         // The event channel may not work yet; the host keeps the console log and shows its end.
         println!("fsarena: the guest cannot work: {error}");
     }
-    inside::power_off()
+    guest_boot::power_off()
 }
 
 /// Prepares the booted guest, runs its cell as the agent, and unmounts the source disk.
@@ -46,7 +46,7 @@ fn run_cell(mut booted: BootedGuest) -> io::Result<()> {
     if let Some(layout) = guest.memory_layout {
         layout.occupy(Path::new(LAYOUT_DIR))?;
     }
-    let conditions = prepare(&mut booted, &mut guest);
+    let conditions = prepare_cell(&mut booted, &mut guest);
     let mut events = booted.events;
     match conditions {
         // Do not undo the conditions: they end with the guest, and this process is in their control groups.
@@ -56,7 +56,8 @@ fn run_cell(mut booted: BootedGuest) -> io::Result<()> {
             return write_message(&mut events, &AgentMessage::End(CellError::missing(error.to_string()).into()));
         }
     }
-    let mark: fn(Mark) = if guest.memory_layout.is_some() { counter::wait_and_mark } else { counter::mark };
+    let mark: fn(Mark) =
+        if guest.memory_layout.is_some() { instruction_counter::wait_and_mark } else { instruction_counter::mark };
     match &guest.programs {
         None => agent::serve(serde_json::to_vec(&guest.request)?.as_slice(), events, mark)?,
         Some(programs) => run_programs(&mut guest.request, programs, mark, &mut events)?,
@@ -74,17 +75,17 @@ fn run_programs(
 ) -> io::Result<()> {
     let terminal = request.shell.as_mut().map(|shell| connect_shell(shell, &request.role)).transpose()?;
     let recorder = programs.is_rehearsal.then(AccessRecorder::start).transpose()?;
-    let attempts = host_root::network_attempts();
+    let attempts_before = host_root::count_network_attempts();
     let outcome = agent::run_request(serde_json::to_vec(request)?.as_slice(), events, mark)?;
-    let exited = request.shell.as_ref().and_then(|shell| std::fs::read_to_string(&shell.status_file).ok());
-    if let (Some(terminal), Some(code)) = (terminal, exited.and_then(|code| code.parse().ok())) {
+    let exit_code = request.shell.as_ref().and_then(|shell| std::fs::read_to_string(&shell.status_file).ok());
+    if let (Some(terminal), Some(code)) = (terminal, exit_code.and_then(|code| code.parse().ok())) {
         terminal.finish();
         write_message(events, &AgentMessage::ShellExited(code))?;
     }
     if let Some(recorder) = recorder {
         write_message(events, &AgentMessage::OpenedFiles(recorder.finish()))?;
     }
-    let tried_network = host_root::network_attempts() > attempts;
+    let tried_network = host_root::count_network_attempts() > attempts_before;
     write_message(events, &AgentMessage::End(if tried_network { explain_missing_network(outcome) } else { outcome }))?;
     // The mounts of copies would keep the source disk in use.
     let unmount = |copy: &PathBuf| rustix::mount::unmount(copy, rustix::mount::UnmountFlags::empty());
@@ -104,7 +105,8 @@ fn connect_shell(shell: &mut Shell, role: &ProcessRole) -> io::Result<GuestTermi
     Ok(terminal)
 }
 
-/// The outcome of work that tried to reach another machine: a failure gets the missing network as its cause.
+/// Returns the outcome of work that tried to reach another machine. If the work failed, names the missing network as
+/// the cause.
 fn explain_missing_network(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Failed { why, cause: Cause::Work } => {
@@ -115,8 +117,9 @@ fn explain_missing_network(outcome: Outcome) -> Outcome {
     }
 }
 
-/// Assembles the disks, mounts the source disk, adds the devices to the request, and sets up the levels of the variant.
-fn prepare(booted: &mut BootedGuest, guest: &mut GuestRequest) -> io::Result<Conditions> {
+/// Mounts the source disk, assembles the disks, makes the filesystem if mkfs did not run on the host, adds the devices
+/// to the request, and sets up the levels of the variant.
+fn prepare_cell(booted: &mut BootedGuest, guest: &mut GuestRequest) -> io::Result<Conditions> {
     let kernel = SysRoot::host();
     write_note(booted, kernel_note(&kernel))?;
     if let Some(programs) = &guest.programs {
@@ -128,8 +131,8 @@ fn prepare(booted: &mut BootedGuest, guest: &mut GuestRequest) -> io::Result<Con
         set_environment(&programs.environment);
     }
     let request = &mut guest.request;
-    // Create the mount points too. The work directory is inside the filesystem that will be mounted, so the mount hides the
-    // directory made here.
+    // Create the mount points too. The work directory is inside the filesystem that will be mounted, so the mount hides
+    // the directory made here.
     [&request.root, &request.source_dir].into_iter().try_for_each(std::fs::create_dir_all)?;
     // With access times, the age of a file in seconds would determine whether reading it also writes.
     mount::mount_by_syscall(&booted.source_disk, &request.source_dir, &guest.source_fs_type, "noatime", &mut |_| ())
@@ -137,18 +140,18 @@ fn prepare(booted: &mut BootedGuest, guest: &mut GuestRequest) -> io::Result<Con
     if let Some(programs) = &guest.programs {
         let copies = request.source_dir.join(COPIES_DIR);
         for path in &programs.copies {
-            host_root::show_copy(&copies.join(path.strip_prefix("/").unwrap_or(path)), path)?;
+            host_root::mount_copy(&copies.join(path.strip_prefix("/").unwrap_or(path)), path)?;
         }
         host_root::copy_up(&programs.in_memory);
         host_root::look_up(&programs.paths_to_look_up);
         request.paths_to_look_up.clone_from(&programs.paths_to_look_up);
     }
     // Programs of the stack are on the source disk.
-    let (device, links) = booted.assemble_stack(|name| packed_programs::command(Path::new(SOURCE_DIR), name))?;
+    let (device, links) = booted.assemble_stack(|name| packed_programs::packed_command(Path::new(SOURCE_DIR), name))?;
     // Links store their metadata on the disk below them, so that disk is measured.
-    let measured = if links.is_some() { &booted.disks[0] } else { &device };
+    let measured_disk = if links.is_some() { &booted.disks[0] } else { &device };
     let in_memory = request.mount.as_ref().is_some_and(MountRequest::is_volatile);
-    let measured = BlockDevice::open(&kernel, measured).ok().filter(|_| !in_memory);
+    let measured = BlockDevice::open(&kernel, measured_disk).ok().filter(|_| !in_memory);
     request.device = measured.as_ref().map(bench::device_numbers);
     // Where instructions are counted, the cell does not name its filesystem.
     let pool = request.mount.as_ref().and_then(|mount| Pool::of(&mount.fs_type));
@@ -196,24 +199,25 @@ fn set_environment(variables: &[(String, String)]) {
     }
 }
 
-/// Makes the filesystem on the device, unless mkfs has made it on the host. A pool is closed again.
+/// Makes the filesystem on the device, unless mkfs has made it on the host. If mkfs opens a pool, closes the pool
+/// again.
 fn make_filesystem(booted: &mut BootedGuest, device: &Path, source_disk: &Path, pool: Option<&Pool>) -> io::Result<()> {
     let Some((program, args)) = booted.config.stack.mkfs.split_first() else { return Ok(()) };
     let mut commands = vec![];
     let argv = Argv::new(program).args(args).arg(device);
     let argv = argv.env("MKE2FS_CONFIG", packed_programs::packed_file(source_disk, "mke2fs.conf"));
     let mut log = |record| commands.push(record);
-    let made = argv.run_checked(&mut log).map_err(Error::other);
-    let made = made.and_then(|_| pool.map_or(Ok(()), |pool| pool.close(&mut log)).map_err(Error::other));
+    let result = argv.run_checked(&mut log).map_err(Error::other);
+    let result = result.and_then(|_| pool.map_or(Ok(()), |pool| pool.close(&mut log)).map_err(Error::other));
     for record in commands {
         write_message(&mut booted.events, &AgentMessage::Event(CellEvent::Command(record)))?;
     }
-    made?;
+    result?;
     File::open(device)?.sync_all()
 }
 
-/// Sets the device of the journal in the filesystem and in the mount options. mkfs ran on the host, so the filesystem does
-/// not yet have the number that the journal's device has in this guest.
+/// Sets the device of the journal in the filesystem and in the mount options. mkfs ran on the host, so the filesystem
+/// does not yet have the number that the journal's device has in this guest.
 fn set_journal_device(variant: &Variant, mount: &mut MountRequest, disk: &Path, journal: &Path) -> io::Result<()> {
     let def = filesystems::find(variant.level(factor::FS)).map_err(Error::other)?;
     external_journal::write_device_number(def, disk, journal)?;
@@ -225,8 +229,8 @@ fn set_journal_device(variant: &Variant, mount: &mut MountRequest, disk: &Path, 
     Ok(())
 }
 
-/// Sets up the levels of a variant, and moves this process into their control groups. Mounts the control groups only if a
-/// level needs them.
+/// Sets up the levels of a variant, and moves this process into their control groups. Mounts the control groups only if
+/// a level needs them.
 fn set_up_conditions(kernel: &SysRoot, variant: &Variant, disks: &[&Path]) -> io::Result<Conditions> {
     if [factor::LIMIT, factor::MEMORY, factor::CPU_SPEED].iter().any(|axis| !variant.level(axis).is_empty()) {
         mount::mount_by_syscall(Path::new("none"), Path::new(CGROUP_DIR), "cgroup2", "", &mut |_| ())?;
@@ -247,23 +251,23 @@ fn write_note(booted: &mut BootedGuest, note: Note) -> io::Result<()> {
 /// A note with the release of the guest's kernel and its implementation of CRC32C, whose speed affects the figures of
 /// filesystems with checksums.
 fn kernel_note(kernel: &SysRoot) -> Note {
-    let release = kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default();
-    let version = kernel.fact("proc/sys/kernel/version").unwrap_or_default();
+    let release = kernel.read_trimmed("proc/sys/kernel/osrelease").unwrap_or_default();
+    let version = kernel.read_trimmed("proc/sys/kernel/version").unwrap_or_default();
     let crypto = kernel.read("proc/crypto").unwrap_or_default();
     let crc32c = crc32c_driver(&crypto).unwrap_or("no driver loaded yet");
     let text = format!("guest kernel {release} {version}; CRC32C: {crc32c}");
     Note::new(NoteKind::Options, text).task("kernel")
 }
 
-/// The implementation that the kernel prefers for CRC32C: that of the highest priority in `/proc/crypto`.
+/// The driver that the kernel prefers for CRC32C: the driver with the highest priority in `/proc/crypto`.
 fn crc32c_driver(crypto: &str) -> Option<&str> {
-    let priority = |block: &&str| field(block, "priority").and_then(|text| text.parse::<i64>().ok());
-    let known = crypto.split("\n\n").filter(|block| field(block, "name") == Some("crc32c"));
-    field(known.max_by_key(|block| priority(block).unwrap_or(0))?, "driver")
+    let priority = |block: &&str| field_value(block, "priority").and_then(|text| text.parse::<i64>().ok());
+    let drivers = crypto.split("\n\n").filter(|block| field_value(block, "name") == Some("crc32c"));
+    field_value(drivers.max_by_key(|block| priority(block).unwrap_or(0))?, "driver")
 }
 
-/// The value of a line `name : value`.
-fn field<'a>(block: &'a str, name: &str) -> Option<&'a str> {
+/// The value of the line `name : value` in a block of `/proc/crypto`; None without such a line.
+fn field_value<'a>(block: &'a str, name: &str) -> Option<&'a str> {
     let mut fields = block.lines().filter_map(|line| line.split_once(':'));
     fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
 }

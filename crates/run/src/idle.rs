@@ -9,20 +9,20 @@ use std::fmt::Display;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The time between two polls. Even on an idle machine each task waits for [`QUIET_POLLS`] polls: with 10 ms between them,
-/// these waits took a seventh of the default run.
+/// The time between two polls. Even on an idle machine each task waits for [`QUIET_POLLS`] polls. With 10 ms between
+/// polls, these waits took a seventh of the time of the default run.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Consecutive polls that must find the machine idle.
 const QUIET_POLLS: u32 = 3;
-/// Multiplies the timeout while a filesystem has background work left, such as ext4's lazy initialisation. That work begins
-/// some seconds after the mount, but it does end.
+/// Multiplies the timeout while a filesystem has background work left, such as ext4's lazy initialisation. That work
+/// begins some seconds after the mount, but it does end.
 const BACKGROUND_FACTOR: f64 = 4.0;
 /// The longest usual wait. Only in a longer wait does fsarena read the CPU time and I/O of every process.
 const USUAL_WAIT: Duration = Duration::from_millis(25);
-/// After this many consecutive timeouts fsarena expects that the machine will not become idle, and shortens the timeout.
+/// After this many consecutive timeouts fsarena no longer expects the machine to become idle, and shortens the timeout.
 const MAX_FULL_TIMEOUTS: u32 = 2;
-/// The shortened timeout as a share of the full one. After the background work of a filesystem has ended, the wait may continue
-/// for at least this share of its timeout.
+/// The shortened timeout as a share of the full one. After the background work of a filesystem has ended, the wait may
+/// continue for at least this share of its timeout.
 const SHORT_SHARE: f64 = 0.1;
 /// The kernel's file with the amounts of dirty and writeback memory.
 const MEMINFO: &str = "proc/meminfo";
@@ -53,7 +53,8 @@ pub struct IdleWait {
 /// The readings of one poll.
 #[derive(Debug, Clone, PartialEq)]
 struct PollReadings {
-    at: Instant,
+    /// The time of the poll.
+    taken_at: Instant,
     /// Bytes that are dirty or under writeback.
     unwritten_bytes: u64,
     /// The fields of the device's `stat` file; None without a device.
@@ -64,9 +65,10 @@ struct PollReadings {
     failed_readings: Vec<String>,
 }
 
-/// Waits until the machine is idle: few dirty and writeback pages, an idle device, no I/O pressure, and no filesystem with
-/// background work. Ignores I/O pressure if the kernel does not measure it. A file of the kernel that cannot be read does
-/// not prolong the wait, but [`IdleWait::busy`] then names it. A signal that interrupts fsarena ends the wait.
+/// Waits until the machine is idle: few dirty and writeback pages, an idle device, no I/O pressure, and no filesystem
+/// with background work. Ignores I/O pressure if the kernel does not measure it. A file of the kernel that cannot be
+/// read does not prolong the wait, but [`IdleWait::busy`] then names it. A signal that interrupts fsarena ends the
+/// wait.
 pub fn wait_until_idle(target: IdleTarget, plan: &IdlePlan) -> IdleWait {
     wait_by_polls(target, plan, || poll(target.kernel, target.device))
 }
@@ -95,7 +97,7 @@ impl Timeouts {
 fn wait_by_polls(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> PollReadings) -> IdleWait {
     let kernel = target.kernel;
     let timeouts = Timeouts::new(plan, target.timeouts_in_a_row);
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut before = poll();
     if before.unwritten_bytes > plan.dirty.as_u64() {
         // Write the dirty pages of other processes now, because the kernel could write them during a task.
@@ -103,7 +105,7 @@ fn wait_by_polls(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> 
     }
     let (mut working, _) = filesystems_at_work(kernel);
     // The deadline while no filesystem has background work.
-    let mut deadline = begun + timeouts.usual;
+    let mut deadline = started + timeouts.usual;
     let mut quiet_polls = 0;
     // The failed readings since the machine was last busy.
     let mut failed_readings = BTreeSet::from_iter(before.failed_readings.clone());
@@ -111,12 +113,12 @@ fn wait_by_polls(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> 
     loop {
         std::thread::sleep(POLL_INTERVAL);
         let now = poll();
-        if usage_before.is_none() && now.at - begun > USUAL_WAIT {
+        if usage_before.is_none() && now.taken_at - started > USUAL_WAIT {
             usage_before = Some(ProcessReadings::read(kernel));
         }
         let mut busy = describe_activity(&before, &now, plan);
-        let cancelled = cancel::requested().is_some();
-        let mut timed_out = now.at > deadline;
+        let cancelled = cancel::received_signal().is_some();
+        let mut timed_out = now.taken_at > deadline;
         failed_readings.extend(now.failed_readings.clone());
         // Check the filesystems only when the wait is about to end: the check may read the names of all processes.
         if cancelled || timed_out || (busy.is_empty() && quiet_polls + 1 == QUIET_POLLS) {
@@ -124,7 +126,7 @@ fn wait_by_polls(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> 
             failed_readings.extend(unreadable);
             if let Some((_, thread)) = still_at_work.first() {
                 // The background work itself can keep the device busy, so the longer timeout applies.
-                timed_out = now.at > begun + timeouts.background;
+                timed_out = now.taken_at > started + timeouts.background;
                 busy.push(format!("{thread} is still at work"));
             } else if !working.is_empty() {
                 working.iter().for_each(|(mount, _)| sync_filesystem(mount));
@@ -140,7 +142,7 @@ fn wait_by_polls(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> 
                 disturbers = ProcessReadings::read(kernel).disturbers_since(&earlier);
             }
             busy.extend(failed_readings);
-            return IdleWait { waited: begun.elapsed(), busy, disturbers };
+            return IdleWait { waited: started.elapsed(), busy, disturbers };
         }
         if quiet_polls == 0 {
             failed_readings = BTreeSet::from_iter(now.failed_readings.clone());
@@ -165,7 +167,7 @@ fn poll(kernel: &SysRoot, device: Option<(u32, u32)>) -> PollReadings {
     }
     // Kernels without PSI have no such file, or one that cannot be read (psi=0).
     let stalled_us = kernel.read("proc/pressure/io").ok().and_then(|text| number_after(&text, "total="));
-    PollReadings { at: Instant::now(), unwritten_bytes, device: counts, stalled_us, failed_readings }
+    PollReadings { taken_at: Instant::now(), unwritten_bytes, device: counts, stalled_us, failed_readings }
 }
 
 /// Bytes that are dirty or under writeback.
@@ -188,32 +190,32 @@ fn device_counts(kernel: &SysRoot, major: u32, minor: u32) -> Result<Vec<u64>, E
 
 /// Describes each activity that was above its limit between two polls; none if the machine was idle.
 fn describe_activity(before: &PollReadings, now: &PollReadings, plan: &IdlePlan) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut activities = Vec::new();
     if now.unwritten_bytes > plan.dirty.as_u64() {
-        found.push(format!("{} dirty or under writeback", bytesize::ByteSize(now.unwritten_bytes)));
+        activities.push(format!("{} dirty or under writeback", bytesize::ByteSize(now.unwritten_bytes)));
     }
     if let (Some(earlier), Some(later)) = (&before.device, &now.device) {
         // The ninth field is the number of requests in flight; the others only grow.
         if earlier != later || later.get(8).is_some_and(|in_flight| *in_flight > 0) {
-            found.push("the device is busy".into());
+            activities.push("the device is busy".into());
         }
     }
     if let (Some(earlier), Some(later)) = (before.stalled_us, now.stalled_us) {
-        let interval = now.at.duration_since(before.at).as_micros().max(1) as f64;
+        let interval = now.taken_at.duration_since(before.taken_at).as_micros().max(1) as f64;
         let share = 100.0 * later.saturating_sub(earlier) as f64 / interval;
         if share > plan.io_pressure_percent {
-            found.push(format!("I/O pressure {share:.0}%"));
+            activities.push(format!("I/O pressure {share:.0}%"));
         }
     }
-    found
+    activities
 }
 
-/// The mounted filesystems with background work left, each with the end of the name of the thread that does the work. The
-/// second value describes a file of the kernel that could not be read.
+/// The mounted filesystems whose background work is going on, each with the end of the name of the thread that does the
+/// work. The second value describes a file of the kernel that could not be read; None if all could.
 ///
-/// Each of two conditions alone would prolong the wait needlessly, so a filesystem counts only if both hold: it has work left
-/// (the thread can exist before and long after the work, even after the unmount), and the thread exists (without it nothing
-/// does the work). Filesystems whose state cannot be read are skipped.
+/// A filesystem counts only if it has work left and the thread exists. The thread alone can exist before and long after
+/// the work, even after the unmount. Work alone can be left without a thread that does it. Filesystems whose state
+/// cannot be read are skipped.
 fn filesystems_at_work(kernel: &SysRoot) -> (Vec<(MountEntry, String)>, Option<String>) {
     let unknown = |error: &dyn Display| Some(format!("unknown which filesystems are at work ({error})"));
     let mounts = match kernel.mounts() {
@@ -222,8 +224,8 @@ fn filesystems_at_work(kernel: &SysRoot) -> (Vec<(MountEntry, String)>, Option<S
     };
     let mut working = vec![];
     for mount in mounts {
-        let read_only = mount.super_options.split(',').any(|option| option == "ro");
-        if !read_only && let Some(thread) = background_thread(kernel, &mount) {
+        let is_read_only = mount.super_options.split(',').any(|option| option == "ro");
+        if !is_read_only && let Some(thread) = background_thread(kernel, &mount) {
             working.push((mount, thread));
         }
     }
@@ -238,18 +240,20 @@ fn filesystems_at_work(kernel: &SysRoot) -> (Vec<(MountEntry, String)>, Option<S
     (working, None)
 }
 
-/// The end of the name of the thread that does the background work of a filesystem; None if the filesystem has no such work left.
+/// The end of the name of the thread that does the background work of a filesystem; None if the filesystem has no such
+/// work left.
 fn background_thread(kernel: &SysRoot, mount: &MountEntry) -> Option<String> {
     let def = FILESYSTEMS.iter().find(|def| def.id == mount.fs_type)?;
-    let background = def.background?;
+    let background = def.background_work?;
     let device = Path::new(&mount.source);
     if !(background.has_work)(device).unwrap_or(false) {
         return None;
     }
-    // Threads have the kernel's name of the device, and the mount may name it by another: dm-0 and /dev/mapper/x.
+    // The names of threads contain the kernel's name of the device. The mount may have another name: /dev/mapper/x for
+    // dm-0.
     let link = std::fs::read_link(kernel.path(&format!("sys/dev/block/{}", mount.major_minor)));
-    let named = link.as_deref().unwrap_or(device).file_name().unwrap_or_default();
-    Some(background.thread.replace("{}", &named.to_string_lossy()))
+    let device_name = link.as_deref().unwrap_or(device).file_name().unwrap_or_default();
+    Some(background.thread.replace("{}", &device_name.to_string_lossy()))
 }
 
 /// The names of all processes and kernel threads. Skips a process that ends meanwhile.
@@ -258,8 +262,8 @@ fn thread_names(kernel: &SysRoot) -> Result<Vec<String>, Error> {
     Ok(pids.into_iter().filter_map(|pid| kernel.read(&format!("proc/{pid}/comm")).ok()).collect())
 }
 
-/// Writes the changes that the background work of a filesystem has made. No count of dirty pages includes them: ext4 keeps
-/// them in a transaction that it would write within 5 s, in the middle of a task.
+/// Writes the changes that the background work of a filesystem has made. No count of dirty pages includes them: ext4
+/// keeps them in a transaction that it would write within 5 s, in the middle of a task.
 fn sync_filesystem(mount: &MountEntry) {
     if let Ok(root) = std::fs::File::open(&mount.target) {
         // An error is ignored: a task reports its own failure to sync.
@@ -397,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn other_activity_does_not_end_the_wait_for_a_filesystem_at_work() {
+    fn other_activity_does_not_shorten_the_wait_for_a_filesystem_at_work() {
         let (busy, waited) = wait_for_worker("/dev/loop0", "kworker/0:2+xfs-inodegc/loop0\n", 100);
         assert_eq!(busy, ["100.0 KiB dirty or under writeback", "+xfs-inodegc/loop0 is still at work"]);
         assert!(waited >= 200, "four times the timeout of 50 ms, and not {waited} ms");
@@ -415,7 +419,7 @@ mod tests {
 
     #[test]
     fn changes_of_a_filesystem_at_work_reach_the_device_before_the_wait_ends() {
-        if !fsarena_sys::testkit::root() {
+        if !fsarena_sys::testkit::runs_as_root() {
             return;
         }
         let root = fake_machine(0, "0 0 0 0 0 0 0 0 0 0 0");

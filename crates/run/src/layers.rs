@@ -1,21 +1,20 @@
 //! Layers: directories over the mounted filesystem that the load works through, such as an overlay.
 //!
-//! A new layer needs one constant, in a separate file here, and its line in `LAYERS`. A layer is mounted on a directory
-//! inside the filesystem, on top of other directories there. The executor has written both mounts into its undo journal
-//! before the agent starts.
+//! A new layer needs one constant, in a separate file here or beside a similar one, and its line in `LAYERS`. A layer
+//! is mounted on a directory inside the filesystem, on top of other directories there. The executor has written both
+//! mounts into its undo journal before the agent starts.
 
-mod bindfs;
 mod def;
 mod fuse;
 mod overlay;
 
 use crate::device_layout::filesystem_of;
 use crate::error::RunError;
-use crate::executor::Log;
+use crate::executor::CommandLog;
 use crate::packed_programs;
 use crate::protocol::LayerRequest;
 use def::{CopyUpDef, LayerDef, LayerSite, PROGRAM_TIMEOUT, make_dirs};
-use fsarena_core::{cell::Variant, factor, names::unknown};
+use fsarena_core::{cell::Variant, factor, names::unknown_name};
 use fsarena_load::workload::Room;
 use fsarena_sys::wait::{Cancel, wait_until};
 use fsarena_sys::{Error, program};
@@ -25,19 +24,20 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// Every layer.
-const LAYERS: &[LayerDef] = &[overlay::LAYER, overlay::UPPER_LAYER, fuse::LAYER, bindfs::LAYER];
+const LAYERS: &[LayerDef] =
+    &[overlay::OVERLAY_LAYER, overlay::OVERLAY_UPPER_LAYER, fuse::FUSE2FS_LAYER, fuse::BINDFS_LAYER];
 
 /// The directory of a filesystem that its layer is mounted on.
 const MERGED_DIR: &str = "merged";
 /// The level that means no layer; an empty level means the same.
 const NONE: &str = "none";
-/// The program that serves the layer of this process's filesystem. An agent has one filesystem mounted.
+/// The program that serves the layer of this process; None without one. An agent mounts only one filesystem.
 static LAYER_PROGRAM: Mutex<Option<Child>> = Mutex::new(None);
 /// The files and bytes that [`count_new_copies`] has counted so far.
 static COUNTED_COPIES: Mutex<(u64, u64)> = Mutex::new((0, 0));
 
 /// Parses a level (`overlay:3`) into its layer and number; None for a level without a layer. The number of an overlay
-/// is that of its lower directories before any are added.
+/// is the number of its lower directories at the first mount.
 ///
 /// # Errors
 /// An invalid level; the message shows how to write one.
@@ -50,7 +50,7 @@ fn parse(level: &str) -> Result<Option<(&'static LayerDef, u32)>, String> {
         return Err(format!("invalid layer `{level}`; write {NONE}, without a number"));
     }
     let ids = || LAYERS.iter().map(|layer| layer.id).chain([NONE]);
-    let layer = LAYERS.iter().find(|layer| layer.id == id).ok_or_else(|| unknown("layer", id, ids()))?;
+    let layer = LAYERS.iter().find(|layer| layer.id == id).ok_or_else(|| unknown_name("layer", id, ids()))?;
     let count =
         number.map_or(Some(1), |number| number.parse().ok().filter(|count| (1..=layer.max_count).contains(count)));
     match count {
@@ -70,8 +70,8 @@ pub fn check_level(level: &str) -> Result<(), String> {
     parse(level).map(drop)
 }
 
-/// The layer and number of a level that has been checked.
-fn find(level: &str) -> Option<(&'static LayerDef, u32)> {
+/// The layer and number of a level that has been checked; None for a level without a layer.
+fn layer_of(level: &str) -> Option<(&'static LayerDef, u32)> {
     parse(level).ok().flatten()
 }
 
@@ -81,7 +81,7 @@ fn find(level: &str) -> Option<(&'static LayerDef, u32)> {
 /// The variant has no filesystem, or one that is read-only or lacks owners, links or names that differ in case.
 pub fn check_filesystem(variant: &Variant) -> Result<(), RunError> {
     let level = variant.level(factor::LAYER);
-    let refused = |why: String| Err(RunError::of_variant(variant, format!("layer={level}: {why}")));
+    let refused = |why: String| Err(RunError::in_variant(variant, format!("layer={level}: {why}")));
     if variant.level(factor::FS) == factor::RAW {
         return refused("a layer lies over a mounted filesystem, and fs=raw has none; leave out one of them".into());
     }
@@ -106,11 +106,12 @@ pub fn check_programs(level: &str) -> Result<(), String> {
     program::check_installed(programs(level))
 }
 
-/// The room that the work takes on the filesystem under test: the largest that a layer of these variants needs.
+/// The room on the filesystem under test for work that takes the room `work` without a layer: the largest that a layer
+/// of these variants needs.
 pub fn room_with_layers(variants: &[Variant], work: Room) -> Room {
     let mut largest = work;
     for variant in variants {
-        if let Some((layer, _)) = find(variant.level(factor::LAYER)) {
+        if let Some((layer, _)) = layer_of(variant.level(factor::LAYER)) {
             let Room { bytes, inodes, .. } = (layer.room)(work);
             largest = Room { bytes: largest.bytes.max(bytes), inodes: largest.inodes.max(inodes), ..largest };
         }
@@ -123,30 +124,31 @@ pub const MODULES: [&str; 2] = ["overlay", "fuse"];
 
 /// The kernel module of a level, which is also the kernel's name of its filesystem.
 pub fn module(level: &str) -> Option<&'static str> {
-    find(level).map(|(layer, _)| layer.module)
+    layer_of(level).map(|(layer, _)| layer.module)
 }
 
 /// The programs that a level needs, each with its Debian package.
 pub fn programs(level: &str) -> &'static [(&'static str, &'static str)] {
-    find(level).map_or(&[], |(layer, _)| layer.programs)
+    layer_of(level).map_or(&[], |(layer, _)| layer.programs)
 }
 
-/// The level of each layer, without a number.
+/// The id of each layer: its level without a number.
 pub fn layer_ids() -> impl Iterator<Item = &'static str> {
     LAYERS.iter().map(|layer| layer.id)
 }
 
-/// The directory that the load works below: the mount point of the layer, or without a layer that of the filesystem.
+/// The directory that the load works below: the mount point of the layer, or without a layer the mount point `target`
+/// of the filesystem.
 pub fn layer_root(target: &Path, level: &str) -> PathBuf {
-    if find(level).is_some() { target.join(MERGED_DIR) } else { target.into() }
+    if layer_of(level).is_some() { target.join(MERGED_DIR) } else { target.into() }
 }
 
-/// The request to set up the layer over the filesystem at `target`; None for a level without a layer. `source_dir` is the
-/// directory of the source disk in a guest, which has the programs; None on this machine.
+/// The request to set up the layer over the filesystem at `target`; None for a level without a layer. `source_dir` is
+/// the directory of the source disk in a guest, which has the programs; None on this machine.
 pub fn layer_request(level: &str, target: &Path, source_dir: Option<&Path>) -> Option<LayerRequest> {
-    let (layer, _) = find(level)?;
+    let (layer, _) = layer_of(level)?;
     let command = |(name, _): &(&str, &str)| match source_dir {
-        Some(source_dir) => packed_programs::command(source_dir, name).words(),
+        Some(source_dir) => packed_programs::packed_command(source_dir, name).words(),
         None => program::fetched_command(name.as_ref()).map_or_else(
             || vec![name.to_string()],
             |words| words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -164,8 +166,8 @@ pub fn layer_request(level: &str, target: &Path, source_dir: Option<&Path>) -> O
 ///
 /// # Errors
 /// A directory cannot be made, the kernel refuses the mount, or the program of the layer fails.
-pub fn set_up(below: &Path, request: &LayerRequest, log: Log) -> Result<(), Error> {
-    let Some((layer, count)) = find(&request.level) else { return Ok(()) };
+pub fn set_up(below: &Path, request: &LayerRequest, log: CommandLog) -> Result<(), Error> {
+    let Some((layer, count)) = layer_of(&request.level) else { return Ok(()) };
     let site = LayerSite { below, merged: below.join(MERGED_DIR), count, programs: &request.programs };
     make_dirs(&site.merged)?;
     let program = (layer.mount)(&site, log)?;
@@ -173,46 +175,46 @@ pub fn set_up(below: &Path, request: &LayerRequest, log: Log) -> Result<(), Erro
     Ok(())
 }
 
-/// Moves to the directories below the layer what has been written through it so far. The layer must be unmounted.
+/// Moves the files that were written through the layer so far to the directories below it. The layer must be unmounted.
 ///
 /// # Errors
 /// The filesystem refuses.
-pub fn commit(below: &Path, request: &LayerRequest) -> Result<(), Error> {
+pub fn commit_written_files(below: &Path, request: &LayerRequest) -> Result<(), Error> {
     *COUNTED_COPIES.lock().expect("no other thread") = (0, 0);
     copy_up_def(request).map_or(Ok(()), |copy_up| (copy_up.commit)(below))
 }
 
-/// By how much the number and the bytes of the copied-up files have grown since the last call or [`commit`]. Copies
-/// that were deleted meanwhile offset new ones.
+/// Counts the files that were copied up since the last call or [`commit_written_files`], and their bytes. Copies that
+/// were deleted meanwhile are subtracted.
 ///
 /// # Errors
 /// The filesystem refuses.
 pub fn count_new_copies(below: &Path, request: &LayerRequest) -> Result<(u64, u64), Error> {
     let (files, bytes) = copy_up_def(request).map_or(Ok((0, 0)), |copy_up| (copy_up.copied_up)(below))?;
     let mut counted = COUNTED_COPIES.lock().expect("no other thread");
-    let new = (files.saturating_sub(counted.0), bytes.saturating_sub(counted.1));
+    let growth = (files.saturating_sub(counted.0), bytes.saturating_sub(counted.1));
     *counted = (files, bytes);
-    Ok(new)
+    Ok(growth)
 }
 
-/// How the layer keeps prepared files below it and copies them up; None if it does not.
+/// How the layer of a request copies files up; None if it does not.
 fn copy_up_def(request: &LayerRequest) -> Option<&'static CopyUpDef> {
-    find(&request.level)?.0.copy_up.as_ref()
+    layer_of(&request.level)?.0.copy_up.as_ref()
 }
 
-/// Waits until the program of an unmounted layer ends, because it keeps the filesystem below in use.
+/// Waits until the program of an unmounted layer has ended. Until then it keeps the filesystem below in use.
 ///
 /// # Errors
 /// The program did not end in time, so fsarena killed it.
 pub fn wait_for_program() -> Result<(), Error> {
     let Some(mut program) = LAYER_PROGRAM.lock().expect("no other thread").take() else { return Ok(()) };
-    let mut ended = || program.try_wait().ok().flatten();
-    if wait_until(Instant::now() + PROGRAM_TIMEOUT, Cancel::Never, &mut ended).is_ok() {
+    let mut exit_status = || program.try_wait().ok().flatten();
+    if wait_until(Instant::now() + PROGRAM_TIMEOUT, Cancel::Never, &mut exit_status).is_ok() {
         return Ok(());
     }
     let _ = program.kill().and_then(|()| program.wait());
     let why = format!("it did not end within {} s after its mount had ended", PROGRAM_TIMEOUT.as_secs());
-    Err(Error::Unfit { what: "the program of the layer".into(), why })
+    Err(Error::Unusable { object: "the program of the layer".into(), why })
 }
 
 #[cfg(test)]
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn levels_are_layers_with_or_without_a_number() {
-        let parsed = |level| parse(level).map(|found| found.map(|(layer, count)| (layer.id, count)));
+        let parsed = |level| parse(level).map(|layer| layer.map(|(layer, count)| (layer.id, count)));
         assert_eq!((parsed(""), parsed("none")), (Ok(None), Ok(None)));
         assert_eq!(parsed("overlay:3"), Ok(Some(("overlay", 3))));
         assert_eq!(parsed("fuse"), Ok(Some(("fuse", 1))));

@@ -1,10 +1,10 @@
 //! Runs plans: schedules the rounds, waits until the machine is idle, measures each cell, and decides when to stop.
 //!
-//! [`execute`] turns a plan into a stored run. An [`executor::Executor`] runs the cells in this kernel, in directories or in
-//! guests, and emits their events. Each cell is measured in a separate agent process ([`agent`]); see
+//! [`execute`] turns a plan into a stored run. An [`executor::Executor`] runs the cells in this kernel, in directories
+//! or in guests, and emits their events. Each cell is measured in a separate agent process ([`agent`]); see
 //! [`run_as_agent_if_requested`].
 
-mod aged;
+mod aged_images;
 mod ageing;
 pub mod agent;
 mod ager;
@@ -24,7 +24,7 @@ mod device_layout;
 mod digests;
 pub mod directories;
 mod elimination;
-mod erased;
+mod erased_device;
 mod error;
 mod execute;
 pub mod executor;
@@ -35,12 +35,12 @@ pub mod guest_init;
 pub mod idle;
 pub mod layers;
 pub mod local;
-mod packed;
+mod packed_filesystems;
 mod packed_programs;
 mod pools;
 mod power_cut;
 pub mod preflight;
-mod printed;
+mod printed_metrics;
 pub mod privsep;
 pub mod protocol;
 mod recorder;
@@ -59,15 +59,15 @@ pub use error::{CellError, RunError};
 pub use execute::{Destination, RunOutcome, RunRequest, check, execute, execute_by, program_build, try_options};
 pub use executor::ScratchDir;
 pub use fsarena_core::setting_text::{SettingFormat, format_settings_by};
-pub use recorder::{Beginning, Consumer};
+pub use recorder::{Consumer, RunSetup};
 pub use shell::ShellSession;
 
 /// If fsarena started this process as an agent, runs the agent and ends the process; else returns at once.
 ///
-/// Each cell runs in a separate process, the agent, so that fsarena can kill it with everything that it started, and so that
-/// its CPU time is that of the cell alone. The agent is this same program, started with the argument `agent`, or as the first
-/// process of a guest. A program that calls [`execute`] therefore calls this first in `main`, before it reads its arguments
-/// or starts a thread; without that call [`execute`] fails.
+/// Each cell runs in a separate process, the agent, so that fsarena can kill it with everything that it started, and so
+/// that its CPU time is that of the cell alone. The agent is this same program, started with the argument `agent`, or
+/// as the first process of a guest. A program that calls [`execute`] therefore calls this first in `main`, before it
+/// reads its arguments or starts a thread; without that call [`execute`] fails.
 ///
 /// It also prepares the process for its limits ([`fsarena_sys::limits`]).
 pub fn run_as_agent_if_requested() {

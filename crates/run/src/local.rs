@@ -1,25 +1,26 @@
 //! Runs cells in this kernel: makes a filesystem on an image or on an erased device, mounts it, runs the workload, and
 //! unmounts it.
 
-use crate::aged::AgedImages;
+use crate::aged_images::AgedImages;
 use crate::ager::LocalAger;
 use crate::axes::{self, Conditions, Confinement};
 use crate::bench::{self, Bench};
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError, require};
-use crate::executor::{CellSink, Executor, Log, RunSink};
-use crate::packed::{PackedFilesystems, WORK_DIR};
+use crate::executor::{CellSink, CommandLog, Executor, RunSink};
+use crate::packed_filesystems::{PackedFilesystems, WORK_DIR};
 use crate::protocol::{AgentRequest, MountRequest};
 use crate::work::DrawnInputs;
 use crate::{
-    backing::BackingDevices, backing::make_stack, child, erased::ErasedDevice, layers, preflight::raw_device_refusal,
+    backing::BackingDevices, backing::make_stack, child, erased_device::ErasedDevice, layers,
+    preflight::raw_device_refusal,
 };
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, Phase, SpentOn};
+use fsarena_core::event::{Activity, CellEvent, Note, NoteKind, Outcome, Phase};
 use fsarena_core::{factor, metric::reading, sample::TaskOutput};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts};
-use fsarena_guest::counter::Mark;
+use fsarena_guest::instruction_counter::Mark;
 use fsarena_sys::{Error, cancel, device::is_claimed, mount, undo::UndoStep};
 use std::cell::RefCell;
 use std::{collections::BTreeMap, fs::File, path::Path, time::Instant};
@@ -33,12 +34,13 @@ pub struct LocalExecutor {
     /// The read-only filesystems, if the run has any.
     packed: RefCell<Option<PackedFilesystems>>,
     /// The aged filesystems, if the run has any.
-    aged: Option<AgedImages>,
+    aged_images: Option<AgedImages>,
     backing: BackingDevices,
     inputs: DrawnInputs,
 }
 
-/// Ignores the marks of a [`Bench`], which only the counter of a guest's instructions needs.
+/// The function that a [`Bench`] in this kernel calls at each [`Mark`]: it does nothing, because only guests count
+/// instructions.
 const IGNORE_MARKS: fn(Mark) = |_| ();
 
 /// A filesystem that is ready to be mounted.
@@ -59,12 +61,13 @@ impl LocalExecutor {
         let role = run.agent_config.role.clone();
         let packed = PackedFilesystems::make(&run, role, &run.dir.join("packed"), backing.source_disk.root(), emit)?;
         let erased = ErasedDevice::prepare(&run, backing.erased_device(), emit)?;
-        let aged = AgedImages::make(&run, &LocalAger::new(&run, &backing), emit)?;
+        let aged_images = AgedImages::make(&run, &LocalAger::new(&run, &backing), emit)?;
         let (packed, inputs) = (RefCell::new(packed), DrawnInputs::default());
-        Ok(LocalExecutor { run, facts: BTreeMap::new(), erased, packed, aged, backing, inputs })
+        Ok(LocalExecutor { run, facts: BTreeMap::new(), erased, packed, aged_images, backing, inputs })
     }
 
-    /// Makes the filesystem of a cell, however it is made. After an error only this cell fails; the run goes on.
+    /// Makes the filesystem of a cell: by mkfs, from an aged image, from the image of a read-only filesystem, or by the
+    /// mount. An error is a failure of this cell only.
     fn make_filesystem(
         &self,
         cell: &Cell,
@@ -73,7 +76,7 @@ impl LocalExecutor {
         emit: CellSink,
     ) -> Result<ReadyFilesystem, CellError> {
         if def.traits.read_only {
-            return self.write_packed(cell, def, devices, emit);
+            return self.write_packed_image(cell, def, devices, emit);
         }
         if def.traits.volatile {
             // The mount makes it.
@@ -89,8 +92,8 @@ impl LocalExecutor {
         Ok(ReadyFilesystem { facts: self.format(cell, def, devices, emit)?, packed_bytes: None })
     }
 
-    /// Writes the aged image of a cell to its devices. None if the cell does not begin with an aged image. After an error only
-    /// this cell fails; the run goes on.
+    /// Writes the aged image of a cell to its devices. None if the cell does not begin with an aged image. An error is
+    /// a failure of this cell only.
     fn restore_aged(
         &self,
         cell: &Cell,
@@ -98,23 +101,23 @@ impl LocalExecutor {
         devices: &Devices,
         emit: CellSink,
     ) -> Result<Option<VariantFacts>, CellError> {
-        let Some(aged) = &self.aged else { return Ok(None) };
-        let Some(checkpoint) = aged.find(&self.run.plan, cell)? else { return Ok(None) };
+        let Some(aged_images) = &self.aged_images else { return Ok(None) };
+        let Some(checkpoint) = aged_images.image_of_cell(&self.run.plan, cell)? else { return Ok(None) };
         let options = lifecycle::variant_options(def, &cell.variant)?;
         let mut bench = Bench::open(&self.run.kernel, device_numbers(devices), &self.run.plan.idle, IGNORE_MARKS, emit);
         bench.emit(CellEvent::Phase { name: Phase::Task("image".into()) });
-        let begun = Instant::now();
+        let started = Instant::now();
         self.erased.iter().try_for_each(|erased| erased.discard_before_mkfs(devices, &mut bench.log()))?;
         checkpoint.restore(devices)?;
-        bench.record_time(SpentOn::Lifecycle, begun.elapsed());
+        bench.record_time(Activity::Lifecycle, started.elapsed());
         let text = format!("{}, once for each image: {}", checkpoint.info.mkfs, checkpoint.info.features);
         self.note_mkfs(&cell.variant, text, &mut bench);
         Ok(Some(facts_of(cell, def, options, total_bytes(devices), checkpoint.info.features.clone())))
     }
 
-    /// Writes the image of a read-only filesystem to its device. In the first cell of a variant mkfs makes the image, as a
-    /// measured task. After an error only this cell fails; the run goes on.
-    fn write_packed(
+    /// Writes the image of a read-only filesystem to its device. In the first cell of a variant mkfs makes the image,
+    /// as a measured task. An error is a failure of this cell only.
+    fn write_packed_image(
         &self,
         cell: &Cell,
         def: &'static FsDef,
@@ -128,27 +131,27 @@ impl LocalExecutor {
         let mut bench = Bench::open(&self.run.kernel, device_numbers(devices), &self.run.plan.idle, IGNORE_MARKS, emit);
         if !packed.has_image(def, &options) {
             bench.wait_until_idle("mkfs");
-            let work = |log: Log| packed.image(variant, def, &options, log).map(|_| TaskOutput::default());
+            let work = |log: CommandLog| packed.image(variant, def, &options, log).map(|_| TaskOutput::default());
             let info = bench::lifecycle_task("mkfs", "Make the filesystem");
-            bench.measure(&info, SpentOn::Lifecycle, work, || Ok(()))?;
+            bench.measure(&info, Activity::Lifecycle, work, || Ok(()))?;
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut log = bench.log();
         let image = packed.image(variant, def, &options, &mut log)?;
         self.erased.iter().try_for_each(|erased| erased.discard_before_mkfs(devices, &mut log))?;
         drop(log);
         let bytes = image.filesystem.packed_bytes.unwrap_or(0);
         lifecycle::write_image(image.device.path(), bytes, devices.members[0])?;
-        bench.record_time(SpentOn::Lifecycle, begun.elapsed());
-        let made = &image.filesystem.description;
-        let text = format!("once in the run, then copied to the device: {bytes} bytes; {made}");
+        bench.record_time(Activity::Lifecycle, started.elapsed());
+        let description = &image.filesystem.description;
+        let text = format!("once in the run, then copied to the device: {bytes} bytes; {description}");
         self.note_mkfs(variant, text, &mut bench);
         let features = image.filesystem.features.clone();
         let facts = facts_of(cell, def, options, devices.members[0].size_bytes(), features);
         Ok(ReadyFilesystem { facts, packed_bytes: Some(bytes) })
     }
 
-    /// Runs mkfs as a measured task. After an error only this cell fails; the run goes on.
+    /// Runs mkfs as a measured task. An error is a failure of this cell only.
     fn format(
         &self,
         cell: &Cell,
@@ -164,24 +167,24 @@ impl LocalExecutor {
         self.erased.iter().try_for_each(|erased| erased.discard_before_mkfs(devices, &mut bench.log()))?;
         bench.wait_until_idle("mkfs");
         let mut argv = vec![];
-        let work = |log: Log| {
+        let work = |log: CommandLog| {
             argv = lifecycle::format(devices.clone(), def, &options, log)?.argv;
             Ok(TaskOutput::default())
         };
-        let sync = || devices.all().try_for_each(|device| File::open(device.path())?.sync_all());
+        let sync = || devices.iter().try_for_each(|device| File::open(device.path())?.sync_all());
         let measured =
-            bench.measure(&bench::lifecycle_task("mkfs", "Make the filesystem"), SpentOn::Lifecycle, work, sync);
+            bench.measure(&bench::lifecycle_task("mkfs", "Make the filesystem"), Activity::Lifecycle, work, sync);
         let level = cell.variant.level(factor::MKFS);
-        measured.map_err(|error: fsarena_fs::Error| CellError::of_mkfs(error, level))?;
-        let begun = Instant::now();
-        let completed = lifecycle::reformat_if_work_left(devices, def, &options, &mut bench.log())?;
-        if completed.is_some() {
+        measured.map_err(|error: fsarena_fs::Error| CellError::from_mkfs(error, level))?;
+        let started = Instant::now();
+        let completing_command = lifecycle::reformat_if_work_left(devices, def, &options, &mut bench.log())?;
+        if completing_command.is_some() {
             sync().map_err(Error::io("syncing", devices.first()))?;
-            bench.record_time(SpentOn::Lifecycle, begun.elapsed());
+            bench.record_time(Activity::Lifecycle, started.elapsed());
         }
-        let features = lifecycle::describe(devices.members[0], def, &mut bench.log()).unwrap_or_default();
+        let features = lifecycle::describe_features(devices.members[0], def, &mut bench.log()).unwrap_or_default();
         let mut text = argv.join(" ");
-        if let Some(completing_command) = completed {
+        if let Some(completing_command) = completing_command {
             let why = "so that the kernel has nothing to initialise";
             text += &format!(", timed; then made again with `{completing_command}`, {why}");
         }
@@ -203,7 +206,7 @@ impl LocalExecutor {
     fn agent_request(&self, cell: &Cell, devices: &Devices, root: &Path) -> AgentRequest {
         AgentRequest {
             device: device_numbers(devices),
-            ..self.run.request(cell, root, self.backing.source_disk.root())
+            ..self.run.agent_request(cell, root, self.backing.source_disk.root())
         }
     }
 
@@ -222,8 +225,8 @@ impl LocalExecutor {
         child::run_agent(&self.run.journal, &request, confinement, &mut |event| emit(event))
     }
 
-    /// Runs a cell on a new filesystem, from mkfs to unmount. `devices` carry the filesystem; `measured` are the
-    /// devices below the stack, which readings cover. Also returns the facts of the variant if the cell succeeded.
+    /// Runs a cell on a new filesystem, from mkfs to unmount. The filesystem is made on `devices`; readings cover
+    /// `measured`, the devices below the stack. Also returns the facts of the variant if the cell succeeded.
     fn run_on_filesystem(
         &self,
         cell: &Cell,
@@ -234,17 +237,17 @@ impl LocalExecutor {
     ) -> Result<(Outcome, Option<VariantFacts>)> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         // After mkfs, the links `snapshot` and `thin-snapshot` of the stack take their snapshot.
-        let made = self.make_filesystem(cell, def, devices, emit).and_then(|made| {
+        let ready = self.make_filesystem(cell, def, devices, emit).and_then(|ready| {
             let finished = devices.members.iter().try_for_each(|device| device.finish_stack());
             finished.map_err(|error| CellError::missing(error.to_string()))?;
-            Ok(made)
+            Ok(ready)
         });
-        let ReadyFilesystem { mut facts, packed_bytes } = match made {
-            Ok(made) => made,
-            Err(_) if cancel::requested().is_some() => return Ok((Outcome::Interrupted, None)),
-            Err(failed) => return Ok((failed.into(), None)),
+        let ReadyFilesystem { mut facts, packed_bytes } = match ready {
+            Ok(ready) => ready,
+            Err(_) if cancel::received_signal().is_some() => return Ok((Outcome::Interrupted, None)),
+            Err(error) => return Ok((error.into(), None)),
         };
-        let target = self.backing.target.path();
+        let target = self.backing.mount_point.path();
         let layer = layers::layer_request(cell.variant.level(factor::LAYER), target, None);
         let root = layers::layer_root(target, cell.variant.level(factor::LAYER));
         let mut request = self.agent_request(cell, measured, &root.join(WORK_DIR));
@@ -258,10 +261,11 @@ impl LocalExecutor {
             layer,
             packed_bytes,
         });
-        let filesystem_unmount = self.run.journal.note(UndoStep::unmount(target))?;
-        let layer_unmount = self.run.journal.note(UndoStep::unmount(&root))?;
+        let filesystem_unmount = self.run.journal.record(UndoStep::unmount(target))?;
+        let layer_unmount = self.run.journal.record(UndoStep::unmount(&root))?;
         let is_reported = self.facts.contains_key(&cell.variant.name);
-        let image_seed = self.aged.as_ref().and_then(|aged| aged.seed(&self.run.plan, cell));
+        let image_seed =
+            self.aged_images.as_ref().and_then(|aged_images| aged_images.seed_of_cell(&self.run.plan, cell));
         let outcome = child::run_agent(&self.run.journal, &request, confinement, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
                 if note.task.as_deref() == Some("mount") {
@@ -279,7 +283,7 @@ impl LocalExecutor {
             }
             event => emit(event),
         });
-        // The agent unmounts the filesystems itself. This is for an agent that could not.
+        // Usually the agent has unmounted the filesystems. It may have ended before that.
         for dir in [&root, target] {
             mount::unmount(dir, &mut |record| emit(CellEvent::Command(record)))?;
         }
@@ -290,12 +294,12 @@ impl LocalExecutor {
         Ok((outcome, facts))
     }
 
-    /// Sets up the levels of the machine for a cell, and emits the notes on them. After an error only this cell
-    /// fails; the run goes on.
+    /// Sets up the levels of the machine for a cell, and emits the notes on them. An error is a failure of this cell
+    /// only.
     fn set_up_conditions(&self, cell: &Cell, devices: &Devices, emit: CellSink) -> Result<Conditions, CellError> {
-        let block_devices: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
+        let block_devices: Vec<_> = devices.iter().filter_map(|device| device.device()).collect();
         let conditions = axes::set_up(&self.run.kernel, &self.run.journal, &cell.variant, &block_devices)?;
-        let paths: Vec<&Path> = devices.all().map(|device| device.path()).collect();
+        let paths: Vec<&Path> = devices.iter().map(|device| device.path()).collect();
         let mut notes: Vec<Note> = lifecycle::recipe_change_note(&cell.variant).into_iter().collect();
         notes.extend(bench::first_device_note(&paths));
         notes.extend(conditions.notes.clone());
@@ -325,7 +329,7 @@ fn facts_of(
     VariantFacts { name, def, options, effective_options: String::new(), size_bytes, features, levels }
 }
 
-/// The major and minor number of the first device, which is the one that readings cover. None for a filesystem in memory.
+/// The major and minor number of the first device, which readings cover; None for a filesystem in memory.
 fn device_numbers(devices: &Devices) -> Option<(u32, u32)> {
     devices.members.first()?.device().map(bench::device_numbers)
 }
@@ -336,33 +340,33 @@ impl Executor for LocalExecutor {
         if self.inputs.draw(&self.run.plan, cell, source_dir)? {
             self.run.agent_config.role.give_to_workload_user(source_dir)?;
         }
-        let layout = self.run.layout(&cell.variant)?;
+        let layout = self.run.device_layout(&cell.variant)?;
         let devices = self.backing.devices(&layout)?;
         let conditions = match self.set_up_conditions(cell, &devices, emit) {
             Ok(conditions) => conditions,
-            Err(failed) => return Ok(failed.into()),
+            Err(error) => return Ok(error.into()),
         };
-        let stacked = match make_stack(&self.run, &cell.variant, &layout, &devices) {
-            Ok(stacked) => stacked,
-            Err(failed) => return Ok(failed.into()),
+        let stack_device = match make_stack(&self.run, &cell.variant, &layout, &devices) {
+            Ok(stack_device) => stack_device,
+            Err(error) => return Ok(error.into()),
         };
-        if stacked.is_some() {
+        if stack_device.is_some() {
             emit(CellEvent::Note(bench::below_stack_note().variant(&cell.variant.name)));
         }
-        let top = stacked.as_ref().map_or_else(|| devices.clone(), Devices::from);
+        let top_devices = stack_device.as_ref().map_or_else(|| devices.clone(), Devices::from);
         let (outcome, facts) = match cell.variant.level(factor::FS) {
             factor::RAW => (self.run_on_bare_device(cell, &devices, &conditions.confinement, emit)?, None),
-            _ => self.run_on_filesystem(cell, &top, &devices, &conditions.confinement, emit)?,
+            _ => self.run_on_filesystem(cell, &top_devices, &devices, &conditions.confinement, emit)?,
         };
-        if let Some(stacked) = stacked {
-            stacked.release(&mut |record| emit(CellEvent::Command(record)))?;
+        if let Some(stack_device) = stack_device {
+            stack_device.release(&mut |record| emit(CellEvent::Command(record)))?;
         }
         conditions.undo()?;
-        let still_claimed = devices.all().any(|device| is_claimed(device.path()).unwrap_or(false));
+        let still_claimed = devices.iter().any(|device| is_claimed(device.path()).unwrap_or(false));
         if still_claimed {
             // A container that started meanwhile has a copy of the mount. Removing the mount point ends the copy, which
             // would keep the device busy for the next mkfs.
-            self.backing.target.renew()?;
+            self.backing.mount_point.renew()?;
         }
         if let Some(note) = self.erased.as_mut().and_then(ErasedDevice::throttling_note) {
             emit(CellEvent::Note(note.variant(&cell.variant.name)));

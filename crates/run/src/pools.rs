@@ -1,7 +1,7 @@
-//! Pools of filesystems ([`PoolDef`]): opens, closes and checks the pool in a guest, with the program of the filesystem on the
-//! source disk.
+//! Pools of filesystems ([`PoolDef`]): opens, closes and checks the pool in a guest, with the program of the filesystem
+//! on the source disk.
 
-use crate::executor::Log;
+use crate::executor::CommandLog;
 use crate::packed_programs::{self, SOURCE_DIR};
 use fsarena_fs::{def::PoolDef, filesystems};
 use fsarena_sys::{Error, argv::Argv};
@@ -23,7 +23,7 @@ impl Pool {
         Some(Pool { def: def.pool?, program: def.mkfs })
     }
 
-    /// The source of the mount.
+    /// The source that a mount of the pool names.
     pub fn source(&self) -> &'static Path {
         Path::new(self.def.name)
     }
@@ -44,41 +44,41 @@ impl Pool {
     ///
     /// # Errors
     /// Its program fails.
-    pub fn open(&self, log: Log) -> Result<(), Error> {
-        self.run(self.def.open, log).map(drop)
+    pub fn open(&self, log: CommandLog) -> Result<(), Error> {
+        self.run_program(self.def.open, log).map(drop)
     }
 
     /// Closes the pool, so that the kernel drops its cache.
     ///
     /// # Errors
     /// The pool is in use.
-    pub fn close(&self, log: Log) -> Result<(), Error> {
-        self.run(self.def.close, log).map(drop)
+    pub fn close(&self, log: CommandLog) -> Result<(), Error> {
+        self.run_program(self.def.close, log).map(drop)
     }
 
-    /// Makes the pool write what its background threads would write during the next task.
+    /// Makes the pool write now what its background threads would write during the next task.
     ///
     /// # Errors
     /// Its program fails.
-    pub fn sync(&self, log: Log) -> Result<(), Error> {
-        self.run(self.def.sync, log).map(drop)
+    pub fn sync(&self, log: CommandLog) -> Result<(), Error> {
+        self.run_program(self.def.sync, log).map(drop)
     }
 
     /// Checks that the open pool has no known error.
     ///
     /// # Errors
     /// The program of the pool fails, or reports an error of the pool; the message is that report.
-    pub fn check_health(&self, log: Log) -> Result<(), Error> {
+    pub fn check_health(&self, log: CommandLog) -> Result<(), Error> {
         let (args, healthy) = self.def.health;
-        let printed = self.run(args, log)?;
+        let printed = self.run_program(args, log)?;
         if printed.contains(healthy) {
             return Ok(());
         }
-        Err(Error::Unfit { what: format!("the pool {}", self.def.name).into(), why: printed })
+        Err(Error::Unusable { object: format!("the pool {}", self.def.name).into(), why: printed })
     }
 
-    /// Limits the filesystem's own cache, which no control group limits, to `bytes` or the least that the kernel accepts. Returns
-    /// the limit.
+    /// Limits the filesystem's own cache, which no control group limits, to `bytes` or the least that the kernel
+    /// accepts. Returns the limit.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -89,8 +89,9 @@ impl Pool {
         Ok(bytes)
     }
 
-    fn run(&self, args: &[&str], log: Log) -> Result<String, Error> {
-        let argv: Argv = packed_programs::command(Path::new(SOURCE_DIR), self.program).args(args);
+    /// Runs the program of the pool with these arguments, and returns its standard output.
+    fn run_program(&self, args: &[&str], log: CommandLog) -> Result<String, Error> {
+        let argv: Argv = packed_programs::packed_command(Path::new(SOURCE_DIR), self.program).args(args);
         Ok(argv.run_checked(log)?.stdout)
     }
 }

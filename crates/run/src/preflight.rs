@@ -1,4 +1,5 @@
-//! Checks a plan against this machine before the run makes anything: programs, filesystems, devices, directories, space.
+//! Checks a plan against this machine before the run makes anything: programs, filesystems, devices, directories,
+//! space.
 
 mod fs_capabilities;
 pub mod guests;
@@ -26,7 +27,7 @@ use fsarena_fs::{available::survey, def::FsDef, filesystems};
 use fsarena_load::workload::{Demands, Room};
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::host::{storage_of_device, storage_of_directory};
-use fsarena_sys::permitted::{self, Obstacle};
+use fsarena_sys::permission::{self, Obstacle};
 use fsarena_sys::{CommandError, Error, kernel::SysRoot, limits, program, user::User};
 use room::{check_images, check_source_device, erased_size, image_size, images_dir, needed_bytes, source_disk_bytes};
 use rustix::fs::Access;
@@ -41,8 +42,8 @@ pub fn raw_device_refusal() -> String {
     )
 }
 
-/// The size of the database of a small run, in bytes. fsarena checks that it may write such a file, because SQLite does not
-/// report a file size limit as the cause of its error.
+/// The size of the database of a small run, in bytes. fsarena checks before a run that it may write a file of this
+/// size, because SQLite does not report a file size limit as the cause of an error.
 const DATABASE_BYTES: u64 = 1 << 20;
 
 /// The requirements of a run, found by [`check`].
@@ -77,9 +78,10 @@ pub struct Requirements {
 }
 
 impl Requirements {
-    /// Describes the cells of a plan in a line: tasks, size of the filesystem and of the source disk, place of the images.
+    /// Describes the cells of a plan in a line: the number of tasks, the sizes of the filesystem and the source disk,
+    /// and where the images lie.
     pub fn describe(&self, plan: &Plan) -> String {
-        let what = match &plan.device.backing {
+        let device = match &plan.device.backing {
             Backing::Dir => return format!("{}, in a directory", self.describe_tasks(plan)),
             Backing::Erase { path, .. } => path.display().to_string(),
             Backing::Loop { .. } | Backing::Ram => "image".into(),
@@ -88,12 +90,12 @@ impl Requirements {
         };
         let (size, source_disk) = (ByteSize(self.size_bytes), ByteSize(self.source_disk_bytes));
         let images = self.storage.get(host::IMAGES_PREFIX);
-        let at = images.map_or(String::new(), |storage| format!("; images in {storage}"));
-        format!("{}; {what} of {size}, source disk of {source_disk}{at}", self.describe_tasks(plan))
+        let place = images.map_or(String::new(), |storage| format!("; images in {storage}"));
+        format!("{}; {device} of {size}, source disk of {source_disk}{place}", self.describe_tasks(plan))
     }
 
-    /// The number of tasks, and of the cells that have them: a variant has a cell for each workload, and for each value of
-    /// a grid.
+    /// The number of tasks, and of the cells that have them: a variant has a cell for each workload, and for each value
+    /// of a grid.
     fn describe_tasks(&self, plan: &Plan) -> String {
         let tasks = plural(self.task_count as usize, "task");
         match plan.workloads.len() {
@@ -103,19 +105,19 @@ impl Requirements {
     }
 }
 
-/// The error of a program in the user's settings that cannot be executed. A program that is missing under sudo may be in a
-/// directory of the user's own PATH.
-fn not_executable(error: CommandError, by_sudo: bool) -> RunError {
+/// The error of a program in the user's settings that cannot be executed. Under sudo, a missing program may be in a
+/// directory of the PATH that sudo has replaced.
+fn not_executable_error(error: CommandError, is_under_sudo: bool) -> RunError {
     match error {
-        CommandError::NotFound { program } if by_sudo => RunError::Missing(format!(
+        CommandError::NotFound { program } if is_under_sudo => RunError::Missing(format!(
             "{program} is in no directory of PATH, which sudo has replaced; keep yours: sudo env \"PATH=$PATH\" fsarena …"
         )),
         error => fsarena_sys::Error::from(error).into(),
     }
 }
 
-/// Checks a plan against this machine. `runs` is the directory of runs, which need not exist yet. Each of the `clients`
-/// needs the space of the workloads; the workloads run as `user`.
+/// Checks a plan against this machine. `runs_dir` is the directory of runs, which need not exist yet. Each of the
+/// `client_count` clients needs the space of the workloads; the workloads run as `user`.
 ///
 /// # Errors
 /// A filesystem, program, directory or free space that is missing, with what to do.
@@ -123,11 +125,11 @@ pub fn check(
     kernel: &SysRoot,
     plan: &Plan,
     variants: &[Variant],
-    runs: &Path,
-    clients: u32,
+    runs_dir: &Path,
+    client_count: u32,
     user: &User,
 ) -> Result<Requirements> {
-    check_readable(kernel, plan, variants, runs)?;
+    check_readable(kernel, plan, variants, runs_dir)?;
     check_can_mount(kernel, plan)?;
     check_has_variants(variants)?;
     check_precondition(plan)?;
@@ -140,11 +142,11 @@ pub fn check(
         WorkRequirements::of_plan(plan, variants)?;
     for name in &user_programs {
         program::check_executable(name, user)
-            .map_err(|error| not_executable(error, std::env::var_os("SUDO_UID").is_some()))?;
+            .map_err(|error| not_executable_error(error, std::env::var_os("SUDO_UID").is_some()))?;
     }
-    let aged = axes::age::room_of_ages(plan, variants)?;
-    (room.bytes, room.inodes) = (room.bytes + aged.bytes, room.inodes + aged.inodes);
-    room.bytes = fill::bytes_with_fill(variants, room.bytes.saturating_mul(u64::from(clients)));
+    let room_of_ages = axes::age::room_of_ages(plan, variants)?;
+    (room.bytes, room.inodes) = (room.bytes + room_of_ages.bytes, room.inodes + room_of_ages.inodes);
+    room.bytes = fill::bytes_with_fill(variants, room.bytes.saturating_mul(u64::from(client_count)));
     let uses_source_disk = room.source_bytes > 0;
     let host_programs = host_programs::check(plan, variants, &programs, &user_programs)?;
     room.source_bytes += host_programs.as_ref().map_or(0, |programs| programs.copied_bytes);
@@ -166,12 +168,12 @@ pub fn check(
         kernels: Kernels::default(),
         host_programs,
         is_resumed: false,
-        storage: storage_below(kernel, plan, variants, runs),
+        storage: storage_below(kernel, plan, variants, runs_dir),
     };
     if plan.device.backing == Backing::Dir {
         check_directories(variants, room, &demands)?;
     } else {
-        programs.extend(check_devices(&mut requirements, kernel, plan, variants, runs, (room, &demands))?);
+        programs.extend(check_devices(&mut requirements, kernel, plan, variants, runs_dir, (room, &demands))?);
     }
     check_installed(&programs)?;
     check_can_attach(kernel, plan, requirements.source_disk_bytes)?;
@@ -179,28 +181,29 @@ pub fn check(
     Ok(requirements)
 }
 
-/// Checks the filesystems, devices and images of a run that formats filesystems, and sets their sizes in `requirements`. Returns
-/// the programs that make and mount the filesystems.
+/// Checks the filesystems, devices and images of a run that formats filesystems, and sets their sizes in
+/// `requirements`. Returns the programs that make and mount the filesystems.
 fn check_devices(
     requirements: &mut Requirements,
     kernel: &SysRoot,
     plan: &Plan,
     variants: &[Variant],
-    runs: &Path,
+    runs_dir: &Path,
     (room, demands): (Room, &Demands),
 ) -> Result<BTreeSet<String>> {
     let backing = &plan.device.backing;
-    let guest = matches!(backing, Backing::Guest(_));
+    let is_in_guest = matches!(backing, Backing::Guest(_));
     let mut defs = match backing {
         Backing::Guest(guest) => {
             let levels = variants.iter().map(|variant| variant.level(factor::KERNEL));
-            let wanted = variants.iter().filter_map(|variant| filesystems::find(variant.level(factor::FS)).ok());
-            let wanted: Vec<&FsDef> = wanted.collect();
-            requirements.kernels = guests::find_kernels(guest, levels, &wanted)?;
+            let tested = variants.iter().filter_map(|variant| filesystems::find(variant.level(factor::FS)).ok());
+            let tested: Vec<&FsDef> = tested.collect();
+            requirements.kernels = guests::find_kernels(guest, levels, &tested)?;
             let counts_instructions = guest.emulator == Emulator::Exact;
-            let age = variants.iter().any(axes::age::is_aged_by_program);
-            let of_ageing = age.then(|| HostProgramNeeds { counts_instructions, ..HostProgramNeeds::default() });
-            if let Some(programs) = requirements.host_programs.as_ref().or(of_ageing.as_ref()) {
+            let is_aged_by_program = variants.iter().any(axes::age::is_aged_by_program);
+            let needs_of_ageing =
+                is_aged_by_program.then(|| HostProgramNeeds { counts_instructions, ..HostProgramNeeds::default() });
+            if let Some(programs) = requirements.host_programs.as_ref().or(needs_of_ageing.as_ref()) {
                 programs.check_guests(&requirements.kernels)?;
             }
             guests::fetch_programs(variants, &mut requirements.kernels)?;
@@ -212,9 +215,9 @@ fn check_devices(
     defs.sort_by_key(|def| def.id);
     defs.dedup_by_key(|def| def.id);
     fs_capabilities::check(with_filesystem(variants), demands)?;
-    let mut programs = journal_programs(variants, guest)?;
+    let mut programs = journal_programs(variants, is_in_guest)?;
     programs.extend(defs.iter().map(|def| def.mkfs.to_string()).filter(|mkfs| !mkfs.is_empty()));
-    if !guest {
+    if !is_in_guest {
         programs.extend(["mount", "umount", "losetup"].map(String::from));
     }
     requirements.source_disk_bytes = source_disk_bytes(plan, room);
@@ -224,23 +227,25 @@ fn check_devices(
         _ => image_size(plan, needed)?,
     };
     requirements.devices = device_layout::all_devices(plan, variants, requirements.size_bytes)?;
-    if !guest {
-        axes::age::check_one_device(plan, variants, &requirements.devices)?;
+    if !is_in_guest {
+        axes::age::check_on_one_device(plan, variants, &requirements.devices)?;
         check_source_device(kernel, plan, requirements.source_disk_bytes)?;
     }
     requirements.kernels.mounted_filesystems = defs;
-    check_images(kernel, &plan.device, runs, &requirements.devices, requirements.source_disk_bytes)?;
-    special_filesystems::check_room(kernel, plan, variants, runs, room)?;
+    check_images(kernel, &plan.device, runs_dir, &requirements.devices, requirements.source_disk_bytes)?;
+    special_filesystems::check_room(kernel, plan, variants, runs_dir, room)?;
     Ok(programs)
 }
 
 /// The storage below the images, the directories or the erased device of a run; empty for a run in memory.
-fn storage_below(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Path) -> BTreeMap<String, Storage> {
+fn storage_below(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs_dir: &Path) -> BTreeMap<String, Storage> {
     let mut storage = BTreeMap::new();
     match &plan.device.backing {
         Backing::Loop { .. } | Backing::Guest(_) => {
-            storage
-                .insert(host::IMAGES_PREFIX.to_string(), storage_of_directory(kernel, images_dir(&plan.device, runs)));
+            storage.insert(
+                host::IMAGES_PREFIX.to_string(),
+                storage_of_directory(kernel, images_dir(&plan.device, runs_dir)),
+            );
         }
         Backing::Erase { path, .. } => {
             let device = BlockDevice::open(kernel, path).ok();
@@ -255,13 +260,13 @@ fn storage_below(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Pat
     storage
 }
 
-/// The variants that have a filesystem, not a bare device.
+/// The variants that have a filesystem instead of a bare device.
 fn with_filesystem(variants: &[Variant]) -> impl Iterator<Item = &Variant> {
     variants.iter().filter(|variant| !variant.is_bare_device())
 }
 
-/// Returns the plan with the accelerator of its guests, which a trial boot on this machine determines. Plans without guests
-/// do not change.
+/// Returns the plan with the accelerator of its guests, which a trial boot on this machine determines. Plans without
+/// guests do not change.
 ///
 /// # Errors
 /// A run that began with KVM, on a machine where KVM does not work.
@@ -277,15 +282,15 @@ fn mounts_in_this_kernel(plan: &Plan) -> bool {
     !matches!(plan.device.backing, Backing::Dir | Backing::Guest(_))
 }
 
-/// Checks that this process can read the kernel's files, can open enough files, and that all paths of the run are UTF-8,
-/// because the undo journal stores them as text.
-fn check_readable(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Path) -> Result<()> {
+/// Checks that this process can read the kernel's files, can open enough files, and that all paths of the run are
+/// UTF-8, because the undo journal stores them as text.
+fn check_readable(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs_dir: &Path) -> Result<()> {
     kernel.check_proc()?;
     // A run in a directory needs sysfs too: before it removes a file it checks that no loop device uses the file.
     kernel.check_sys()?;
     limits::check_open_files()?;
     limits::check_file_size("the database of a run", DATABASE_BYTES)?;
-    let mut paths = vec![runs, room::images_dir(&plan.device, runs)];
+    let mut paths = vec![runs_dir, room::images_dir(&plan.device, runs_dir)];
     paths.extend(plan.device.other_dir.as_deref());
     paths.extend(variants.iter().map(|variant| Path::new(variant.level(factor::DIR))));
     for path in paths.into_iter().filter(|path| !path.as_os_str().is_empty()) {
@@ -301,16 +306,16 @@ fn check_readable(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Pa
 
 /// Checks that this process may mount filesystems, if the plan needs that.
 fn check_can_mount(kernel: &SysRoot, plan: &Plan) -> Result<()> {
-    if mounts_in_this_kernel(plan) { permitted::check_mount(kernel).map_err(mount_error) } else { Ok(()) }
+    if mounts_in_this_kernel(plan) { permission::check_mount(kernel).map_err(mount_error) } else { Ok(()) }
 }
 
-/// Checks that this process may attach loop devices, if the plan needs that. This check comes last, because it attaches a
-/// loop device for a moment.
+/// Checks that this process may attach loop devices, if the plan needs that. This check comes last, because it attaches
+/// a loop device for a moment.
 fn check_can_attach(kernel: &SysRoot, plan: &Plan, source_disk_bytes: u64) -> Result<()> {
     let needs_source_image = source_disk_bytes > 0 && plan.device.other_device.is_none();
-    let needed = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram) || needs_source_image;
-    if mounts_in_this_kernel(plan) && needed {
-        permitted::check_loop_device(kernel).map_err(mount_error)
+    let needs_loop_device = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram) || needs_source_image;
+    if mounts_in_this_kernel(plan) && needs_loop_device {
+        permission::check_loop_device(kernel).map_err(mount_error)
     } else {
         Ok(())
     }
@@ -327,15 +332,15 @@ fn mount_error(obstacle: Obstacle) -> RunError {
              possible"
         ));
     }
-    let Obstacle { what, fix } = obstacle;
+    let Obstacle { why, fix } = obstacle;
     let directory = setting("on", "dir:DIR");
     RunError::Missing(format!(
-        "this machine lets root make and mount no filesystems ({what}), as in many containers: {fix}; or take a guest \
+        "this machine lets root make and mount no filesystems ({why}), as in many containers: {fix}; or take a guest \
          kernel (`{guest}`) or the filesystem a directory is on (`{directory}`)"
     ))
 }
 
-/// Refuses a plan without variants: this machine supports none of its filesystems.
+/// Refuses a plan without variants. It has none if this machine supports none of its filesystems.
 fn check_has_variants(variants: &[Variant]) -> Result<()> {
     let why = "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`";
     require(!variants.is_empty(), || RunError::Missing(why.into()))
@@ -350,20 +355,20 @@ fn check_precondition(plan: &Plan) -> Result<()> {
 
 /// Refuses a variant that names a kernel outside a guest.
 fn check_kernel_levels(plan: &Plan, variants: &[Variant]) -> Result<()> {
-    let guest = matches!(plan.device.backing, Backing::Guest(_));
+    let is_in_guest = matches!(plan.device.backing, Backing::Guest(_));
     let (qemu, exact) = (setting("on", "qemu"), setting("on", "exact"));
     let why = format!("a kernel is booted in a guest: {qemu} or {exact}");
-    let allowed = |variant: &Variant| guest || variant.level(factor::KERNEL).is_empty();
-    variants.iter().try_for_each(|variant| require(allowed(variant), || RunError::of_variant(variant, &why)))
+    let is_allowed = |variant: &Variant| is_in_guest || variant.level(factor::KERNEL).is_empty();
+    variants.iter().try_for_each(|variant| require(is_allowed(variant), || RunError::in_variant(variant, &why)))
 }
 
 /// Refuses the bare device as a variant if the device is not an image of fsarena, if the variant has options, or if a
 /// workload needs a filesystem.
 fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let Some(variant) = variants.iter().find(|variant| variant.is_bare_device()) else { return Ok(()) };
-    let image = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram);
-    require(image, || RunError::Plan(raw_device_refusal()))?;
-    let optional = [
+    let is_made_by_fsarena = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram);
+    require(is_made_by_fsarena, || RunError::Plan(raw_device_refusal()))?;
+    let filesystem_factors = [
         factor::MKFS,
         factor::MKFS_PROGRAM,
         factor::MOUNT,
@@ -373,12 +378,12 @@ fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
         factor::STACK,
         factor::FILL,
     ];
-    let bare = optional.iter().all(|id| variant.level(id).is_empty());
+    let has_no_options = filesystem_factors.iter().all(|id| variant.level(id).is_empty());
     let why = "the bare device takes no options of mkfs or mount, no journal, raid, layer, stack or fill";
-    require(bare && variant.level(factor::OPTIONS) == "default", || RunError::of_variant(variant, why))?;
+    require(has_no_options && variant.level(factor::OPTIONS) == "default", || RunError::in_variant(variant, why))?;
     plan.workloads.iter().try_for_each(|planned| {
         let why = || format!("workload {} needs a filesystem; leave out fs=raw", planned.name);
-        require(find_workload(plan, planned)?.0.supports_bare_device(), || RunError::of_variant(variant, why()))
+        require(find_workload(plan, planned)?.0.supports_bare_device(), || RunError::in_variant(variant, why()))
     })
 }
 
@@ -387,27 +392,27 @@ fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
 /// # Errors
 /// The first filesystem that this machine cannot make or mount.
 fn find_mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<&'static FsDef>> {
-    let found = survey(kernel)?;
+    let surveyed = survey(kernel)?;
     let mut defs = vec![];
     let ids = with_filesystem(variants).map(|variant| variant.level(factor::FS));
     for id in ids.chain([plan.device.other_fs.as_str()]) {
-        let Some(available) = found.iter().find(|available| available.def.id == id) else {
+        let Some(filesystem) = surveyed.iter().find(|filesystem| filesystem.def.id == id) else {
             return Err(RunError::Plan(format!("fsarena knows no filesystem {id}")));
         };
-        let in_guests = || {
+        let only_in_guests = || {
             let guest = setting("on", "qemu");
             format!("fsarena makes {id} in guests only, where it has the whole kernel: {guest}")
         };
-        require(available.def.pool.is_none(), || RunError::Missing(in_guests()))?;
+        require(filesystem.def.pool.is_none(), || RunError::Missing(only_in_guests()))?;
         let why = || format!("this kernel cannot mount {id}; `fsarena list filesystems` shows which it can");
-        require(available.is_mountable, || RunError::Missing(why()))?;
-        require(available.can_make(), || fs_capabilities::missing_mkfs_error(available.def))?;
-        defs.push(available.def);
+        require(filesystem.is_mountable, || RunError::Missing(why()))?;
+        require(filesystem.can_make(), || fs_capabilities::missing_mkfs_error(filesystem.def))?;
+        defs.push(filesystem.def);
     }
     Ok(defs)
 }
 
-/// Refuses options of mkfs and mount that are invalid, or that would write to another device or file.
+/// Refuses options of mkfs and mount that are invalid, or with which they would write to another device or file.
 fn check_options(plan: &Plan, variants: &[Variant]) -> Result<()> {
     if plan.device.backing == Backing::Dir {
         return Ok(());
@@ -418,22 +423,22 @@ fn check_options(plan: &Plan, variants: &[Variant]) -> Result<()> {
     Ok(())
 }
 
-/// The programs that make journals on separate devices, or in separate files if `files` is set.
-fn journal_programs(variants: &[Variant], files: bool) -> Result<BTreeSet<String>> {
+/// The programs that make journals on separate devices, or in separate image files if `in_files` is set.
+fn journal_programs(variants: &[Variant], in_files: bool) -> Result<BTreeSet<String>> {
     let mut programs = BTreeSet::new();
     for variant in with_filesystem(variants) {
         let (def, options) = filesystem_of(variant)?;
         if let Some(journal) = options.journal.and(def.journal) {
-            programs.extend(journal.programs(files).map(String::from));
+            programs.extend(journal.programs(in_files).map(String::from));
         }
     }
     Ok(programs)
 }
 
-/// Checks that the directories under test exist, differ, are writable, support the files of the workloads, and have free
-/// space.
+/// Checks that the directories under test exist, differ, are writable, support the files of the workloads, and have
+/// free space.
 fn check_directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()> {
-    let mut known = BTreeMap::new();
+    let mut dirs_by_inode = BTreeMap::new();
     for dir in variants.iter().map(|variant| variant.level(factor::DIR)) {
         let path = Path::new(dir);
         let flag = setting("on", "dir:PATH");
@@ -444,15 +449,15 @@ fn check_directories(variants: &[Variant], room: Room, demands: &Demands) -> Res
             RunError::Plan(format!("{path:?}: {error}; name a directory that you can write to"))
         })?;
         fs_capabilities::check_directory(path, demands)?;
-        let found = path.metadata().map_err(fsarena_sys::Error::io("looking at", path))?;
-        if let Some(earlier) = known.insert((found.dev(), found.ino()), dir).filter(|earlier| *earlier != dir) {
+        let meta = path.metadata().map_err(fsarena_sys::Error::io("looking at", path))?;
+        if let Some(earlier) = dirs_by_inode.insert((meta.dev(), meta.ino()), dir).filter(|earlier| *earlier != dir) {
             let message = format!("{earlier} and {dir} are the same directory; name it once");
             return Err(RunError::Plan(message));
         }
-        let free = fsarena_sys::dirs::free_bytes(path)?;
-        let needed = room.bytes.saturating_add(room.bytes / 4).saturating_add(room.source_bytes);
-        require(free >= needed, || {
-            let (needed, free) = (ByteSize(needed), ByteSize(free));
+        let free_bytes = fsarena_sys::dirs::free_bytes(path)?;
+        let needed_bytes = room.bytes.saturating_add(room.bytes / 4).saturating_add(room.source_bytes);
+        require(free_bytes >= needed_bytes, || {
+            let (needed, free) = (ByteSize(needed_bytes), ByteSize(free_bytes));
             RunError::Missing(format!(
                 "too little room in {path:?}: {needed} needed, {free} free; free some, or take a smaller {}",
                 setting("scale", "")

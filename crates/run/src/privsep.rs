@@ -1,8 +1,8 @@
-//! Privilege separation. An agent that runs as root has two processes: the worker has few rights and runs the workload; the
-//! supervisor starts the worker, mounts the filesystem, and does for the worker what only root may do.
+//! Privilege separation. An agent that runs as root has two processes: the worker has few rights and runs the workload;
+//! the supervisor starts the worker, mounts the filesystem, and does for the worker what only root may do.
 //!
-//! [`AgentConfig`] holds the roles and users of a run. fsarena determines them once, before the first cell, and sends them
-//! to each agent with its request.
+//! [`AgentConfig`] holds the roles and users of a run. fsarena determines them once, before the first cell, and sends
+//! them to each agent with its request.
 
 use crate::error::{CellError, CellResult, Result, RunError, require};
 use crate::protocol::{AgentMessage, AgentRequest, Answers, ProcessRole, Profiling, Rights, write_message};
@@ -20,12 +20,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{io, process::Child};
 
-/// The roles and users that all agents of a run have in common.
+/// The roles and users of all agents of a run.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
     /// How to profile each task, if at all.
     pub profiling: Option<Profiling>,
-    /// Whether agents set up and confine a worker, or do everything themselves.
+    /// The role of the process that fsarena starts for each cell: a supervisor, which starts and confines a worker, or
+    /// a single process that does everything.
     pub role: ProcessRole,
     /// The user of the workloads.
     pub user: User,
@@ -37,15 +38,16 @@ pub struct AgentConfig {
 }
 
 impl AgentConfig {
-    /// The agents of a run whose workloads run as the user `name`, or by default as the user who started fsarena.
+    /// The config of the agents of a run whose workloads run as the user `user_name`; None for the user who started
+    /// fsarena.
     ///
     /// # Errors
-    /// The user is unknown, if only root can become that user, or if the user database does not answer.
-    pub fn of_run(name: Option<&str>, profiling: Option<Profiling>, plan: &Plan) -> Result<AgentConfig> {
+    /// The user is unknown, only root can become that user, or the user database does not answer.
+    pub fn of_run(user_name: Option<&str>, profiling: Option<Profiling>, plan: &Plan) -> Result<AgentConfig> {
         let users = UserDatabase::host();
-        let own = User::of_process();
-        let (mut user, notes) = workload_user(name)?;
-        let role = if own.is_root() && profiling.is_none() {
+        let process_user = User::of_process();
+        let (mut user, notes) = workload_user(user_name)?;
+        let role = if process_user.is_root() && profiling.is_none() {
             let has_mount_namespace = rights::can_restrict_writes();
             let has_pid_namespace = has_mount_namespace && pid_namespace::is_available();
             ProcessRole::Supervisor(Rights { user: user.clone(), has_mount_namespace, has_pid_namespace })
@@ -53,8 +55,8 @@ impl AgentConfig {
             ProcessRole::Single
         };
         // The tracer of a profile requires root. The run keeps no figures of it, so the workload may run as root too.
-        if own.is_root() && profiling.is_some() {
-            user = own;
+        if process_user.is_root() && profiling.is_some() {
+            user = process_user;
         }
         let mut server_users = BTreeMap::new();
         if user.is_root() {
@@ -68,18 +70,19 @@ impl AgentConfig {
         Ok(AgentConfig { profiling, role, user, server_users, notes })
     }
 
-    /// Agents that do everything with the rights and as the user of this process.
+    /// The config of agents that run as the user of this process, with all its rights.
     pub fn unconfined() -> AgentConfig {
         let (role, user) = (ProcessRole::Single, User::of_process());
         AgentConfig { profiling: None, role, user, server_users: BTreeMap::new(), notes: vec![] }
     }
 
-    /// The user that the server of a workload runs as; None if the workload starts no server, or runs it as its own user.
+    /// The user that the server of a workload runs as; None if the workload starts no server, or runs it as its own
+    /// user.
     pub fn server_user(&self, workload: &str) -> Option<User> {
         self.server_users.get(workload).cloned()
     }
 
-    /// The facts that a run records: `workload_user` and `workload_confined_by`.
+    /// The facts `workload_user` and `workload_confined_by` that a run records: names and values.
     pub fn facts(&self) -> [(String, String); 2] {
         let confinement = match &self.role {
             ProcessRole::Supervisor(rights) if rights.has_pid_namespace => {
@@ -94,32 +97,33 @@ impl AgentConfig {
     }
 }
 
-/// The user that the workloads of a run run as, and notes for the report. By default it is the user who started fsarena.
+/// The user that the workloads of a run run as, and notes for the report. `name` is the name of that user; None for the
+/// user who started fsarena.
 ///
 /// # Errors
 /// Those of [`AgentConfig::of_run`].
 pub fn workload_user(name: Option<&str>) -> Result<(User, Vec<Note>)> {
     let users = UserDatabase::host();
-    let own = User::of_process();
+    let process_user = User::of_process();
     let mut notes = vec![];
     let mut user = match name {
         Some(name) => users.user_by_name(name)?,
         None => match users.invoking_user() {
-            // Without the user database the workloads still run as this user; the report then has its number instead of its
-            // name.
-            Err(error @ UserError::Getent(_)) if !own.is_root() => {
-                let text = format!("the name of user {}: {error}", own.uid);
+            // Without the user database the workloads still run as this user; the report then has its number instead of
+            // its name.
+            Err(error @ UserError::Getent(_)) if !process_user.is_root() => {
+                let text = format!("the name of user {}: {error}", process_user.uid);
                 notes.push(Note::new(NoteKind::Unavailable, text));
-                own.clone()
+                process_user.clone()
             }
             found => found?,
         },
     };
-    require(own.is_root() || user.uid == own.uid, || {
+    require(process_user.is_root() || user.uid == process_user.uid, || {
         RunError::Plan(format!("user {}: only root can run workloads as another user", user.name))
     })?;
-    if (user.uid, user.gid) == (own.uid, own.gid) {
-        user.groups = own.groups;
+    if (user.uid, user.gid) == (process_user.uid, process_user.gid) {
+        user.groups = process_user.groups;
     }
     Ok((user, notes))
 }
@@ -135,11 +139,11 @@ fn first_existing_user(users: &UserDatabase, names: &[&str]) -> Result<Option<Us
     Ok(None)
 }
 
-/// Gives this process the mounts and the rights of its role.
+/// Confines this process to the mounts and the rights of its role.
 ///
 /// # Errors
 /// The kernel refuses, or the user of a worker cannot reach its files.
-pub fn confine(kernel: &SysRoot, request: &AgentRequest) -> CellResult {
+pub fn confine_process(kernel: &SysRoot, request: &AgentRequest) -> CellResult {
     let refused = |error: io::Error| CellError::missing(format!("confining the workload: {error}"));
     match &request.role {
         ProcessRole::Supervisor(Rights { has_mount_namespace: true, .. }) => {
@@ -161,20 +165,21 @@ pub fn confine(kernel: &SysRoot, request: &AgentRequest) -> CellResult {
 
 /// Makes everything read-only for this process except the filesystem or device under test, the source disk, and the
 /// directories that the workload is known to write to.
-fn restrict_writes(request: &AgentRequest, own_proc: bool) -> io::Result<()> {
-    let mut dirs = vec![request.source_dir.clone()];
+fn restrict_writes(request: &AgentRequest, has_pid_namespace: bool) -> io::Result<()> {
+    let mut writable_dirs = vec![request.source_dir.clone()];
     if let Ok((workload, _)) = work::workload_of_cell(&request.cell) {
-        dirs.extend(workload.extra_writable_dir().map(PathBuf::from));
+        writable_dirs.extend(workload.extra_writable_dir().map(PathBuf::from));
     }
     let mounted = request.mount.as_ref().map(|mount| mount.target.as_path());
     let is_device = Place::for_workload(&request.cell.workload, &request.root, &request.source_dir).is_device();
     if mounted.is_none() && !is_device {
-        dirs.push(request.root.clone());
+        writable_dirs.push(request.root.clone());
     }
-    rights::restrict_writes_to(&dirs, mounted, is_device.then_some(request.root.as_path()), own_proc)
+    rights::restrict_writes_to(&writable_dirs, mounted, is_device.then_some(request.root.as_path()), has_pid_namespace)
 }
 
-/// Checks that this process, which has become the user of the workload, can pass through every directory above its files.
+/// Checks that this process, which has become the user of the workload, can pass through every directory above its
+/// files.
 fn check_access(request: &AgentRequest, user: &str) -> CellResult {
     for path in request.paths_to_sync() {
         let Err(error) = path.metadata() else { continue };
@@ -194,7 +199,7 @@ fn check_access(request: &AgentRequest, user: &str) -> CellResult {
 /// Starts a worker for the tasks of a request and serves it until it ends.
 ///
 /// # Errors
-/// Those of the tasks, and those of the worker.
+/// A task fails, or the worker cannot be started or breaks the protocol.
 pub fn supervise_worker(request: &AgentRequest, rights: &Rights, bench: &mut Bench, answers: Answers) -> CellResult {
     let place = Place::for_workload(&request.cell.workload, &request.root, &request.source_dir);
     make_root(&place)?;
@@ -217,10 +222,10 @@ fn worker_error(error: io::Error) -> CellError {
 
 /// Starts a worker, serves it, and waits for its end.
 fn run_worker(request: &AgentRequest, rights: &Rights, bench: &mut Bench, answers: Answers) -> CellResult {
-    let mut errors = make_memory_file("stderr").map_err(worker_error)?;
-    let mut command = child::agent_command(errors.try_clone().map_err(worker_error)?);
+    let mut stderr_file = make_memory_file("stderr").map_err(worker_error)?;
+    let mut command = child::agent_command(stderr_file.try_clone().map_err(worker_error)?);
     if !rights.user.runs_this_process() {
-        // Commands of the workload find the home of their user instead of that of root.
+        // Commands of the workload get the home directory of their user instead of the home directory of root.
         let home = rights.user.home.as_deref().unwrap_or(Path::new("/"));
         command.env("HOME", home).env("USER", &rights.user.name).env("LOGNAME", &rights.user.name);
     }
@@ -235,15 +240,16 @@ fn run_worker(request: &AgentRequest, rights: &Rights, bench: &mut Bench, answer
     let ended = if rights.has_pid_namespace { pid_namespace::wait(&mut worker) } else { worker.wait() };
     let status = ended.map_err(worker_error)?;
     match served.map_err(worker_error)? {
-        Some(outcome) => CellError::result_of(outcome),
+        Some(outcome) => CellError::check_outcome(outcome),
         None => {
-            Err(child::exit_error("the process that runs the workload", status, &mut errors).map_err(worker_error)?)
+            Err(child::exit_error("the process that runs the workload", status, &mut stderr_file)
+                .map_err(worker_error)?)
         }
     }
 }
 
-/// Sends the request to a worker, passes its events on, and does what it requests, until it sends its outcome; None if it
-/// ends without one.
+/// Sends the request to a worker, passes its events on, and does what it requests, until it sends its outcome; None if
+/// it ends without one.
 fn serve_worker(
     worker: &mut Child,
     request: &AgentRequest,
@@ -251,8 +257,8 @@ fn serve_worker(
     bench: &mut Bench,
     answers: Answers,
 ) -> io::Result<Option<Outcome>> {
-    let for_worker = AgentRequest { role: ProcessRole::Worker(rights.clone()), ..request.clone() };
-    let (mut stdin, stdout) = child::send_request(worker, &for_worker)?;
+    let worker_request = AgentRequest { role: ProcessRole::Worker(rights.clone()), ..request.clone() };
+    let (mut stdin, stdout) = child::send_request(worker, &worker_request)?;
     for line in receive_lines(stdout) {
         match AgentMessage::parse(&line).map_err(io::Error::other)? {
             AgentMessage::Event(event) => bench.emit(event),

@@ -1,12 +1,13 @@
-//! The protocol between an executor and an agent: the executor sends one request as JSON, the agent sends lines of JSON.
+//! The protocol between an executor and an agent: the executor sends one request as JSON, the agent sends lines of
+//! JSON.
 
-use crate::ageing::AgeStep;
+use crate::ageing::AgeingStep;
 use crate::error::{CellError, CellResult, Result};
 use crate::shell::Shell;
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::{cell::Cell, metric::DeclaredMetrics, plan::IdlePlan};
 use fsarena_fs::filesystems;
-use fsarena_guest::{layout::MemoryLayout, opened::AccessedPaths};
+use fsarena_guest::{access_recorder::AccessedPaths, memory_layout::MemoryLayout};
 use fsarena_load::workload::Client;
 use fsarena_sys::{Error, user::User};
 use serde::{Deserialize, Serialize};
@@ -20,9 +21,10 @@ pub struct AgentRequest {
     pub cell: Cell,
     /// When the machine counts as idle.
     pub idle: IdlePlan,
-    /// The filesystem to mount first and unmount last; None to work in an existing directory or on a bare device.
+    /// The filesystem to mount before and unmount after the work; None to work in an existing directory or on a bare
+    /// device.
     pub mount: Option<MountRequest>,
-    /// The directory or bare device to work on. If `mount` is set, a directory below the mount point.
+    /// The directory or bare device to work on. If `mount` is set, it is a directory below the mount point.
     pub root: PathBuf,
     /// The directory on the source disk, with the inputs that all cells share.
     #[serde(rename = "other")]
@@ -41,28 +43,29 @@ pub struct AgentRequest {
     /// The user to run the workload's server as, if the workload runs as root and starts a server.
     #[serde(default)]
     pub server_user: Option<User>,
-    /// The number of this agent, if several agents do the work together as clients. Such an agent begins a task only after
-    /// the process that started it has answered a [`PrivilegedRequest`].
+    /// The number of this agent, if several agents do the work together as clients. Such an agent begins a task only
+    /// after the process that started it has answered a [`PrivilegedRequest`].
     #[serde(default)]
     pub client: Option<Client>,
     /// The metrics that commands of this run have printed so far.
-    #[serde(default)]
-    pub declared: DeclaredMetrics,
+    #[serde(rename = "declared", default)]
+    pub declared_metrics: DeclaredMetrics,
     /// Whether the agent only makes the files that the tasks read, below `root`, and runs no task.
     #[serde(rename = "only_fill", default)]
     pub only_makes_files: bool,
     /// Whether to measure the layout of the mounted filesystem before and after the tasks.
     #[serde(rename = "layout", default)]
     pub measures_layout: bool,
-    /// What the agent does to age the mounted filesystem. Such an agent runs no task, and measures nothing.
+    /// The step by which the agent ages the mounted filesystem, if it ages one. Such an agent runs no task, and
+    /// measures nothing.
     #[serde(rename = "age", default, skip_serializing_if = "Option::is_none")]
-    pub age_step: Option<AgeStep>,
-    /// The paths of this machine to copy to the source disk, below [`COPIES_DIR`]. Such an agent makes the inputs that a guest
-    /// cannot make, and runs no task.
+    pub ageing_step: Option<AgeingStep>,
+    /// The paths of this machine to copy to the source disk, below [`COPIES_DIR`]. An agent with this field makes the
+    /// inputs that a guest cannot make, and runs no task. None for other agents.
     #[serde(rename = "staged", default, skip_serializing_if = "Option::is_none")]
     pub paths_to_copy: Option<Vec<PathBuf>>,
-    /// Paths of the host to look up again after the caches were dropped, in a guest that starts programs of the host, because
-    /// these look-ups are not part of what a cold task measures.
+    /// Paths of the host that a guest with programs of the host looks up again after it has dropped the caches. A task
+    /// with cold caches should not measure these look-ups.
     #[serde(rename = "host_names", default, skip_serializing_if = "Vec::is_empty")]
     pub paths_to_look_up: Vec<PathBuf>,
     /// The shell to run instead of the tasks.
@@ -74,13 +77,14 @@ pub struct AgentRequest {
 pub const COPIES_DIR: &str = "copies";
 
 impl AgentRequest {
-    /// The paths to sync after a task: the file of the layer whose fsync makes its program write, if it has one; the directory
-    /// under test; that on the source disk; and the filesystem below a layer.
+    /// The paths to sync after a task, in this order: the file of the layer whose fsync makes its program write, if the
+    /// layer has one; the directory under test; the directory on the source disk; and the filesystem below the layer,
+    /// if there is one.
     pub fn paths_to_sync(&self) -> Vec<&Path> {
         let layered = self.mount.as_ref().filter(|mount| mount.layer.is_some());
-        let first = layered.and_then(|mount| mount.layer.as_ref()?.sync_file.as_deref());
+        let sync_file = layered.and_then(|mount| mount.layer.as_ref()?.sync_file.as_deref());
         let below = layered.map(|mount| mount.target.as_path());
-        first.into_iter().chain([self.root.as_path(), &self.source_dir]).chain(below).collect()
+        sync_file.into_iter().chain([self.root.as_path(), &self.source_dir]).chain(below).collect()
     }
 
     /// Whether files that are prepared for a task lie below a layer, which copies them up when they change.
@@ -90,7 +94,7 @@ impl AgentRequest {
     }
 }
 
-/// The power supply of a guest while its cell runs.
+/// The state of the power supply of a guest while its cell runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Power {
@@ -103,16 +107,17 @@ pub enum Power {
     Restored,
 }
 
-/// The part of an agent's work that a process does.
+/// The part of the work of an agent that a process does.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessRole {
-    /// Everything, with the rights of this process.
+    /// Does everything, with the rights of this process.
     #[default]
     Single,
-    /// What only root may do. The supervisor starts the worker.
+    /// Starts the worker, and does for it what only root may do.
     Supervisor(Rights),
-    /// The workload, with these rights. The worker sends its supervisor a [`PrivilegedRequest`] for what only root may do.
+    /// Runs the workload with these rights. The worker sends its supervisor a [`PrivilegedRequest`] for what only root
+    /// may do.
     Worker(Rights),
 }
 
@@ -124,14 +129,14 @@ pub struct Rights {
     /// Whether it runs in a mount namespace in which everything that it need not write to is read-only.
     #[serde(rename = "namespace")]
     pub has_mount_namespace: bool,
-    /// Whether it runs in a PID namespace, with a /proc that shows that namespace: when the namespace ends, the kernel kills
-    /// every process that the workload started.
+    /// Whether it runs in a PID namespace, with a /proc that shows that namespace: when the namespace ends, the kernel
+    /// kills every process that the workload started.
     #[serde(rename = "pid_namespace")]
     pub has_pid_namespace: bool,
 }
 
 impl ProcessRole {
-    /// This role with a workload that runs as the user of this process, which is root for a supervisor.
+    /// This role, but with a workload that runs as the user of this process. For a supervisor that is root.
     pub fn as_root(&self) -> ProcessRole {
         match self {
             ProcessRole::Supervisor(rights) => {
@@ -165,9 +170,10 @@ impl ProcessRole {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivilegedRequest {
-    /// Wait until all clients have finished the tasks before the task of this name, whose preparation can need that.
+    /// Wait until all clients have finished the tasks before the task with this id. The preparation of that task may
+    /// depend on it.
     Meet(String),
-    /// Wait until the machine is idle before the task of this name, and until all clients are ready for it.
+    /// Wait until the machine is idle before the task with this id, and until all clients are ready for it.
     WaitUntilIdle(String),
     /// Unmount the filesystem under test and mount it again.
     Remount,
@@ -175,7 +181,7 @@ pub enum PrivilegedRequest {
     DropCaches,
     /// Move the files that were prepared for a task below the layer, so that changing them copies them up.
     CommitLayer,
-    /// Add a note on the files that were copied up in the task of this name.
+    /// Add a note on the files that were copied up in the task with this id.
     NoteCopies(String),
 }
 
@@ -210,7 +216,7 @@ pub struct MountRequest {
     /// Whether to mount by system calls instead of mount(8), which guests lack.
     #[serde(rename = "by_call", default)]
     pub by_syscall: bool,
-    /// The layer over it, where there is one.
+    /// The layer over it, if there is one.
     #[serde(default)]
     pub layer: Option<LayerRequest>,
     /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
@@ -247,7 +253,8 @@ pub struct GuestRequest {
     /// The kernel's name for the filesystem of the source disk, which the guest mounts on the request's `source_dir`.
     #[serde(rename = "other_type")]
     pub source_fs_type: String,
-    /// The memory that the guest keeps before its work; None where it counts no instructions.
+    /// The memory that the guest occupies before its work, so that each round has a different memory layout; None for a
+    /// guest that counts no instructions.
     #[serde(rename = "layout", default, skip_serializing_if = "Option::is_none")]
     pub memory_layout: Option<MemoryLayout>,
     /// The programs of the host that its workload starts, if it starts any.
@@ -267,10 +274,10 @@ pub struct GuestPrograms {
     /// Paths of the host to look up before the first task.
     #[serde(rename = "names")]
     pub paths_to_look_up: Vec<PathBuf>,
-    /// Whether the guest has copied all files of the host that it needs, and runs without the host.
+    /// Whether the guest has copied all files of the host that it needs, and runs without further files of the host.
     #[serde(rename = "packed")]
     pub is_packed: bool,
-    /// Whether the cell only finds out which files its programs open.
+    /// Whether the cell runs only to find out which files its programs open.
     #[serde(rename = "rehearsal")]
     pub is_rehearsal: bool,
 }
@@ -298,11 +305,11 @@ impl AgentMessage {
     /// Parses a line that an agent wrote.
     ///
     /// # Errors
-    /// A message that quotes the beginning of a line that does not belong to the protocol.
+    /// The line does not belong to the protocol; the message quotes its beginning.
     pub fn parse(text: &str) -> Result<AgentMessage, String> {
         serde_json::from_str(text).map_err(|error| {
-            let begin: String = text.chars().take(200).collect();
-            format!("wrote a line that is not an event: {begin:?}: {error}")
+            let beginning: String = text.chars().take(200).collect();
+            format!("wrote a line that is not an event: {beginning:?}: {error}")
         })
     }
 }
@@ -324,11 +331,11 @@ pub fn write_message(pipe: &mut dyn Write, message: &impl Serialize) -> io::Resu
 /// Sends a request to the process that started this one, and waits for its outcome.
 ///
 /// # Errors
-/// The failure in the outcome, or the end of that process.
+/// The outcome is a failure, or that process has ended.
 pub fn send_privileged(answers: Answers, request: PrivilegedRequest) -> CellResult {
     let outcome =
         exchange(answers, request).map_err(Error::io("sending a request to", "the process that started this one"))?;
-    CellError::result_of(outcome)
+    CellError::check_outcome(outcome)
 }
 
 fn exchange(answers: Answers, request: PrivilegedRequest) -> io::Result<Outcome> {

@@ -2,7 +2,7 @@
 
 use crate::error::{CellError, Result, RunError};
 use crate::preflight::Requirements;
-use crate::printed;
+use crate::printed_metrics;
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Event, Outcome};
 use fsarena_core::{metric::DeclaredMetrics, plan::Plan, record::RunRecord, state::RunState};
@@ -15,11 +15,11 @@ pub trait Consumer {
     /// Shows a message before the first event.
     fn show_message(&mut self, _line: &str) {}
 
-    /// Shows how many trials of the options of mkfs and mount are done, and how many there are.
+    /// Shows the number of finished trials of options of mkfs and mount, and the number of all trials.
     fn show_trials(&mut self, _done: usize, _total: usize) {}
 
-    /// Called when all checks have passed, before the first event.
-    fn begin(&mut self, _beginning: &Beginning) {}
+    /// Called once, after all checks have passed and before the first event.
+    fn begin(&mut self, _setup: &RunSetup) {}
 
     /// Receives an event, and the state of the run after it.
     ///
@@ -34,9 +34,9 @@ impl<F: FnMut(&Event) -> Result<()>> Consumer for F {
     }
 }
 
-/// The facts of a run before its first event.
+/// The parts of a run that are known before its first event.
 #[derive(Debug)]
-pub struct Beginning<'a> {
+pub struct RunSetup<'a> {
     /// The plan, with the settings that a trial on this machine determined.
     pub plan: &'a Plan,
     /// The variants of the plan.
@@ -52,13 +52,13 @@ pub struct Recorder<'a, 'b> {
     /// The run after its events so far.
     pub state: RunState,
     /// The metrics that commands of the run have printed so far.
-    pub declared: Rc<RefCell<DeclaredMetrics>>,
+    pub declared_metrics: Rc<RefCell<DeclaredMetrics>>,
     writer: Option<Writer>,
     consumers: &'a mut [&'b mut dyn Consumer],
-    /// The start of this recorder in seconds since 1970, and on the monotonic clock. Times of events are the first plus the
-    /// time elapsed, so that setting the system clock during the run does not change them.
-    begun_unix_s: f64,
-    begun: Instant,
+    /// The start of this recorder in seconds since 1970. The time of an event is this time plus the time since
+    /// `started_at` on the monotonic clock, so that it does not change if the system clock is set during the run.
+    started_unix_s: f64,
+    started_at: Instant,
 }
 
 impl<'a, 'b> Recorder<'a, 'b> {
@@ -68,10 +68,10 @@ impl<'a, 'b> Recorder<'a, 'b> {
         writer: Option<Writer>,
         consumers: &'a mut [&'b mut dyn Consumer],
     ) -> Recorder<'a, 'b> {
-        let begun_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
-        let declared = Rc::new(RefCell::new(printed::metrics_printed_in(&record)));
-        let begun = Instant::now();
-        Recorder { state: RunState::new(record), declared, writer, consumers, begun_unix_s, begun }
+        let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        let declared_metrics = Rc::new(RefCell::new(printed_metrics::metrics_printed_in(&record)));
+        let started_at = Instant::now();
+        Recorder { state: RunState::new(record), declared_metrics, writer, consumers, started_unix_s, started_at }
     }
 
     /// The file with the output of a cell's commands; None if they printed nothing or nothing is stored.
@@ -79,33 +79,34 @@ impl<'a, 'b> Recorder<'a, 'b> {
         self.writer.as_ref()?.output_file(cell)
     }
 
-    /// Stores an event, applies it to the state, and passes it to the consumers. Also records a note if the event log can
-    /// no longer be written.
+    /// Stores an event, applies it to the state, and passes it to the consumers. Also records a note if the event log
+    /// can no longer be written.
     ///
     /// # Errors
     /// The event cannot be stored, or a consumer returns an error. Also if the event is the failure of a cell in a run
     /// that is not stored, because such a run cannot be resumed.
     pub fn record(&mut self, event: Event) -> Result<()> {
-        if let Event::Cell { what: CellEvent::Reading(metric), .. } = &event {
-            let cell = self.state.cell.as_ref().map(|open| &open.cell);
+        if let Event::Cell { event: CellEvent::Reading(metric), .. } = &event {
+            let cell = self.state.cell.as_ref().map(|current| &current.cell);
             let declared_by = cell.map(|cell| format!("{} in round {}", cell.variant.name, cell.round + 1));
-            // This cannot fail: the agent of the cell has already refused metrics that contradict an earlier one.
-            let _ = self.declared.borrow_mut().declare(metric, &declared_by.unwrap_or_default());
+            // This cannot fail: the agent of the cell has already refused metrics that contradict an earlier
+            // declaration.
+            let _ = self.declared_metrics.borrow_mut().declare(metric, &declared_by.unwrap_or_default());
         }
         if let Some(writer) = &mut self.writer {
             writer.apply(&event)?;
         }
         let state = &mut self.state;
-        state.apply(self.begun_unix_s + self.begun.elapsed().as_secs_f64(), &event);
+        state.apply(self.started_unix_s + self.started_at.elapsed().as_secs_f64(), &event);
         self.consumers.iter_mut().try_for_each(|consumer| consumer.receive(&event, state))?;
-        if let Some(note) = self.writer.as_mut().and_then(Writer::take_failure_of_log) {
+        if let Some(note) = self.writer.as_mut().and_then(Writer::take_event_log_failure) {
             self.record(Event::Note(note))?;
         }
         if self.writer.is_none()
             && let Event::CellFinished { outcome: Outcome::Failed { why, cause }, .. } = event
-            && let Some(cell) = &self.state.cell
+            && let Some(current) = &self.state.cell
         {
-            let variant = cell.cell.variant.name.clone();
+            let variant = current.cell.variant.name.clone();
             return Err(RunError::Cell { variant, source: CellError::new(cause, why) });
         }
         Ok(())

@@ -18,16 +18,18 @@ pub use crate::bench::readings;
 ///
 /// # Errors
 /// The first mistake, with its line and column in the text, or with its flag.
-pub fn resolve(written: &ParsedPlan, overrides: &Overrides) -> Result<Plan> {
+pub fn resolve(parsed: &ParsedPlan, overrides: &Overrides) -> Result<Plan> {
     let mut overrides = overrides.clone();
-    overrides.keep_backing_of(written)?;
-    let vocabulary = collect_vocabulary(&SysRoot::host(), Some(&written.file), &overrides)?;
-    Ok(fsarena_core::plan::resolve::resolve(written, &overrides, &vocabulary)?)
+    overrides.keep_backing_of(parsed)?;
+    let vocabulary = collect_vocabulary(&SysRoot::host(), Some(&parsed.file), &overrides)?;
+    Ok(fsarena_core::plan::resolve::resolve(parsed, &overrides, &vocabulary)?)
 }
 
-/// Collects the names that a plan may use: every filesystem, option set, workload, factor and metric. `available` has the
-/// filesystems that this machine can make and mount; for guests, those that all their kernels can mount, which `file` or
-/// `overrides` name. Read-only filesystems and those in memory are not among them; a plan uses these only if it names them.
+/// Collects the names that a plan may use: every filesystem, option set, workload, factor and metric.
+///
+/// The field `available_filesystems` has the filesystems that a plan uses if it names none: those that this machine can make and
+/// mount. For guests, those that all kernels can mount which `file` or `overrides` name. Read-only filesystems and
+/// filesystems in memory are left out.
 ///
 /// # Errors
 /// The list of filesystems that the kernel supports cannot be read.
@@ -39,26 +41,27 @@ pub fn collect_vocabulary(
     let available = match &overrides.backing {
         Some(Backing::Guest(guest)) => guest_filesystems(guest, &kernel_levels(file, overrides)),
         _ => {
-            let usable = survey(kernel)?.into_iter().filter(|found| found.is_usable() && found.def.is_general());
-            usable.map(|found| found.def.id).collect()
+            let surveyed = survey(kernel)?.into_iter();
+            let usable = surveyed.filter(|filesystem| filesystem.is_usable() && filesystem.def.is_general());
+            usable.map(|filesystem| filesystem.def.id).collect()
         }
     };
     let metrics = METRICS.iter().map(|metric| metric.spec.id.to_string());
-    let sets = |def: &FsDef| def.options.iter().map(|set| set.id.to_string()).collect();
-    let filesystems = FILESYSTEMS.iter().map(|def| (def.id.to_string(), sets(def)));
+    let option_sets = |def: &FsDef| def.option_sets.iter().map(|set| set.id.to_string()).collect();
+    let filesystems = FILESYSTEMS.iter().map(|def| (def.id.to_string(), option_sets(def)));
     Ok(Vocabulary {
         filesystems: filesystems.chain([(factor::RAW.into(), vec!["default".into()])]).collect(),
-        available: available.into_iter().map(String::from).collect(),
-        factors: crate::axes::factors(),
+        available_filesystems: available.into_iter().map(String::from).collect(),
+        factors: crate::axes::all_factors(),
         workloads: WORKLOADS.iter().map(|workload| workload.def()).collect(),
         metrics: metrics.chain(readings().map(|reading| reading.id.to_string())).collect(),
-        outline: work::outline,
+        list_tasks: work::outline_tasks,
         default_rounds: |plan| rounds_for_an_answer(&matrix::expand(plan), plan.error_split()),
     })
 }
 
-/// The filesystems that the guest kernels of all these levels support. If a kernel cannot be found, all filesystems; the
-/// preflight then reports the error.
+/// The filesystems that the guest kernels of all these levels support. If a kernel cannot be found, all filesystems;
+/// the preflight then reports the error.
 fn guest_filesystems(guest: &GuestPlan, levels: &BTreeSet<String>) -> Vec<&'static str> {
     match guests::find_kernels(guest, levels.iter().map(String::as_str), &[]) {
         Ok(kernels) => guests::available_filesystems(&kernels),
@@ -66,24 +69,25 @@ fn guest_filesystems(guest: &GuestPlan, levels: &BTreeSet<String>) -> Vec<&'stat
     }
 }
 
-/// The levels of the factor `kernel` that variants can have: those of the command line, else those of the plan file, and the
-/// empty level if neither names the factor. Leaves out levels that are not text, because no kernel has such a name.
+/// The levels of the factor `kernel` that variants can have: the levels on the command line, else those in the plan
+/// file, and the empty level if neither names the factor. Leaves out levels that are not text, because no kernel has
+/// such a name.
 fn kernel_levels(file: Option<&PlanFile>, overrides: &Overrides) -> BTreeSet<String> {
-    let given = |pairs: &[(String, Vec<String>)]| -> Option<Vec<String>> {
+    let levels_in_overrides = |pairs: &[(String, Vec<String>)]| -> Option<Vec<String>> {
         pairs.iter().find(|(id, _)| id == factor::KERNEL).map(|(_, levels)| levels.clone())
     };
-    let written = |pairs: &Pairs| pairs.iter().find(|(id, _)| id.get_ref() == factor::KERNEL).map(texts_of);
+    let levels_in_file = |pairs: &Pairs| pairs.iter().find(|(id, _)| id.get_ref() == factor::KERNEL).map(texts_of);
     let scale = overrides.scale.or(file.and_then(|file| file.scale)).unwrap_or_default();
-    let at_scale = file.and_then(|file| file.scales.get(&scale));
-    let factors = given(&overrides.factors)
-        .or_else(|| written(&at_scale?.factors))
-        .or_else(|| written(&file?.factors))
+    let scale_section = file.and_then(|file| file.scales.get(&scale));
+    let factors = levels_in_overrides(&overrides.factors)
+        .or_else(|| levels_in_file(&scale_section?.factors))
+        .or_else(|| levels_in_file(&file?.factors))
         .unwrap_or_else(|| vec![String::new()]);
-    let varied = given(&overrides.vary).or_else(|| written(&file?.vary)).unwrap_or_default();
+    let varied = levels_in_overrides(&overrides.vary).or_else(|| levels_in_file(&file?.vary)).unwrap_or_default();
     factors.into_iter().chain(varied).collect()
 }
 
-/// The texts of the levels of a factor in a plan file: one, or a list.
+/// The levels of a factor in a plan file that are text. The value is one level or a list.
 fn texts_of((_, value): (&Spanned<String>, &Spanned<toml::Value>)) -> Vec<String> {
     let levels = match value.get_ref() {
         toml::Value::Array(levels) => levels.as_slice(),
@@ -99,23 +103,23 @@ mod tests {
 
     /// The resolved plans of all stages of a shipped plan, on a machine with every filesystem.
     fn shipped_plans(name: &str, overrides: &Overrides) -> Vec<Plan> {
-        let (origin, text) = fsarena_core::app::shipped_plan(name).unwrap();
-        let written = PlanFile::parse(&origin, text.as_bytes()).unwrap();
+        let (origin, text) = fsarena_core::study::shipped_plan(name).unwrap();
+        let parsed = PlanFile::parse(&origin, text.as_bytes()).unwrap();
         let mut vocabulary = collect_vocabulary(&SysRoot::host(), None, overrides).unwrap();
-        vocabulary.available = FILESYSTEMS.iter().filter(|def| def.is_general()).map(|def| def.id.into()).collect();
-        let stages: Vec<ParsedPlan> = match written.file.stages.as_slice() {
-            [] => vec![written],
-            stages => stages.iter().map(|stage| written.of_stage(stage)).collect(),
+        vocabulary.available_filesystems =
+            FILESYSTEMS.iter().filter(|def| def.is_general()).map(|def| def.id.into()).collect();
+        let stages: Vec<ParsedPlan> = match parsed.file.stages.as_slice() {
+            [] => vec![parsed],
+            stages => stages.iter().map(|stage| parsed.of_stage(stage)).collect(),
         };
-        let plan =
-            |written: &ParsedPlan| fsarena_core::plan::resolve::resolve(written, overrides, &vocabulary).unwrap();
+        let plan = |parsed: &ParsedPlan| fsarena_core::plan::resolve::resolve(parsed, overrides, &vocabulary).unwrap();
         stages.iter().map(plan).collect()
     }
 
     #[test]
     fn shipped_plans_have_the_rounds_of_a_first_answer() {
-        let mut lacking = vec![];
-        for name in fsarena_core::app::shipped_plan_names() {
+        let mut with_too_few_rounds = vec![];
+        for name in fsarena_core::study::shipped_plan_names() {
             for scale in [Scale::Paper, Scale::Quick] {
                 for plan in shipped_plans(name, &Overrides { scale: Some(scale), ..Overrides::default() }) {
                     let variants = matrix::expand(&plan);
@@ -123,28 +127,28 @@ mod tests {
                     // A stage with fewer than 8 rounds only explores, and its title states that.
                     if (8..needed).contains(&rounds) {
                         let (scale, title, variants) = (scale.name(), &plan.title, variants.len());
-                        lacking.push(format!(
+                        with_too_few_rounds.push(format!(
                             "{name} ({title}) at {scale}: {rounds} rounds of {variants}, requires {needed}"
                         ));
                     }
                 }
             }
         }
-        assert_eq!(lacking, [""; 0]);
+        assert_eq!(with_too_few_rounds, [""; 0]);
     }
 
     #[test]
     fn the_budget_of_a_shipped_plan_is_a_default_and_stays_one_when_it_is_stored() {
-        let with = |budget_s| shipped_plans("piszcz", &Overrides { budget_s, ..Overrides::default() }).remove(0);
-        let (plan, asked) = (with(None), with(Some(20.0)));
-        assert!(plan.stop.has_default_budget && !asked.stop.has_default_budget);
-        assert_eq!((plan.stop.extended_s(), asked.stop.extended_s()), (Some(187.5), Some(20.0)));
+        let with_budget = |budget_s| shipped_plans("piszcz", &Overrides { budget_s, ..Overrides::default() }).remove(0);
+        let (plan, overridden) = (with_budget(None), with_budget(Some(20.0)));
+        assert!(plan.stop.has_default_budget && !overridden.stop.has_default_budget);
+        assert_eq!((plan.stop.extended_budget_s(), overridden.stop.extended_budget_s()), (Some(187.5), Some(20.0)));
         let text = toml::to_string(&plan).unwrap();
         let stored = PlanFile::parse("plan.toml", text.as_bytes()).unwrap();
         assert!(resolve(&stored, &Overrides::default()).unwrap().stop.has_default_budget);
-        let own = text.replace("default_budget = true\n", "");
-        let own = PlanFile::parse("plan.toml", own.as_bytes()).unwrap();
-        assert!(!resolve(&own, &Overrides::default()).unwrap().stop.has_default_budget);
+        let without_mark = text.replace("default_budget = true\n", "");
+        let chosen_by_user = PlanFile::parse("plan.toml", without_mark.as_bytes()).unwrap();
+        assert!(!resolve(&chosen_by_user, &Overrides::default()).unwrap().stop.has_default_budget);
     }
 
     #[test]
@@ -158,19 +162,19 @@ mod tests {
         assert_eq!(levels(Some(&file), Overrides::default()), ["debian:5.10", "debian:6.1", "debian:6.12"]);
         let tiny = Overrides { scale: Some(Scale::Tiny), ..Overrides::default() };
         assert_eq!(levels(Some(&file), tiny), ["debian:5.10", "debian:6.6"]);
-        let given = vec![(factor::KERNEL.to_string(), vec!["debian:7".to_string()])];
-        let given = Overrides { factors: given, vary: vec![(factor::KERNEL.into(), vec![])], ..Overrides::default() };
-        assert_eq!(levels(Some(&file), given), ["debian:7"]);
+        let factors = vec![(factor::KERNEL.to_string(), vec!["debian:7".to_string()])];
+        let overrides = Overrides { factors, vary: vec![(factor::KERNEL.into(), vec![])], ..Overrides::default() };
+        assert_eq!(levels(Some(&file), overrides), ["debian:7"]);
         assert_eq!(levels(None, Overrides::default()), [""]);
     }
 
     #[test]
     fn the_metrics_of_workloads_exist() {
-        let known: Vec<&str> =
+        let metric_ids: Vec<&str> =
             METRICS.iter().map(|metric| metric.spec.id).chain(readings().map(|reading| reading.id)).collect();
         for workload in WORKLOADS {
             for metric in workload.def().metrics {
-                assert!(known.contains(metric), "{}: {metric}", workload.def().id);
+                assert!(metric_ids.contains(metric), "{}: {metric}", workload.def().id);
             }
         }
     }

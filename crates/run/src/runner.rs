@@ -7,7 +7,7 @@ use crate::executor::Executor;
 use crate::stopping::{
     BudgetFit, RunSize, StoppingRule, forecast_difference, format_duration, rounds_for_an_answer, rounds_for_candidates,
 };
-use crate::{elimination, printed, recorder::Recorder};
+use crate::{elimination, printed_metrics, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, VariantDeparture};
 use fsarena_core::setting_text::setting;
@@ -21,10 +21,10 @@ const PILOT_ROUNDS: u32 = 3;
 /// The budget to forecast for if the plan has none, in seconds.
 const USUAL_BUDGET_S: f64 = 600.0;
 
-/// Number of variants that the pilot of a search always tries, however long they take.
+/// The number of variants that the pilot of a search for the best always tries, however long they take.
 const MIN_TRIED_VARIANTS: usize = 3;
 
-/// An executor gets the cells of this many rounds in advance, the current one included.
+/// The number of rounds whose cells the runner announces to the executor: the current round and those after it.
 const ROUNDS_AHEAD: usize = 8;
 
 /// How a run ended.
@@ -32,14 +32,14 @@ const ROUNDS_AHEAD: usize = 8;
 pub enum RunEnd {
     /// As planned.
     Done,
-    /// Every variant failed: in which round and why each left the run.
+    /// Every variant failed. By the name of each variant: in which round it left the run, and why.
     EveryVariantFailed(BTreeMap<String, VariantDeparture>),
     /// By a signal.
     Interrupted,
 }
 
-/// Runs a plan: rounds in order, every live variant once per round, until the stopping rule ends the run. Returns how the
-/// run ended, and in words why.
+/// Runs a plan: rounds in order, every live variant once per round, until the stopping rule ends the run. Returns how
+/// the run ended, and in words why.
 ///
 /// # Errors
 /// A failure that makes every further cell pointless. The recorder already has all finished cells.
@@ -50,11 +50,11 @@ pub fn run(
     executor: &mut dyn Executor,
     recorder: &mut Recorder,
 ) -> Result<(RunEnd, String)> {
-    if let Some(fault) = elimination::check_search(plan, variants) {
-        return Err(RunError::Plan(fault.into()));
+    if let Some(why) = elimination::why_search_impossible(plan, variants) {
+        return Err(RunError::Plan(why.into()));
     }
     let already_done = recorder.state.record.cells.len() as u32;
-    let mut runner = Runner { plan, variants, begun: Instant::now(), executor, recorder };
+    let mut runner = Runner { plan, variants, started_at: Instant::now(), executor, recorder };
     runner.recorder.record(Event::RunStarted {
         rounds: plan.stop.warmup_here() + plan.stop.rounds_here(),
         variants: variants.iter().map(|variant| variant.name.clone()).collect(),
@@ -70,15 +70,16 @@ pub fn run(
     Ok((end, why))
 }
 
-/// The fix for a variant that is not compared because the budget is too short.
-fn larger_budget() -> String {
+/// The advice of a note on a variant that is not compared because the budget is too short.
+fn larger_budget_advice() -> String {
     format!("a larger {}", setting("budget", ""))
 }
 
 struct Runner<'a, 'b, 'c> {
     plan: &'a Plan,
     variants: &'a [Variant],
-    begun: Instant,
+    /// The start of the run in this process. A budget counts from here.
+    started_at: Instant,
     executor: &'a mut dyn Executor,
     recorder: &'a mut Recorder<'b, 'c>,
 }
@@ -90,9 +91,8 @@ impl Runner<'_, '_, '_> {
 
     /// Runs rounds until the stopping rule, a signal or the failure of every variant ends the run.
     fn run_rounds(&mut self) -> Result<(RunEnd, String)> {
-        self.begun = Instant::now();
-        let needed = rounds_for_an_answer(self.variants, self.plan.error_split());
-        let mut stopping = StoppingRule::new(&self.plan.stop, needed);
+        let rounds_needed = rounds_for_an_answer(self.variants, self.plan.error_split());
+        let mut stopping = StoppingRule::new(&self.plan.stop, rounds_needed);
         let mut reported_fit = BudgetFit::Fits;
         for round in self.first_round().. {
             // Check this first: if every variant failed in the last round, the run has no answer.
@@ -102,7 +102,7 @@ impl Runner<'_, '_, '_> {
             }
             let forecast = self.forecast(round);
             let fit = self.budget_fit(&stopping, round, forecast.as_ref());
-            if let Some(why) = stopping.stop_reason(round, self.begun.elapsed(), forecast.as_ref()) {
+            if let Some(why) = stopping.stop_reason(round, self.started_at.elapsed(), forecast.as_ref()) {
                 let answered = forecast.is_some_and(|forecast| forecast.answered.is_some());
                 if !answered && let Some(fit) = &fit {
                     self.note_shortfall(&reported_fit, fit)?;
@@ -114,60 +114,62 @@ impl Runner<'_, '_, '_> {
                 return Ok((RunEnd::Done, why));
             }
             if !self.plan.stop.runs_round(round) {
-                // Another machine runs it.
+                // Another shard of the run has this round.
                 continue;
             }
             if let Some(forecast) = &forecast {
-                self.note_left_out(forecast)?;
+                self.note_dropped_variants(forecast)?;
             }
             if let Some(fit) = fit {
                 self.announce_budget_fit(&reported_fit, &fit)?;
                 reported_fit = fit;
             }
-            let started = Instant::now();
+            let round_started = Instant::now();
             let variants = self.variants_of_round(round, forecast);
-            let cells = matrix::cells(self.plan, self.variants, &variants, round);
+            let cells = matrix::cells_of_round(self.plan, self.variants, &variants, round);
             if cells.iter().all(|cell| self.is_over(cell)) {
-                // An earlier part of the run has done this round.
+                // This run was interrupted and resumed, and has done this round before.
                 continue;
             }
-            let is_whole = !cells.iter().any(|cell| self.state().has_measured(&cell.id()));
+            let begins_at_first_cell = !cells.iter().any(|cell| self.state().has_measured(&cell.id()));
             if !self.run_round(round, &variants, cells)? {
                 return Ok((RunEnd::Interrupted, "a signal ended it".into()));
             }
-            // The rest of a round takes less time than a round.
-            if is_whole {
-                stopping.record_round(started.elapsed());
+            // The rest of an interrupted round takes less time than a whole round, so it does not count.
+            if begins_at_first_cell {
+                stopping.record_round(round_started.elapsed());
             }
             self.record_status(round, stopping.mean_round_s())?;
         }
         unreachable!("the stopping rule ends every run")
     }
 
-    /// The indices of the variants that a round runs: those of the forecast, else all live ones.
+    /// The indices of the variants that a round runs: the variants of the forecast, or without a forecast all live
+    /// ones.
     fn variants_of_round(&self, round: u32, forecast: Option<RoundForecast>) -> Vec<usize> {
         let names = forecast.map_or_else(|| self.live_variants(round), |forecast| forecast.variants);
-        (0..self.variants.len()).filter(|at| names.contains(&self.variants[*at].name)).collect()
+        (0..self.variants.len()).filter(|index| names.contains(&self.variants[*index].name)).collect()
     }
 
-    /// If the budget was too short for a first answer, records a note about it at the end of the run. `reported_fit` is the fit
-    /// that the run has reported so far.
+    /// If the budget was too short for a first answer, records a note about it at the end of the run. `reported_fit` is
+    /// the fit that the run has reported so far.
     fn note_shortfall(&mut self, reported_fit: &BudgetFit, fit: &BudgetFit) -> Result<()> {
         let BudgetFit::TooShort(shortfall) = fit else { return Ok(()) };
         // A run that ends after its first round has not reported it yet.
         self.announce_budget_fit(reported_fit, fit)?;
-        let note = Note::new(NoteKind::Remark, shortfall.result()).fix(shortfall.remedy.clone());
+        let note = Note::new(NoteKind::Remark, shortfall.final_message()).fix(shortfall.remedy.clone());
         self.recorder.record(Event::Note(note))
     }
 
-    /// The variants that are still in the run: they neither failed before this round nor were excluded from the comparison.
-    /// A variant that failed in this round keeps its place in the order of the round, also when a resumed run continues it.
+    /// The variants that are still in the run: they neither failed before this round nor were excluded from the
+    /// comparison. A variant that failed in this round keeps its place in the order of the round, also when a resumed
+    /// run continues it.
     fn live_variants(&self, round: u32) -> VariantNames {
         let departures = self.state().departures();
         let not_compared = self.state().record.not_compared();
         let mut live = VariantNames::new();
         for Variant { name, .. } in self.variants {
-            let has_left = departures.get(name).is_some_and(|exit| exit.round < round);
+            let has_left = departures.get(name).is_some_and(|departure| departure.round < round);
             if !has_left && !not_compared.contains(&name.as_str()) {
                 live.insert(name.clone());
             }
@@ -175,17 +177,17 @@ impl Runner<'_, '_, '_> {
         live
     }
 
-    /// Notes the variants that leave because the budget is too short for them.
-    fn note_left_out(&mut self, forecast: &RoundForecast) -> Result<()> {
-        let RoundForecast { dropped_for_time, variants, needed, .. } = forecast;
+    /// Notes the variants that leave the run because the budget is too short for them.
+    fn note_dropped_variants(&mut self, forecast: &RoundForecast) -> Result<()> {
+        let RoundForecast { dropped_for_time, variants, rounds_needed, .. } = forecast;
         let budget = format_duration(self.plan.stop.budget_s.unwrap_or_default());
         for name in dropped_for_time {
             let text = format!(
-                "tried once and not compared: within the budget of {budget} only {} variants can have the {needed} rounds \
+                "tried once and not compared: within the budget of {budget} only {} variants can have the {rounds_needed} rounds \
                  that a first answer requires",
                 variants.len()
             );
-            let note = Note::new(NoteKind::NotCompared, text).variant(name).fix(larger_budget());
+            let note = Note::new(NoteKind::NotCompared, text).variant(name).fix(larger_budget_advice());
             self.recorder.record(Event::Note(note))?;
         }
         Ok(())
@@ -197,14 +199,14 @@ impl Runner<'_, '_, '_> {
         let candidates =
             self.variants.iter().filter(|variant| !variant.is_bare_device() && live.contains(&variant.name));
         let size = RunSize::of_plan(self.plan, candidates.count());
-        stopping.budget_fit(round, self.begun.elapsed(), forecast, &size)
+        stopping.budget_fit(round, self.started_at.elapsed(), forecast, &size)
     }
 
     /// Reports before a round whether the budget is long enough for a first answer, if that differs from
     /// `reported_fit`, which the run has reported so far.
     fn announce_budget_fit(&mut self, reported_fit: &BudgetFit, fit: &BudgetFit) -> Result<()> {
         let text = match (reported_fit, fit) {
-            (BudgetFit::Fits, BudgetFit::TooShort(shortfall)) => shortfall.expectation(),
+            (BudgetFit::Fits, BudgetFit::TooShort(shortfall)) => shortfall.forecast_message(),
             (BudgetFit::Fits | BudgetFit::TooShort(_), BudgetFit::ExceedsDefault(text)) => text.clone(),
             (BudgetFit::TooShort(_), BudgetFit::Fits) => {
                 "Rounds are shorter than the first one was: the budget is now long enough for a first answer.".into()
@@ -214,39 +216,41 @@ impl Runner<'_, '_, '_> {
         self.recorder.record(Event::Forecast { text })
     }
 
-    /// The first round to look at. In an adaptive run, earlier rounds skipped variants on purpose. A resumed run must not run
-    /// them now, so it begins with the last recorded round.
+    /// The first round to look at. In an adaptive run, earlier rounds skipped variants on purpose. A resumed run must
+    /// not run them now, so it begins with the last recorded round.
     fn first_round(&self) -> u32 {
         if self.plan.stop.is_adaptive() { self.state().last_round() } else { 0 }
     }
 
-    /// The forecast of a round in a run that adapts to its samples. None in other runs, and for warm-up rounds, which run
-    /// every variant.
+    /// The forecast of a round in a run that adapts to its samples. None in other runs, and for warm-up rounds, which
+    /// run every variant.
     fn forecast(&self, round: u32) -> Option<RoundForecast> {
         let counted_index = round.checked_sub(self.plan.stop.warmup)?;
-        let elapsed = self.begun.elapsed().as_secs_f64();
-        if let Some(within) = self.plan.stop.best_within {
-            let left_s = self.plan.stop.extended_s().map(|budget| budget - elapsed);
+        let elapsed_s = self.started_at.elapsed().as_secs_f64();
+        if let Some(max_regret) = self.plan.stop.best_within {
+            let budget_left_s = self.plan.stop.extended_budget_s().map(|budget_s| budget_s - elapsed_s);
             return Some(elimination::eliminate(
                 &self.state().record,
                 &self.live_variants(round),
                 counted_index,
-                within,
-                left_s,
+                max_regret,
+                budget_left_s,
             ));
         }
-        if !self.plan.stop.when_decided {
+        if !self.plan.stop.ends_when_decided {
             return None;
         }
-        let left_s = self.plan.stop.budget_s.map(|budget| budget - elapsed);
-        Some(claim_forecast::forecast_claims(&self.state().record, &self.live_variants(round), counted_index, left_s))
+        let budget_left_s = self.plan.stop.budget_s.map(|budget_s| budget_s - elapsed_s);
+        let live = self.live_variants(round);
+        Some(claim_forecast::forecast_claims(&self.state().record, &live, counted_index, budget_left_s))
     }
 
-    /// Records the status of the claims after a round, and after the pilot rounds the smallest difference that the budget
-    /// can detect. `round_s` is the mean time of the rounds of this process; None if it has run no whole round.
+    /// Records the status of the claims after a round, and after the pilot rounds the smallest difference that the
+    /// budget can detect. `round_s` is the mean time of the rounds of this process; None if it has run no whole round.
     fn record_status(&mut self, round: u32, round_s: Option<f64>) -> Result<()> {
         let Some(counted_index) = round.checked_sub(self.plan.stop.warmup) else { return Ok(()) };
-        // A run with neither claims nor a budget needs no status. A shard has none: only all shards together do.
+        // A run with neither claims nor a budget needs no status. A shard gets none, because only all shards together
+        // can decide a claim.
         let needs_status = !self.plan.claims.is_empty() || self.plan.stop.budget_s.is_some();
         if !needs_status || self.plan.stop.shard.is_some() {
             return Ok(());
@@ -258,14 +262,15 @@ impl Runner<'_, '_, '_> {
         let Some(round_s) = round_s.filter(|_| counted_index + 1 == PILOT_ROUNDS) else { return Ok(()) };
         let budget_s = self.plan.stop.budget_s.unwrap_or(USUAL_BUDGET_S);
         if let Some(text) = forecast_difference(&self.state().record, round_s, budget_s) {
-            let note = format!("from a pilot of {PILOT_ROUNDS} rounds: {text}");
+            let note = Note::new(NoteKind::Remark, format!("from a pilot of {PILOT_ROUNDS} rounds: {text}"));
             self.recorder.record(Event::Forecast { text })?;
-            self.recorder.record(Event::Note(Note::new(NoteKind::Remark, note)))?;
+            self.recorder.record(Event::Note(note))?;
         }
         Ok(())
     }
 
-    /// Runs those cells of a round of these variants that are not over. Returns false if a signal ended it.
+    /// Runs the cells of a round that are not over. `variants` are the variants of the round. Returns false if a signal
+    /// ended the round.
     fn run_round(&mut self, round: u32, variants: &[usize], mut cells: Vec<Cell>) -> Result<bool> {
         if self.is_pilot(round) {
             self.sort_by_priority(&mut cells);
@@ -281,7 +286,7 @@ impl Runner<'_, '_, '_> {
                 self.note_not_tried(&cell)?;
                 continue;
             }
-            if !self.is_over(&cell) && (cancel::requested().is_some() || !self.run_cell(cell)?) {
+            if !self.is_over(&cell) && (cancel::received_signal().is_some() || !self.run_cell(cell)?) {
                 return Ok(false);
             }
         }
@@ -289,29 +294,31 @@ impl Runner<'_, '_, '_> {
         Ok(true)
     }
 
-    /// The cells that will come next if these variants stay in the run: those of this round and of some that follow.
+    /// The cells that will come next if these variants stay in the run: the cells of this round and of up to
+    /// [`ROUNDS_AHEAD`] - 1 further rounds.
     fn upcoming_cells(&self, round: u32, variants: &[usize]) -> Vec<Cell> {
         let stop = &self.plan.stop;
         let end = if stop.is_adaptive() { u32::MAX } else { stop.warmup + stop.rounds };
         let mut cells = vec![];
         for round in (round..end).filter(|round| stop.runs_round(*round)).take(ROUNDS_AHEAD) {
-            cells.extend(matrix::cells(self.plan, self.variants, variants, round));
+            cells.extend(matrix::cells_of_round(self.plan, self.variants, variants, round));
         }
         cells.retain(|cell| !self.is_over(cell));
         cells
     }
 
-    /// Whether a round only measures how long the variants take: a warm-up round of a search for the best with a budget.
+    /// Whether a round only measures how long the variants take: a warm-up round of a search for the best with a
+    /// budget.
     fn is_pilot(&self, round: u32) -> bool {
         let stop = &self.plan.stop;
         round < stop.warmup && stop.best_within.is_some() && stop.budget_s.is_some()
     }
 
-    /// Sorts the cells of a pilot round by the order in which a short budget tries variants. A random order is not needed,
-    /// because no figure of a pilot is compared.
+    /// Sorts the cells of a pilot round by the order in which a short budget tries variants. A random order is not
+    /// needed, because no figure of a pilot is compared.
     fn sort_by_priority(&self, cells: &mut [Cell]) {
         let order = elimination::by_priority(self.plan, self.variants);
-        let priority = |cell: &Cell| order.iter().position(|at| self.variants[*at].name == cell.variant.name);
+        let priority = |cell: &Cell| order.iter().position(|index| self.variants[*index].name == cell.variant.name);
         cells.sort_by_key(priority);
         for (position, cell) in (0..).zip(cells) {
             cell.position = position;
@@ -323,14 +330,15 @@ impl Runner<'_, '_, '_> {
     /// [`MIN_TRIED_VARIANTS`] variants always run.
     fn exceeds_budget(&self, cell: &Cell) -> bool {
         let record = &self.state().record;
-        let tried: VariantNames = record.cells.iter().map(|cell| record.name(cell.variant).to_string()).collect();
+        let tried: VariantNames =
+            record.cells.iter().map(|cell| record.variant_name(cell.variant).to_string()).collect();
         if tried.contains(&cell.variant.name) || tried.len() < MIN_TRIED_VARIANTS {
             return false;
         }
         let fastest_s = tried.iter().filter_map(|name| fastest_round_s(record, name)).reduce(f64::min);
-        let (Some(fastest_s), Some(budget)) = (fastest_s, self.plan.stop.extended_s()) else { return false };
-        let cells = 1 + 2 * rounds_for_candidates(2, self.plan.error_split());
-        self.begun.elapsed().as_secs_f64() + f64::from(cells) * fastest_s > budget
+        let (Some(fastest_s), Some(budget_s)) = (fastest_s, self.plan.stop.extended_budget_s()) else { return false };
+        let cell_count = 1 + 2 * rounds_for_candidates(2, self.plan.error_split());
+        self.started_at.elapsed().as_secs_f64() + f64::from(cell_count) * fastest_s > budget_s
     }
 
     /// Notes that the pilot did not try a variant, once per variant.
@@ -341,23 +349,24 @@ impl Runner<'_, '_, '_> {
         }
         let budget = format_duration(self.plan.stop.budget_s.unwrap_or_default());
         let text = format!("not tried: the budget of {budget} is too short");
-        let note = Note::new(NoteKind::NotCompared, text).variant(name).fix(larger_budget());
+        let note = Note::new(NoteKind::NotCompared, text).variant(name).fix(larger_budget_advice());
         self.recorder.record(Event::Note(note))
     }
 
-    /// Whether there is nothing to do for a cell: it has been run, or its variant has left.
+    /// Whether there is nothing to do for a cell: it has been measured, or its variant has left the run.
     fn is_over(&self, cell: &Cell) -> bool {
         self.state().has_measured(&cell.id()) || self.state().departures().contains_key(&cell.variant.name)
     }
 
-    /// Runs one cell, and once more if its guest or its mkfs died. Returns false if a signal ended it.
+    /// Runs one cell, and runs it once more if a program that it needs died, such as its guest or mkfs. Returns false
+    /// if a signal ended the cell.
     fn run_cell(&mut self, cell: Cell) -> Result<bool> {
-        let mut outcome = self.attempt(&cell)?;
+        let mut outcome = self.attempt_cell(&cell)?;
         if let Outcome::Failed { why, cause: Cause::Died } = &outcome {
             let round = cell.round + 1;
             let text = format!("a program that it needs died in round {round}, and fsarena ran the cell again: {why}");
             self.recorder.record(Event::Note(Note::new(NoteKind::Remark, text).variant(&cell.variant.name)))?;
-            outcome = self.attempt(&cell)?;
+            outcome = self.attempt_cell(&cell)?;
         }
         if let (Outcome::Failed { why, .. }, Some(path)) = (&mut outcome, self.recorder.output_file(&cell)) {
             why.push_str(&format!("; its output is in {}", path.display()));
@@ -375,32 +384,33 @@ impl Runner<'_, '_, '_> {
         }
     }
 
-    /// Begins a cell and runs it to its outcome. Discards the samples of an earlier attempt.
-    fn attempt(&mut self, cell: &Cell) -> Result<Outcome> {
+    /// Records the start of a cell, which discards the samples of an earlier attempt, and runs it to its outcome.
+    fn attempt_cell(&mut self, cell: &Cell) -> Result<Outcome> {
         let id = cell.id();
         self.recorder.record(Event::CellStarted { cell: cell.clone() })?;
         let mut record_error = None;
         let recorder = &mut *self.recorder;
-        let mut emit = |mut what: CellEvent| {
-            let is_repeated = match &mut what {
+        let mut emit = |mut event: CellEvent| {
+            let is_known_note = match &mut event {
                 CellEvent::Note(note) if note.kind == NoteKind::IdleTimeout => {
                     note.variant = Some(cell.variant.name.clone());
                     false
                 }
                 // Most notes hold for every cell: record each once.
-                CellEvent::Note(note) => recorder.state.notes().any(|known| known == note),
+                CellEvent::Note(note) => recorder.state.notes().any(|recorded| recorded == note),
                 _ => false,
             };
-            if record_error.is_none() && !is_repeated {
-                record_error = recorder.record(Event::Cell { cell: id.clone(), what }).err();
+            if record_error.is_none() && !is_known_note {
+                record_error = recorder.record(Event::Cell { cell: id.clone(), event }).err();
             }
         };
         let outcome = self.executor.run(cell, &mut emit)?;
         if let Some(record_error) = record_error {
             return Err(record_error);
         }
-        // A clash of two metrics is known only after the cell has ended. The cell then fails, so that the user renames one.
-        Ok(match (&outcome, printed::find_name_clash(&self.recorder.state)) {
+        // A clash of two metrics is known only after the cell has ended. The cell then fails, so that the user renames
+        // one.
+        Ok(match (&outcome, printed_metrics::find_name_clash(&self.recorder.state)) {
             (Outcome::Done, Some(clash)) => clash.into(),
             _ => outcome,
         })

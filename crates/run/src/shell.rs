@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-/// Bytes of input that are sent at once.
+/// The largest number of bytes that are read and sent at once.
 const BUFFER_BYTES: usize = 4096;
-/// How often the size of the terminal is compared.
+/// The interval at which the size of the terminal is checked.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// The exit code of a shell that a signal ended is this number plus the number of the signal, as in shells.
 const SIGNAL_EXIT_BASE: i32 = 128;
@@ -90,16 +90,16 @@ impl Shell {
     }
 }
 
-/// A shell of this process in a guest, and its exit code once it has ended.
+/// A shell in a guest that the user of this process uses, and its exit code once it has ended.
 #[derive(Debug, Clone)]
 pub struct ShellSession {
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// The value of `TERM`.
+    /// The value of the environment variable `TERM`.
     pub term: String,
     /// Whether standard input and output are a terminal.
     pub is_terminal: bool,
-    exit: Arc<OnceLock<i32>>,
+    exit_code: Arc<OnceLock<i32>>,
 }
 
 impl ShellSession {
@@ -107,37 +107,39 @@ impl ShellSession {
     pub fn new(argv: Vec<String>) -> ShellSession {
         let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let term = std::env::var("TERM").unwrap_or_else(|_| "dumb".into());
-        ShellSession { argv, term, is_terminal, exit: Arc::default() }
+        ShellSession { argv, term, is_terminal, exit_code: Arc::default() }
     }
 
     /// The exit code of the shell; None if it has not ended by itself.
     pub fn exit_code(&self) -> Option<i32> {
-        self.exit.get().copied()
+        self.exit_code.get().copied()
     }
 
-    /// Notes the exit code.
+    /// Records the exit code.
     pub fn set_exit_code(&self, code: i32) {
         // A shell ends only once, so this cannot fail.
-        let _ = self.exit.set(code);
+        let _ = self.exit_code.set(code);
     }
 
-    /// The request to the agent.
+    /// Describes the shell for the request to the agent in the guest.
     pub fn to_request(&self) -> Shell {
         Shell { argv: self.argv.clone(), is_terminal: self.is_terminal, ..Shell::default() }
     }
 }
 
-/// The terminal of this process, connected with that of a guest. Dropping it restores the terminal.
+/// The terminal of this process, connected with the terminal of a guest. Dropping it restores the mode of the terminal.
 pub struct HostTerminal {
     socket: UnixStream,
     /// The mode of the terminal before the shell began; None if standard input is not a terminal.
     saved_mode: Option<Termios>,
+    /// Becomes true when the threads must end.
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl HostTerminal {
-    /// Makes a terminal, and the connection for the standard input of QEMU.
+    /// Makes the terminal and its connection to a guest. Returns the end of the connection that becomes the standard
+    /// input of QEMU.
     ///
     /// # Errors
     /// The kernel refuses a socket.
@@ -147,18 +149,18 @@ impl HostTerminal {
         Ok((HostTerminal { socket, saved_mode, stop, threads }, qemu_end.into()))
     }
 
-    /// Connects standard input and output with the shell. Call it when the shell has begun: before that Ctrl-C ends fsarena, from
-    /// then on it goes to the shell.
+    /// Connects standard input and output with the shell. Call it when the shell has begun: before this call Ctrl-C
+    /// ends fsarena, after it Ctrl-C goes to the shell.
     ///
     /// # Errors
     /// The terminal refuses.
     pub fn begin(&mut self, is_terminal: bool) -> io::Result<()> {
         if is_terminal {
-            let before = tcgetattr(io::stdin())?;
-            let mut raw = before.clone();
-            raw.make_raw();
-            tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
-            self.saved_mode = Some(before);
+            let mode = tcgetattr(io::stdin())?;
+            let mut raw_mode = mode.clone();
+            raw_mode.make_raw();
+            tcsetattr(io::stdin(), OptionalActions::Now, &raw_mode)?;
+            self.saved_mode = Some(mode);
         }
         let (mut input, stop) = (self.socket.try_clone()?, self.stop.clone());
         self.threads.push(std::thread::spawn(move || drop(send_input(&mut input, is_terminal, &stop))));
@@ -173,21 +175,21 @@ impl Drop for HostTerminal {
         self.stop.store(true, Ordering::Release);
         // QEMU has ended, so the output ends as well.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
-        if let Some(before) = &self.saved_mode {
-            let _ = tcsetattr(io::stdin(), OptionalActions::Drain, before);
+        if let Some(mode) = &self.saved_mode {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Drain, mode);
         }
     }
 }
 
-/// Sends standard input, and each new size of the terminal, until the input ends or the shell has ended.
-fn send_input(to: &mut UnixStream, is_terminal: bool, stop: &AtomicBool) -> io::Result<()> {
+/// Sends standard input, and each new size of the terminal, until the input ends or `stop` is set.
+fn send_input(socket: &mut UnixStream, is_terminal: bool, stop: &AtomicBool) -> io::Result<()> {
     let (stdin, mut size, mut buffer) = (io::stdin(), None, [0; BUFFER_BYTES]);
     while !stop.load(Ordering::Acquire) {
-        let now = if is_terminal { tcgetwinsize(&stdin).ok() } else { None };
-        let now = now.map(|size| (size.ws_row, size.ws_col));
-        if let Some((rows, columns)) = now.filter(|_| now != size) {
-            Frame::Size { rows, columns }.write(to)?;
-            size = now;
+        let new_size = if is_terminal { tcgetwinsize(&stdin).ok() } else { None };
+        let new_size = new_size.map(|size| (size.ws_row, size.ws_col));
+        if let Some((rows, columns)) = new_size.filter(|_| new_size != size) {
+            Frame::Size { rows, columns }.write(socket)?;
+            size = new_size;
         }
         let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
         match rustix::event::poll(&mut ready, Some(&POLL_INTERVAL)) {
@@ -195,17 +197,17 @@ fn send_input(to: &mut UnixStream, is_terminal: bool, stop: &AtomicBool) -> io::
             polled => polled?,
         };
         match rustix::io::read(&stdin, &mut buffer)? {
-            0 => return Frame::End.write(to),
-            count => Frame::Bytes(buffer[..count].to_vec()).write(to)?,
+            0 => return Frame::End.write(socket),
+            count => Frame::Bytes(buffer[..count].to_vec()).write(socket)?,
         }
     }
     Ok(())
 }
 
 /// Copies the output of the shell to standard output until it ends.
-fn show_output(from: &mut UnixStream) {
+fn show_output(socket: &mut UnixStream) {
     let (mut stdout, mut buffer) = (io::stdout(), [0; BUFFER_BYTES]);
-    while let Ok(count @ 1..) = from.read(&mut buffer) {
+    while let Ok(count @ 1..) = socket.read(&mut buffer) {
         if stdout.write_all(&buffer[..count]).and_then(|()| stdout.flush()).is_err() {
             return;
         }

@@ -1,5 +1,5 @@
-//! Decides when a run stops: at its last round, at the end of its budget, or, in an adaptive run, when the samples answer
-//! its question. Also forecasts from a few pilot rounds the smallest difference that the run can detect.
+//! Decides when a run stops: at its last round, at the end of its budget, or, in an adaptive run, when the samples
+//! answer its question. Also forecasts from a few pilot rounds the smallest difference that the run can detect.
 
 use crate::{claim_forecast::RoundForecast, work};
 use fsarena_core::cell::Variant;
@@ -8,12 +8,13 @@ use fsarena_core::observations::claim_series;
 use fsarena_core::plan::{Plan, StopPlan};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{record::RunRecord, scale::Scale};
-use fsarena_stats::judge::{JudgedClaim, judge_all};
+use fsarena_stats::judge::{JudgedClaim, judge_claims};
 use fsarena_stats::{critical_values, power};
 use std::time::Duration;
 
-/// The rounds that a first answer about these variants requires, if `error_split` runs share the error probability. If the table
-/// of the sequential test does not go up to this many variants, the number is that of the first look.
+/// The number of rounds that a first answer about these variants requires, if `error_split` runs share the error
+/// probability. If the table of the sequential test does not go up to this many variants, it is the number of rounds of
+/// the first look.
 pub fn rounds_for_an_answer(variants: &[Variant], error_split: usize) -> u32 {
     let candidates = variants.iter().filter(|variant| !variant.is_bare_device()).count();
     rounds_for_candidates(candidates, error_split)
@@ -29,20 +30,21 @@ pub fn rounds_for_candidates(candidates: usize, error_split: usize) -> u32 {
 #[derive(Debug, Clone)]
 pub struct StoppingRule {
     plan: StopPlan,
-    /// The rounds that a first answer requires. The number of a forecast overrides it.
-    needed: u32,
+    /// The number of rounds that a first answer requires. The number of a forecast overrides it.
+    rounds_needed: u32,
     longest_round: Duration,
     first_round: Duration,
+    /// The duration of all recorded rounds.
     total: Duration,
     rounds_done: u32,
 }
 
 impl StoppingRule {
-    /// The stopping rule of a plan whose first answer requires `needed` rounds.
-    pub fn new(plan: &StopPlan, needed: u32) -> StoppingRule {
+    /// The stopping rule of a plan whose first answer requires `rounds_needed` rounds.
+    pub fn new(plan: &StopPlan, rounds_needed: u32) -> StoppingRule {
         StoppingRule {
             plan: plan.clone(),
-            needed,
+            rounds_needed,
             longest_round: Duration::ZERO,
             first_round: Duration::ZERO,
             total: Duration::ZERO,
@@ -60,84 +62,86 @@ impl StoppingRule {
         self.rounds_done += 1;
     }
 
-    /// Returns why the run stops before round `number` (counted from 0, warm-up included), or None if that round runs.
+    /// Returns why the run stops before round number `round` (counted from 0, warm-up included), or None if that round
+    /// runs.
     /// `elapsed` is the time since the run began. `forecast` is set in an adaptive run only.
     ///
-    /// The first round after the warm-up always runs, because a run without it has no result. Without a forecast only the
-    /// rounds and the time decide, so the measured values cannot bias the number of samples. With a forecast the samples
-    /// decide too, and the confidence intervals allow for it: see `docs/adr/0007`. A run may exceed a default budget by
-    /// up to a quarter ([`StopPlan::extended_s`]) if it then reaches its first answer.
-    pub fn stop_reason(&self, number: u32, elapsed: Duration, forecast: Option<&RoundForecast>) -> Option<String> {
+    /// The first round after the warm-up always runs, because a run without it has no result. Without a forecast only
+    /// the rounds and the time decide, so the measured values cannot bias the number of samples. With a forecast the
+    /// samples decide too, and the confidence intervals allow for it: see `docs/adr/0007`. A run may exceed a default
+    /// budget by up to a quarter ([`StopPlan::extended_budget_s`]) if it then reaches its first answer.
+    pub fn stop_reason(&self, round: u32, elapsed: Duration, forecast: Option<&RoundForecast>) -> Option<String> {
         if let Some(why) = forecast.and_then(|forecast| forecast.answered.clone()) {
             return Some(why);
         }
         let still_open = forecast.map_or("", |forecast| &forecast.still_open);
-        if number >= self.plan.all_rounds() {
+        if round >= self.plan.all_rounds() {
             return Some(match self.plan.rounds {
                 1 => format!("its one round is done{still_open}"),
                 rounds => format!("all {rounds} rounds are done{still_open}"),
             });
         }
-        let budget = self.plan.budget_s.filter(|_| number > self.plan.warmup)?;
-        let missing = self.missing_rounds(number, forecast);
-        let next_round = match forecast {
+        let budget_s = self.plan.budget_s.filter(|_| round > self.plan.warmup)?;
+        let missing = self.missing_rounds(round, forecast);
+        let next_round_s = match forecast {
             // It runs fewer variants, so the next round takes less time than those so far.
-            Some(forecast) => forecast.seconds,
+            Some(forecast) => forecast.round_s,
             // Before the first answer the usual time counts: one slow round must not prevent the answer.
             None if missing > 0 => self.usual_round_s(),
             None => self.longest_round.as_secs_f64(),
         };
-        let answer_at = elapsed.as_secs_f64() + f64::from(missing) * next_round;
-        let extended = self.plan.extended_s().filter(|extended| missing > 0 && answer_at <= *extended);
-        let is_late = elapsed.as_secs_f64() + next_round > extended.unwrap_or(budget);
-        is_late.then(|| format!("a further round would not have ended within the budget of {budget:.0} s{still_open}"))
+        let answer_s = elapsed.as_secs_f64() + f64::from(missing) * next_round_s;
+        let extended_s = self.plan.extended_budget_s().filter(|extended_s| missing > 0 && answer_s <= *extended_s);
+        let is_late = elapsed.as_secs_f64() + next_round_s > extended_s.unwrap_or(budget_s);
+        is_late
+            .then(|| format!("a further round would not have ended within the budget of {budget_s:.0} s{still_open}"))
     }
 
-    /// The rounds that the first answer still requires before round `number`.
-    fn missing_rounds(&self, number: u32, forecast: Option<&RoundForecast>) -> u32 {
-        let needed = forecast.map_or(self.needed, |forecast| forecast.needed);
-        if needed > self.plan.rounds {
+    /// The number of rounds that the first answer still requires, before round number `round`.
+    fn missing_rounds(&self, round: u32, forecast: Option<&RoundForecast>) -> u32 {
+        let rounds_needed = forecast.map_or(self.rounds_needed, |forecast| forecast.rounds_needed);
+        if rounds_needed > self.plan.rounds {
             return 0; // A plan with fewer rounds than an answer requires runs only its own.
         }
-        needed.saturating_sub(number.saturating_sub(self.plan.warmup))
+        rounds_needed.saturating_sub(round.saturating_sub(self.plan.warmup))
     }
 
-    /// Returns whether the budget is long enough for the rounds of a first answer, before round `number`. None if the run
-    /// has no budget, has its first answer, or has not measured a round after the warm-up.
+    /// Returns whether the budget is long enough for the rounds of a first answer, before round number `round`. None if
+    /// the run has no budget, has its first answer, or has not measured a round after the warm-up.
     pub fn budget_fit(
         &self,
-        number: u32,
+        round: u32,
         elapsed: Duration,
         forecast: Option<&RoundForecast>,
         size: &RunSize,
     ) -> Option<BudgetFit> {
-        let rounds_done = number.saturating_sub(self.plan.warmup);
-        let (budget_s, extended) = (self.plan.budget_s?, self.plan.extended_s()?);
-        let missing = self.missing_rounds(number, forecast);
+        let rounds_done = round.saturating_sub(self.plan.warmup);
+        let (budget_s, extended_s) = (self.plan.budget_s?, self.plan.extended_budget_s()?);
+        let missing = self.missing_rounds(round, forecast);
         if rounds_done == 0 || missing == 0 {
             return None;
         }
-        let round_s = forecast.map_or(self.usual_round_s(), |forecast| forecast.seconds);
-        let elapsed = elapsed.as_secs_f64();
-        let needed = rounds_done + missing;
-        let answer_s = elapsed + f64::from(missing) * round_s;
+        let round_s = forecast.map_or(self.usual_round_s(), |forecast| forecast.round_s);
+        let elapsed_s = elapsed.as_secs_f64();
+        let rounds_needed = rounds_done + missing;
+        let answer_s = elapsed_s + f64::from(missing) * round_s;
         if answer_s <= budget_s {
             return Some(BudgetFit::Fits);
         }
-        if answer_s <= extended {
+        if answer_s <= extended_s {
             return Some(BudgetFit::ExceedsDefault(format!(
-                "A first answer takes {needed} rounds, about {}: this run exceeds its default budget of {} for it.",
+                "A first answer takes {rounds_needed} rounds, about {}: this run exceeds its default budget of {} for it.",
                 format_duration(answer_s),
                 format_duration(budget_s)
             )));
         }
-        let further_rounds = (budget_s - elapsed).max(0.0) / round_s.max(1e-3);
+        let further_rounds = (budget_s - elapsed_s).max(0.0) / round_s.max(1e-3);
         Some(BudgetFit::TooShort(Shortfall {
             round_s,
             budget_s,
             rounds_done,
             rounds_in_budget: rounds_done + further_rounds as u32,
-            needed,
+            rounds_needed,
             remedy: size.remedy(answer_s, round_s, budget_s),
         }))
     }
@@ -156,8 +160,8 @@ impl StoppingRule {
     }
 }
 
-/// Whether a budget is long enough for the rounds of a first answer: up to the first look at which the sequential test can
-/// decide.
+/// Whether a budget is long enough for the rounds of a first answer: up to the first look at which the sequential test
+/// can decide.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BudgetFit {
     /// It is long enough.
@@ -179,17 +183,17 @@ pub struct Shortfall {
     /// Rounds that the budget probably has time for.
     rounds_in_budget: u32,
     /// Rounds that the answer requires.
-    needed: u32,
-    /// What the user can do: `budget=4m or scale=tiny`.
+    rounds_needed: u32,
+    /// Settings that would make the budget long enough: `budget=4m or scale=tiny`.
     pub remedy: String,
 }
 
 impl Shortfall {
     /// The message while the run continues: how many of the needed rounds the budget has time for.
-    pub fn expectation(&self) -> String {
-        let Shortfall { rounds_in_budget, needed, remedy, .. } = self;
+    pub fn forecast_message(&self) -> String {
+        let Shortfall { rounds_in_budget, rounds_needed, remedy, .. } = self;
         format!(
-            "A round takes about {}, so the budget of {} holds about {rounds_in_budget} of the {needed} rounds that a first answer \
+            "A round takes about {}, so the budget of {} holds about {rounds_in_budget} of the {rounds_needed} rounds that a first answer \
              requires. For an answer: {remedy}.",
             format_short_duration(self.round_s),
             format_duration(self.budget_s)
@@ -197,14 +201,15 @@ impl Shortfall {
     }
 
     /// The message at the end of the run: how many of the needed rounds ran.
-    pub fn result(&self) -> String {
-        let Shortfall { rounds_done, needed, .. } = self;
+    pub fn final_message(&self) -> String {
+        let Shortfall { rounds_done, rounds_needed, .. } = self;
         let budget = format_duration(self.budget_s);
-        format!("the budget of {budget} held {rounds_done} of the {needed} rounds that a first answer requires")
+        format!("the budget of {budget} held {rounds_done} of the {rounds_needed} rounds that a first answer requires")
     }
 }
 
-/// What a user can reduce to make a run shorter: its scale and its number of variants.
+/// The parts of a plan that decide how long its run takes, and that a user can reduce: its scale and its number of
+/// variants.
 #[derive(Debug, Clone, Copy)]
 pub struct RunSize {
     /// The next smaller scale; None if no workload of the plan has a smaller one.
@@ -233,10 +238,10 @@ impl RunSize {
             remedies.push(setting("scale", scale.name()));
         }
         let variant_s = round_s / self.candidates.max(1) as f64;
-        for fewer in (2..self.candidates).rev() {
-            let cells = fewer as u32 * rounds_for_candidates(fewer, self.error_split);
-            if variant_s * f64::from(cells) <= budget_s {
-                remedies.push(format!("fewer variants (about {fewer} fit)"));
+        for count in (2..self.candidates).rev() {
+            let cell_count = count as u32 * rounds_for_candidates(count, self.error_split);
+            if variant_s * f64::from(cell_count) <= budget_s {
+                remedies.push(format!("fewer variants (about {count} fit)"));
                 break;
             }
         }
@@ -279,27 +284,27 @@ pub fn round_up_duration(seconds: f64) -> String {
 
 /// Forecasts the smallest difference that a run of `budget_s` seconds can detect if a round takes `round_s`, in words.
 ///
-/// The forecast is for the claim whose differences between variants vary most. In a run without claims it is for the pair
-/// of variants that varies most, by the main metric of all tasks together. The run never has more rounds than its plan.
-/// None with fewer than three rounds.
+/// The forecast is for the claim whose differences between variants vary most. In a run without claims it is for the
+/// pair of variants that varies most, by the main metric of all tasks together. The run never has more rounds than its
+/// plan. None with fewer than three rounds.
 pub fn forecast_difference(record: &RunRecord, round_s: f64, budget_s: f64) -> Option<String> {
     let budget_s = budget_s.min(f64::from(record.plan.stop.rounds) * round_s);
     let has_claims = !record.plan.claims.is_empty();
     let claims = if has_claims { record.plan.claims.clone() } else { claims_of_all_pairs(record) };
-    let judged = judge_all(claim_series(record, &claims));
+    let judged = judge_claims(claim_series(record, &claims));
     let spread = |judged: &&JudgedClaim| power::spread(&judged.d).unwrap_or(0.0);
-    let widest = judged.iter().max_by(|a, b| spread(a).total_cmp(&spread(b)))?;
-    let difference = claimed_difference(widest, record);
-    let text = power::forecast(&widest.d, round_s, budget_s, difference)?.to_string();
+    let most_varied = judged.iter().max_by(|a, b| spread(a).total_cmp(&spread(b)))?;
+    let difference = deciding_difference(most_varied, record);
+    let text = power::forecast(&most_varied.d, round_s, budget_s, difference)?.to_string();
     if has_claims {
         return Some(text);
     }
-    let (metric, variants) = (&widest.claim.subject.metric, widest.claim.variants().join(" against "));
+    let (metric, variants) = (&most_varied.claim.subject.metric, most_varied.claim.variants().join(" against "));
     Some(format!("{text} ({metric} of all tasks, {variants}: the pair that varies most)"))
 }
 
 /// The difference that decides a claim, as a fraction; the margin of the plan if the claim has no number.
-fn claimed_difference(judged: &JudgedClaim, record: &RunRecord) -> f64 {
+fn deciding_difference(judged: &JudgedClaim, record: &RunRecord) -> f64 {
     let margin = record.plan.stop.margin();
     match &judged.claim.relation {
         Relation::Pair(pair) => pair.fraction().unwrap_or(margin),
@@ -307,14 +312,14 @@ fn claimed_difference(judged: &JudgedClaim, record: &RunRecord) -> f64 {
     }
 }
 
-/// A claim for each pair of filesystems: that the main metric has the same value for both. Bare devices are not compared.
+/// One claim for each pair of variants with a filesystem: that the main metric has the same value for both.
 fn claims_of_all_pairs(record: &RunRecord) -> Vec<Claim> {
     let subject = Quantity::of_all(&work::main_metric_of_run(record));
     let candidates = record.variants.iter().filter(|variant| !variant.is_bare_device());
     let names: Vec<&str> = candidates.map(|variant| variant.name.as_str()).collect();
     let mut claims = vec![];
-    for (at, first) in names.iter().enumerate() {
-        for second in &names[at + 1..] {
+    for (index, first) in names.iter().enumerate() {
+        for second in &names[index + 1..] {
             claims.push(Claim::equality(subject.clone(), first, second, None));
         }
     }
@@ -324,7 +329,7 @@ fn claims_of_all_pairs(record: &RunRecord) -> Vec<Claim> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::record;
+    use crate::testing::{EXT2_EXT4_XFS, simulated_run};
 
     fn rule(rounds: u32, budget_s: Option<f64>) -> StoppingRule {
         StoppingRule::new(&StopPlan { rounds, budget_s, ..StopPlan::default() }, 8)
@@ -351,74 +356,80 @@ mod tests {
     #[test]
     fn a_default_budget_is_exceeded_by_a_quarter_for_the_first_answer_only() {
         let stop = StopPlan { rounds: 30, budget_s: Some(100.0), has_default_budget: true, ..StopPlan::default() };
-        let runs = |stop: &StopPlan, needed, number, elapsed| {
-            let mut rule = StoppingRule::new(stop, needed);
+        let runs = |stop: &StopPlan, rounds_needed, round, elapsed_s| {
+            let mut rule = StoppingRule::new(stop, rounds_needed);
             rule.record_round(Duration::from_secs(13));
-            rule.stop_reason(number, Duration::from_secs(elapsed), None).is_none()
+            rule.stop_reason(round, Duration::from_secs(elapsed_s), None).is_none()
         };
         // Seven rounds took 91 s; the eighth ends at 104 s.
         assert!(runs(&stop, 8, 7, 91));
         assert!(!runs(&stop, 8, 8, 104), "the answer is there");
-        assert!(!runs(&stop, 10, 7, 91), "three more rounds end at 130 s, beyond a quarter more");
+        assert!(!runs(&stop, 10, 7, 91), "three more rounds end at 130 s, after the extended budget of 125 s");
         assert!(runs(&stop, 9, 7, 91), "two more end at 117 s");
-        let own = StopPlan { has_default_budget: false, ..stop };
-        assert!(!runs(&own, 8, 7, 91), "a budget of the user is kept");
+        let chosen_by_user = StopPlan { has_default_budget: false, ..stop };
+        assert!(!runs(&chosen_by_user, 8, 7, 91), "a budget of the user is not exceeded");
     }
 
     #[test]
     fn a_budget_that_is_too_short_is_reported_with_settings_that_help() {
-        let fit = |has_default_budget, rounds: &[f64], work: RunSize| {
+        let fit = |has_default_budget, rounds_s: &[f64], size: RunSize| {
             let stop = StopPlan { rounds: 30, budget_s: Some(100.0), has_default_budget, ..StopPlan::default() };
             let mut rule = StoppingRule::new(&stop, 10);
-            assert_eq!(rule.budget_fit(0, Duration::ZERO, None, &work), None, "no round has run");
-            rounds.iter().for_each(|seconds| rule.record_round(Duration::from_secs_f64(*seconds)));
-            let elapsed = Duration::from_secs_f64(rounds.iter().sum());
-            rule.budget_fit(rounds.len() as u32, elapsed, None, &work)
+            assert_eq!(rule.budget_fit(0, Duration::ZERO, None, &size), None, "no round has run");
+            rounds_s.iter().for_each(|seconds| rule.record_round(Duration::from_secs_f64(*seconds)));
+            let elapsed = Duration::from_secs_f64(rounds_s.iter().sum());
+            rule.budget_fit(rounds_s.len() as u32, elapsed, None, &size)
         };
-        let short = |rounds: &[f64], work| match fit(false, rounds, work) {
-            Some(BudgetFit::TooShort(short)) => short,
+        let shortfall = |rounds_s: &[f64], size| match fit(false, rounds_s, size) {
+            Some(BudgetFit::TooShort(shortfall)) => shortfall,
             other => panic!("{other:?}"),
         };
-        let work = RunSize { smaller_scale: Some(Scale::Tiny), candidates: 6, error_split: 1 };
-        assert_eq!(fit(false, &[10.0], work), Some(BudgetFit::Fits));
+        let size = RunSize { smaller_scale: Some(Scale::Tiny), candidates: 6, error_split: 1 };
+        assert_eq!(fit(false, &[10.0], size), Some(BudgetFit::Fits));
         assert_eq!(
-            short(&[20.0], work).expectation(),
+            shortfall(&[20.0], size).forecast_message(),
             "A round takes about 20 s, so the budget of 1 min 40 s holds about 5 of the 10 rounds that a first answer \
              requires. For an answer: budget=4m, scale=tiny or fewer variants (about 3 fit)."
         );
-        assert_eq!(short(&[40.0], RunSize { smaller_scale: None, candidates: 2, error_split: 1 }).remedy, "budget=8m");
-        assert_eq!(short(&[40.0], RunSize { smaller_scale: None, candidates: 2, error_split: 2 }).remedy, "budget=15m");
-        assert_eq!(fit(false, &[20.0, 8.0], work), Some(BudgetFit::Fits), "the first round found cold caches");
         assert_eq!(
-            short(&[20.0, 20.0, 20.0, 20.0], work).result(),
+            shortfall(&[40.0], RunSize { smaller_scale: None, candidates: 2, error_split: 1 }).remedy,
+            "budget=8m"
+        );
+        assert_eq!(
+            shortfall(&[40.0], RunSize { smaller_scale: None, candidates: 2, error_split: 2 }).remedy,
+            "budget=15m"
+        );
+        assert_eq!(fit(false, &[20.0, 8.0], size), Some(BudgetFit::Fits), "the first round found cold caches");
+        assert_eq!(
+            shortfall(&[20.0, 20.0, 20.0, 20.0], size).final_message(),
             "the budget of 1 min 40 s held 4 of the 10 rounds that a first answer requires"
         );
         assert_eq!(
-            fit(true, &[12.0], work),
+            fit(true, &[12.0], size),
             Some(BudgetFit::ExceedsDefault(
                 "A first answer takes 10 rounds, about 2 min: this run exceeds its default budget of 1 min 40 s for it."
                     .into()
             ))
         );
-        assert_eq!(fit(true, &[10.0; 10], work), None, "the answer is there");
+        assert_eq!(fit(true, &[10.0; 10], size), None, "the answer is there");
     }
 
     #[test]
     fn warm_up_rounds_and_the_first_round_after_them_always_run() {
         let mut plan = StopPlan { rounds: 8, budget_s: Some(1.0), ..StopPlan::default() };
-        let late =
-            |plan: &StopPlan, number| StoppingRule::new(plan, 8).stop_reason(number, Duration::from_secs(5), None);
-        assert_eq!(late(&plan, 0), None);
+        let stop_reason =
+            |plan: &StopPlan, round| StoppingRule::new(plan, 8).stop_reason(round, Duration::from_secs(5), None);
+        assert_eq!(stop_reason(&plan, 0), None);
         plan.warmup = 2;
-        assert_eq!([1, 2].map(|number| late(&plan, number)), [None, None]);
-        assert!(late(&plan, 3).is_some());
+        assert_eq!([1, 2].map(|round| stop_reason(&plan, round)), [None, None]);
+        assert!(stop_reason(&plan, 3).is_some());
         plan.budget_s = None;
-        assert_eq!(late(&plan, 9), None);
-        assert!(late(&plan, 10).unwrap().starts_with("all 8 rounds are done"));
+        assert_eq!(stop_reason(&plan, 9), None);
+        assert!(stop_reason(&plan, 10).unwrap().starts_with("all 8 rounds are done"));
     }
 
-    fn open_forecast(open: &str, seconds: f64) -> RoundForecast {
-        RoundForecast { still_open: open.into(), seconds, needed: 8, ..RoundForecast::default() }
+    fn open_forecast(still_open: &str, round_s: f64) -> RoundForecast {
+        RoundForecast { still_open: still_open.into(), round_s, rounds_needed: 8, ..RoundForecast::default() }
     }
 
     #[test]
@@ -430,36 +441,38 @@ mod tests {
 
     #[test]
     fn the_reason_to_stop_counts_the_open_claims() {
-        let one = open_forecast("; one claim is left open", 30.0);
+        let one_open = open_forecast("; one claim is left open", 30.0);
         assert_eq!(
-            rule(9, None).stop_reason(9, Duration::ZERO, Some(&one)).unwrap(),
+            rule(9, None).stop_reason(9, Duration::ZERO, Some(&one_open)).unwrap(),
             "all 9 rounds are done; one claim is left open"
         );
         let mut rule = rule(400, Some(100.0));
         rule.record_round(Duration::from_secs(90));
-        assert_eq!(rule.stop_reason(9, Duration::from_secs(70), Some(&one)), None, "fewer variants, shorter round");
-        let late = open_forecast("; 2 claims are left open", 31.0);
+        assert_eq!(
+            rule.stop_reason(9, Duration::from_secs(70), Some(&one_open)),
+            None,
+            "fewer variants, shorter round"
+        );
+        let two_open = open_forecast("; 2 claims are left open", 31.0);
         assert!(
-            rule.stop_reason(9, Duration::from_secs(70), Some(&late))
+            rule.stop_reason(9, Duration::from_secs(70), Some(&two_open))
                 .unwrap()
                 .ends_with("100 s; 2 claims are left open")
         );
     }
 
-    const THREE: [(&str, f64); 3] = [("ext2", 1.0), ("ext4", 1.0), ("xfs", 1.5)];
-
     #[test]
     fn the_forecast_is_for_the_claim_that_varies_most() {
         let claims = ["touch.elapsed: ext2 < ext4"];
-        let text = forecast_difference(&record(&THREE, &claims, 3).0, 10.0, 600.0).unwrap();
+        let text = forecast_difference(&simulated_run(&EXT2_EXT4_XFS, &claims, 3).0, 10.0, 600.0).unwrap();
         assert!(text.starts_with("smallest detectable difference in 10 minutes: 0."), "{text}");
         assert!(text.contains("; 1% requires ") && !text.contains("against"), "{text}");
-        assert_eq!(forecast_difference(&record(&THREE, &claims, 2).0, 10.0, 600.0), None);
+        assert_eq!(forecast_difference(&simulated_run(&EXT2_EXT4_XFS, &claims, 2).0, 10.0, 600.0), None);
     }
 
     #[test]
     fn without_claims_the_forecast_is_for_the_pair_that_varies_most() {
-        let text = forecast_difference(&record(&THREE, &[], 3).0, 10.0, 600.0).unwrap();
+        let text = forecast_difference(&simulated_run(&EXT2_EXT4_XFS, &[], 3).0, 10.0, 600.0).unwrap();
         assert!(text.contains("(elapsed of all tasks, "), "{text}");
         assert!(text.contains(" against ") && text.contains("detectable difference"), "{text}");
     }
@@ -467,16 +480,16 @@ mod tests {
     #[test]
     fn the_forecast_compares_no_bare_device() {
         let seconds = [("ext2", 1.0), ("ext4", 1.0), (fsarena_core::factor::RAW, 0.5)];
-        let text = forecast_difference(&record(&seconds, &[], 3).0, 10.0, 600.0).unwrap();
+        let text = forecast_difference(&simulated_run(&seconds, &[], 3).0, 10.0, 600.0).unwrap();
         assert!(text.contains("ext2 against ext4"), "{text}");
-        let text = forecast_difference(&record(&seconds[1..], &[], 3).0, 10.0, 600.0);
+        let text = forecast_difference(&simulated_run(&seconds[1..], &[], 3).0, 10.0, 600.0);
         assert_eq!(text, None, "one filesystem has no other to compare with");
     }
 
     #[test]
     fn the_forecast_assumes_no_more_rounds_than_the_plan() {
         // 400 rounds of a second, though the budget has room for more.
-        let text = forecast_difference(&record(&THREE, &[], 3).0, 1.0, 3600.0).unwrap();
+        let text = forecast_difference(&simulated_run(&EXT2_EXT4_XFS, &[], 3).0, 1.0, 3600.0).unwrap();
         assert!(text.contains(" in 400 seconds"), "{text}");
     }
 }

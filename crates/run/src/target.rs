@@ -4,22 +4,22 @@
 
 use crate::bench::{Bench, lifecycle_task};
 use crate::error::{CellError, CellResult};
-use crate::executor::Log;
+use crate::executor::CommandLog;
 use crate::{layers, pools::Pool, protocol::MountRequest};
 use bytesize::ByteSize;
-use fsarena_core::event::{Cause, Note, NoteKind, SpentOn};
+use fsarena_core::event::{Activity, Cause, Note, NoteKind};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::TaskInfo, metric::reading};
 use fsarena_sys::device::{self, BlockDevice};
-use fsarena_sys::{Error, dirs::Space, kernel::SysRoot, mount};
+use fsarena_sys::{Error, dirs::FilesystemSpace, kernel::SysRoot, mount};
 use std::{fs::File, os::unix::fs::FileTypeExt, path::Path};
 
 /// Mounts the filesystem. Returns the peak memory of mount(8) in bytes; 0 if mounted by a system call.
 ///
 /// # Errors
 /// The mount fails, with the message of mount(8) or of the kernel.
-pub fn mount(request: &MountRequest, log: Log) -> Result<u64, Error> {
+pub fn mount(request: &MountRequest, log: CommandLog) -> Result<u64, Error> {
     let peak_bytes = mount_filesystem(request, log)?;
     if let Some(layer) = &request.layer {
         layers::set_up(&request.target, layer, log)?;
@@ -27,7 +27,7 @@ pub fn mount(request: &MountRequest, log: Log) -> Result<u64, Error> {
     Ok(peak_bytes)
 }
 
-fn mount_filesystem(request: &MountRequest, log: Log) -> Result<u64, Error> {
+fn mount_filesystem(request: &MountRequest, log: CommandLog) -> Result<u64, Error> {
     let MountRequest { source, target, fs_type, options, by_syscall, .. } = request;
     let command = mount::mount_command(source, target, fs_type, options);
     if !by_syscall {
@@ -50,7 +50,7 @@ fn mount_filesystem(request: &MountRequest, log: Log) -> Result<u64, Error> {
 ///
 /// # Errors
 /// The filesystem stays in use.
-pub fn unmount(request: &MountRequest, log: Log) -> Result<(), Error> {
+pub fn unmount(request: &MountRequest, log: CommandLog) -> Result<(), Error> {
     let target = &request.target;
     unmount_layer(request, log)?;
     unmount_dir(request, target, log)?;
@@ -60,27 +60,27 @@ pub fn unmount(request: &MountRequest, log: Log) -> Result<(), Error> {
     }
 }
 
-fn unmount_layer(request: &MountRequest, log: Log) -> Result<(), Error> {
+fn unmount_layer(request: &MountRequest, log: CommandLog) -> Result<(), Error> {
     let Some(layer) = &request.layer else { return Ok(()) };
     unmount_dir(request, &layers::layer_root(&request.target, &layer.level), log)?;
     layers::wait_for_program()
 }
 
-fn unmount_dir(request: &MountRequest, dir: &Path, log: Log) -> Result<(), Error> {
+fn unmount_dir(request: &MountRequest, dir: &Path, log: CommandLog) -> Result<(), Error> {
     match request.by_syscall {
         true => mount::unmount_by_syscall(dir, log),
         false => mount::unmount(dir, log),
     }
 }
 
-/// Moves to the directories below the layer what has been written through it so far, and mounts the layer again.
+/// Moves the files that were written through the layer so far to the directories below it, and mounts the layer again.
 ///
 /// # Errors
 /// The layer stays in use, or the filesystem refuses.
-pub fn commit_layer(request: &MountRequest, log: Log) -> Result<(), Error> {
+pub fn commit_layer(request: &MountRequest, log: CommandLog) -> Result<(), Error> {
     let Some(layer) = &request.layer else { return Ok(()) };
     unmount_layer(request, log)?;
-    layers::commit(&request.target, layer)?;
+    layers::commit_written_files(&request.target, layer)?;
     layers::set_up(&request.target, layer, log)
 }
 
@@ -101,29 +101,29 @@ pub fn measure_mount(
     kernel: &SysRoot,
     request: &MountRequest,
     info: &TaskInfo,
-    before_mount: impl FnOnce(Log) -> Result<(), Error>,
+    before_mount: impl FnOnce(CommandLog) -> Result<(), Error>,
     bench: &mut Bench,
 ) -> CellResult {
     bench.wait_until_idle(&info.id.to_string());
     let mut readings = Readings::default();
-    let work = |log: Log| {
+    let work = |log: CommandLog| {
         before_mount(log)?;
         let peak_bytes = mount(request, log)?;
-        if let Some(bytes) = Space::at_path(&request.target).ok().and_then(|space| space.free_bytes()) {
-            readings.set(reading::USABLE, bytes as f64);
+        if let Some(bytes) = FilesystemSpace::at_path(&request.target).ok().and_then(|space| space.free_bytes()) {
+            readings.set(reading::USABLE_BYTES, bytes as f64);
         }
         let device = BlockDevice::open(kernel, &request.source).ok();
         if let Some(bytes) = device.and_then(|device| device.size_bytes()) {
             readings.set(reading::DEVICE_SIZE, bytes as f64);
         }
-        Ok::<_, Error>(TaskOutput { peak_bytes, ..TaskOutput::from(readings) })
+        Ok::<_, Error>(TaskOutput { peak_memory_bytes: peak_bytes, ..TaskOutput::from(readings) })
     };
-    bench.measure(info, SpentOn::Lifecycle, work, || sync_all(&[&request.target]))?;
+    bench.measure(info, Activity::Lifecycle, work, || sync_all(&[&request.target]))?;
     if let Some(journal) = &request.journal
         && !device::is_claimed(journal)?
     {
-        // A filesystem that uses the device of its journal claims it. Without its journal the figures would not be those of
-        // the variant.
+        // A filesystem claims the device of its journal. If it does not, it does not use this journal, and its figures
+        // would be wrong for the variant.
         let journal = journal.display();
         let why = format!("the filesystem is mounted and does not use its journal on {journal}");
         return Err(CellError::new(Cause::Work, why));
@@ -137,21 +137,22 @@ pub fn measure_mount(
     Ok(())
 }
 
-/// Unmounts the filesystem as a measured task. If `measures_space` is set, the sample has the bytes that the files take.
+/// Unmounts the filesystem as a measured task. If `measures_space` is set, the sample has the bytes that the files
+/// take.
 pub fn measure_unmount(request: &MountRequest, measures_space: bool, bench: &mut Bench) -> CellResult {
     bench.wait_until_idle("unmount");
     let mut readings = Readings::default();
     if measures_space && let Some(bytes) = request.packed_bytes.or_else(|| used_bytes(&request.target)) {
         readings.set(reading::FILES_SPACE, bytes as f64);
     }
-    let work = |log: Log| unmount(request, log).map(|()| TaskOutput::from(readings));
-    Ok(bench.measure(&lifecycle_task("unmount", "Unmount"), SpentOn::Lifecycle, work, || Ok(()))?)
+    let work = |log: CommandLog| unmount(request, log).map(|()| TaskOutput::from(readings));
+    Ok(bench.measure(&lifecycle_task("unmount", "Unmount"), Activity::Lifecycle, work, || Ok(()))?)
 }
 
 /// Bytes in use on the filesystem of a directory, after a sync; None if the kernel does not report them.
 fn used_bytes(dir: &Path) -> Option<u64> {
     sync_all(&[dir]).ok()?;
-    Space::at_path(dir).ok()?.used_bytes()
+    FilesystemSpace::at_path(dir).ok()?.used_bytes()
 }
 
 /// Syncs the filesystems of these directories, and the block devices and files among the paths.
@@ -167,22 +168,24 @@ pub fn sync_all(paths: &[&Path]) -> std::io::Result<()> {
     })
 }
 
-/// Makes the filesystem write what its background threads would write during the next task.
+/// Makes a filesystem with a pool write now what its background threads would write during the next task. Does nothing
+/// for other filesystems.
 ///
 /// # Errors
-/// Its program fails.
-pub fn finish_background_writes(request: &MountRequest, log: Log) -> Result<(), Error> {
+/// The program of the pool fails.
+pub fn finish_background_writes(request: &MountRequest, log: CommandLog) -> Result<(), Error> {
     match Pool::of(&request.fs_type) {
         Some(pool) => pool.sync(log),
         None => Ok(()),
     }
 }
 
-/// Drops the filesystem's own cache, which the kernel does not drop with its caches, by closing and opening the pool.
+/// Drops the own cache of a filesystem with a pool, which the kernel does not drop with its caches: closes and opens
+/// the pool. Does nothing for other filesystems.
 ///
 /// # Errors
 /// The filesystem stays in use, or cannot be mounted again.
-pub fn drop_own_cache(request: &MountRequest, log: Log) -> Result<(), Error> {
+pub fn drop_own_cache(request: &MountRequest, log: CommandLog) -> Result<(), Error> {
     if Pool::of(&request.fs_type).is_some() {
         unmount(request, log)?;
         mount(request, log)?;
@@ -190,12 +193,12 @@ pub fn drop_own_cache(request: &MountRequest, log: Log) -> Result<(), Error> {
     Ok(())
 }
 
-/// The kernel's file that drops its caches.
-const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+/// The kernel's file that drops its caches when it is written.
+const DROP_CACHES_FILE: &str = "/proc/sys/vm/drop_caches";
 
 /// Whether this process may drop the kernel's caches.
 pub fn can_drop_caches() -> bool {
-    File::options().write(true).open(DROP_CACHES).is_ok()
+    File::options().write(true).open(DROP_CACHES_FILE).is_ok()
 }
 
 /// Writes back the filesystems of these directories, then drops clean pages, dentries and inodes.
@@ -207,7 +210,7 @@ pub fn drop_caches(dirs: &[&Path]) -> CellResult {
         let synced = File::open(dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
         synced.map_err(Error::io("syncing", dir))?;
     }
-    std::fs::write(DROP_CACHES, "3").map_err(|error| {
+    std::fs::write(DROP_CACHES_FILE, "3").map_err(|error| {
         let flag = setting("set", "cache=warm");
         CellError::missing(format!("dropping caches: {error}; run as root, or take `{flag}`"))
     })

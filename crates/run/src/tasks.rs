@@ -1,20 +1,19 @@
 //! Runs the tasks of a cell: prepares, measures and checks one after another.
 
-use crate::ageing::{self, AgeStep};
+use crate::ageing::{self, AgeingStep};
 use crate::bench::Bench;
 use crate::error::{CellError, CellResult};
-use crate::executor::Log;
-use crate::protocol::{self, AgentRequest, Answers, COPIES_DIR, Power, PrivilegedRequest, Profiling};
+use crate::executor::CommandLog;
+use crate::protocol::{self, AgentRequest, Answers, Power, PrivilegedRequest, Profiling};
 use crate::target::{self, sync_all};
-use crate::{axes::load::parse_idle_time, printed, work};
-use fsarena_core::event::{CellEvent, Note, NoteKind, SpentOn};
+use crate::{axes::load::parse_idle_time, packed_programs, printed_metrics, work};
+use fsarena_core::event::{Activity, CellEvent, Note, NoteKind};
 use fsarena_core::metric::{DeclaredMetrics, reading};
 use fsarena_core::{factor, sample::TaskOutput};
 use fsarena_guest::host_root;
 use fsarena_load::task::{Action, StartState, Task, TaskError};
 use fsarena_load::workload::{Client, Place};
 use fsarena_probe::trace::{TraceError, TraceOptions, TracedTasks, Tracer};
-use fsarena_sys::argv::Argv;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -24,7 +23,8 @@ const CPU_SAMPLES_HZ: u32 = 997;
 /// A function that executes a request which may require root: in this process, or through the supervisor.
 type Privileged<'a> = &'a mut dyn FnMut(PrivilegedRequest, &mut Bench) -> CellResult;
 
-/// Runs every task of the workload of a cell.
+/// Runs every task of the workload of a cell; or does the other work that the request names instead, such as a step of
+/// ageing or a shell.
 ///
 /// # Errors
 /// The failure of the first task or check that failed, with the id of the task.
@@ -37,8 +37,8 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
     }
     place.server_user.clone_from(&request.server_user);
     make_root(&place)?;
-    if let Some(step) = &request.age_step {
-        if *step == AgeStep::Setup {
+    if let Some(step) = &request.ageing_step {
+        if *step == AgeingStep::Setup {
             for action in
                 workload.input_commands(&job, &place).into_iter().chain(workload.setup_once_actions(&job, &place))
             {
@@ -50,8 +50,8 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
         return Ok(());
     }
     if request.only_makes_files {
-        let filled = workload.fill_actions(&job, &place)?;
-        return filled.into_iter().try_for_each(|action| Ok(action.perform(&mut bench.log()).map(drop)?));
+        let fill_actions = workload.fill_actions(&job, &place)?;
+        return fill_actions.into_iter().try_for_each(|action| Ok(action.perform(&mut bench.log()).map(drop)?));
     }
     if let Some(paths) = &request.paths_to_copy {
         return stage_inputs(request, paths, workload.input_commands(&job, &place), bench);
@@ -59,16 +59,16 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
     if let Some(shell) = &request.shell {
         return shell.run(&place.root, bench);
     }
-    sync_prepared(request)?;
+    sync_prepared_files(request)?;
     if request.mount.is_some() && !place.is_device() {
-        bench.read_used_space(&request.root);
+        bench.enable_space_reading(&request.root);
     }
-    let start_ns = measure_start_ns(|| workload.empty_action(&job, &place))?;
-    if start_ns.is_some() {
+    let process_start_ns = measure_process_start_ns(|| workload.empty_action(&job, &place))?;
+    if process_start_ns.is_some() {
         // If the cell has a mount, everything but the mounted filesystem and the source disk is read-only.
-        let root = request.mount.is_none().then_some((reading::ROOT_WRITTEN, Path::new("/")));
-        let source = (reading::SOURCE_WRITTEN, request.source_dir.as_path());
-        bench.count_other_devices([source].into_iter().chain(root));
+        let root = request.mount.is_none().then_some((reading::ROOT_WRITTEN_BYTES, Path::new("/")));
+        let source = (reading::SOURCE_WRITTEN_BYTES, request.source_dir.as_path());
+        bench.count_writes_to_other_devices([source].into_iter().chain(root));
     }
     let mut tasks = workload.client_tasks(&job, &place, request.client.unwrap_or(Client::ALONE))?;
     match request.power {
@@ -77,15 +77,15 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
         Power::Cut => tasks.truncate(1),
         Power::Restored => drop(tasks.remove(0)),
     }
-    let mut declared = request.declared.clone();
-    printed::build_tables();
+    let mut declared = request.declared_metrics.clone();
+    printed_metrics::build_tables();
     for mut task in tasks {
         task.info.id.remove_factor_params(&cell.variant);
         cell.workload.add_grid_params(&mut task.info.id);
         let id = task.info.id.clone();
         let task_name = format!("task {id} of {} in round {}", cell.variant.name, cell.round + 1);
-        let with_part = |failed: CellError| failed.with_part(&id.to_string());
-        run_task((request, &mut declared), task, start_ns, bench, privileged).map_err(with_part)?;
+        let with_part = |error: CellError| error.with_part(&id.to_string());
+        run_task((request, &mut declared), task, process_start_ns, bench, privileged).map_err(with_part)?;
         let checks = workload.check_actions(&job, &place, &id);
         perform_actions(checks, &task_name, &mut declared, &mut bench.log())
             .map_err(|error| with_part(CellError::from(error)))?;
@@ -93,20 +93,19 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
     Ok(())
 }
 
-/// Makes the inputs of guests on the source disk, with the rights of the workload: what its first cell would make, and
-/// copies of files of this machine.
-fn stage_inputs(request: &AgentRequest, paths: &[PathBuf], once: Vec<Action>, bench: &mut Bench) -> CellResult {
-    for action in once {
+/// Makes the inputs of guests on the source disk, with the rights of the workload: runs the commands that make inputs,
+/// and copies the files
+/// `paths` of this machine.
+fn stage_inputs(
+    request: &AgentRequest,
+    paths: &[PathBuf],
+    input_commands: Vec<Action>,
+    bench: &mut Bench,
+) -> CellResult {
+    for action in input_commands {
         action.perform(&mut bench.log())?;
     }
-    for path in paths {
-        let copy = request.source_dir.join(COPIES_DIR).join(path.strip_prefix("/").unwrap_or(path));
-        let parent = copy.parent().unwrap_or(&request.source_dir);
-        fsarena_sys::dirs::make_dirs(parent).map_err(fsarena_sys::Error::io("making", parent))?;
-        let argv = Argv::new("cp").args(["-a", "--"]).arg(path).arg(&copy);
-        argv.run_checked(&mut bench.log()).map_err(fsarena_sys::Error::from)?;
-    }
-    Ok(())
+    Ok(packed_programs::copy_host_paths(paths, &request.source_dir, &mut bench.log())?)
 }
 
 /// Makes the directory to work in. Does nothing on a bare device.
@@ -117,69 +116,69 @@ pub fn make_root(place: &Place) -> Result<(), fsarena_sys::Error> {
     fsarena_sys::dirs::make_dirs(&place.root).map_err(fsarena_sys::Error::io("making", &place.root))
 }
 
-/// The nanoseconds that the workload takes to start a command which does nothing: the median of five. None if the workload
-/// has no such command.
-fn measure_start_ns(empty_action: impl Fn() -> Option<Action>) -> Result<Option<f64>, TaskError> {
+/// Measures the nanoseconds that the workload takes to start a command which does nothing: the median of five. None if
+/// the workload has no such command.
+fn measure_process_start_ns(empty_action: impl Fn() -> Option<Action>) -> Result<Option<f64>, TaskError> {
     let mut times = [0.0; 5];
     for time in &mut times {
         let Some(action) = empty_action() else { return Ok(None) };
-        let begun = Instant::now();
+        let started = Instant::now();
         action.perform(&mut |_| ())?;
-        *time = begun.elapsed().as_nanos() as f64;
+        *time = started.elapsed().as_nanos() as f64;
     }
     times.sort_by(f64::total_cmp);
     Ok(Some(times[2]))
 }
 
-/// Prepares and measures one task. `declared` are the metrics that commands of the run have printed so far; `start_ns` is
-/// added to the sample.
+/// Prepares and measures one task. `declared` are the metrics that commands of the run have printed so far.
+/// `process_start_ns` is added to the sample.
 fn run_task(
     (request, declared): (&AgentRequest, &mut DeclaredMetrics),
     task: Task,
-    start_ns: Option<f64>,
+    process_start_ns: Option<f64>,
     bench: &mut Bench,
     privileged: Privileged,
 ) -> CellResult {
-    let prepared = !task.prepare.is_empty();
-    if prepared && request.client.is_some() {
+    let has_preparation = !task.preparation.is_empty();
+    if has_preparation && request.client.is_some() {
         privileged(PrivilegedRequest::Meet(task.info.id.to_string()), bench)?;
     }
-    for action in task.prepare {
+    for action in task.preparation {
         let result = action.perform(&mut bench.log());
-        if let Err(TaskError::LeftOut(why)) = result {
+        if let Err(TaskError::SkipTask(why)) = result {
             bench.note(Note::new(NoteKind::Unavailable, why).variant(&request.cell.variant.name));
             return Ok(());
         }
         result?;
     }
-    if prepared {
+    if has_preparation {
         if request.layer_copies_up() {
             privileged(PrivilegedRequest::CommitLayer, bench)?;
         }
-        sync_prepared(request)?;
+        sync_prepared_files(request)?;
     }
     match task.start_state {
         StartState::Warm => {}
         StartState::Remounted => privileged(PrivilegedRequest::Remount, bench)?,
         StartState::ColdCache => privileged(PrivilegedRequest::DropCaches, bench)?,
     }
-    if prepared || task.start_state != StartState::Warm {
-        // What was in the cache before does not matter to this task.
+    if has_preparation || task.start_state != StartState::Warm {
+        // The task does not use what was in the cache before, so drops of the cache until now do not matter.
         bench.was_cache_dropped();
     }
     privileged(PrivilegedRequest::WaitUntilIdle(task.info.id.to_string()), bench)?;
     let tracer = request.profiling.map(start_tracer).transpose()?;
     let task_name =
         format!("task {} of {} in round {}", task.info.id, request.cell.variant.name, request.cell.round + 1);
-    let work = |log: Log| {
+    let work = |log: CommandLog| {
         let mut output = perform_actions(task.work, &task_name, declared, log)?;
-        if let Some(ns) = start_ns {
+        if let Some(ns) = process_start_ns {
             output.readings.set(reading::PROCESS_START, ns);
         }
         Ok::<_, TaskError>(output)
     };
-    bench.measure(&task.info, SpentOn::Timed, work, || sync_all(&request.paths_to_sync()))?;
-    // Several clients drop the cache for each other.
+    bench.measure(&task.info, Activity::Timed, work, || sync_all(&request.paths_to_sync()))?;
+    // With several clients, one client drops the cache during the tasks of another.
     if request.client.is_none() && bench.was_cache_dropped() {
         bench.note(cache_dropped_note().variant(&request.cell.variant.name));
     }
@@ -202,9 +201,9 @@ fn cache_dropped_note() -> Note {
         .fix("run nothing beside it that drops caches, such as another run with cold caches")
 }
 
-/// Writes the files that were prepared for a task to the device. The kernel would write them within seconds, in the middle
-/// of the task.
-fn sync_prepared(request: &AgentRequest) -> Result<(), fsarena_sys::Error> {
+/// Writes the files that were prepared for a task to the device. The kernel would write them within seconds, in the
+/// middle of the task.
+fn sync_prepared_files(request: &AgentRequest) -> Result<(), fsarena_sys::Error> {
     sync_all(&request.paths_to_sync()).map_err(fsarena_sys::Error::io("syncing", &request.root))
 }
 
@@ -216,36 +215,36 @@ fn start_tracer(profiling: Profiling) -> Result<Tracer, TraceError> {
     })
 }
 
-/// Performs the actions of a task and returns their combined output. `printed` of the output has only the metrics that are
-/// new in the run. `task_name` names the task in errors.
+/// Performs the actions of a task and returns their combined output. Of the metrics that they printed, the output has
+/// only those that are new in the run. `task_name` names the task in errors.
 fn perform_actions(
-    work: Vec<Action>,
+    actions: Vec<Action>,
     task_name: &str,
     declared: &mut DeclaredMetrics,
-    log: Log,
+    log: CommandLog,
 ) -> Result<TaskOutput, TaskError> {
     let mut total = TaskOutput::default();
     let mut all_printed = vec![];
-    for action in work {
+    for action in actions {
         let mut output = action.perform(log)?;
         all_printed.extend(output.printed_metrics.iter().cloned());
         output.printed_metrics =
-            printed::declare_all(declared, &output.printed_metrics, task_name).map_err(TaskError::Unfit)?;
+            printed_metrics::declare_all(declared, &output.printed_metrics, task_name).map_err(TaskError::Unfit)?;
         total.extend(output);
     }
-    printed::check_quotients(declared, &all_printed).map_err(TaskError::Unfit)?;
+    printed_metrics::check_quotients(declared, &all_printed).map_err(TaskError::Unfit)?;
     Ok(total)
 }
 
-/// Executes a request that may require root. If this agent is one of several clients, sends requests that concern all of
-/// them to the process that started it.
+/// Executes a request that may require root. If this agent is one of several clients, sends requests that concern all
+/// of them to the process that started it.
 pub fn perform_privileged(
     request: &AgentRequest,
     privileged_request: PrivilegedRequest,
     bench: &mut Bench,
     answers: Answers,
 ) -> CellResult {
-    let begun = Instant::now();
+    let started = Instant::now();
     match (privileged_request, &request.mount) {
         (privileged_request @ (PrivilegedRequest::Meet(_) | PrivilegedRequest::WaitUntilIdle(_)), _)
             if request.client.is_some() =>
@@ -285,6 +284,6 @@ pub fn perform_privileged(
             host_root::look_up(&request.paths_to_look_up);
         }
     }
-    bench.record_time(SpentOn::Lifecycle, begun.elapsed());
+    bench.record_time(Activity::Lifecycle, started.elapsed());
     Ok(())
 }

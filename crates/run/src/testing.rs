@@ -31,29 +31,32 @@ pub fn sample(task: &str, seconds: f64) -> Sample {
 }
 
 /// All events of one cell whose only task takes `seconds`.
-fn events(plan: &Plan, variant: &Variant, round: u32, seconds: f64) -> [Event; 3] {
+fn cell_events(plan: &Plan, variant: &Variant, round: u32, seconds: f64) -> [Event; 3] {
     let (variant, workload) = (variant.clone(), plan.workloads[0].clone());
     let cell = Cell { round, position: 0, variant, workload, scale: plan.scale, seed: 1 };
     let id = cell.id();
     let sample = CellEvent::Sample(sample("touch", seconds));
     [
         Event::CellStarted { cell },
-        Event::Cell { cell: id.clone(), what: sample },
+        Event::Cell { cell: id.clone(), event: sample },
         Event::CellFinished { cell: id, outcome: Outcome::Done },
     ]
 }
 
-/// The record of a run of `rounds` rounds, and the names of its variants. The task of each filesystem takes the given
-/// seconds with 1% of noise; each cell takes two seconds in all.
-pub fn record(seconds: &[(&str, f64)], claims: &[&str], rounds: u32) -> (RunRecord, BTreeSet<String>) {
-    let names: Vec<&str> = seconds.iter().map(|(name, _)| *name).collect();
+/// Three filesystems with the seconds that their tasks take: ext2 and ext4 are equally fast, xfs is slower.
+pub const EXT2_EXT4_XFS: [(&str, f64); 3] = [("ext2", 1.0), ("ext4", 1.0), ("xfs", 1.5)];
+
+/// The record of a simulated run of `rounds` rounds, and the names of its variants. `task_seconds` has the filesystems,
+/// each with the seconds that its task takes, to which 1% of noise is added. Each cell takes two seconds in all.
+pub fn simulated_run(task_seconds: &[(&str, f64)], claims: &[&str], rounds: u32) -> (RunRecord, BTreeSet<String>) {
+    let names: Vec<&str> = task_seconds.iter().map(|(name, _)| *name).collect();
     let mut state = RunState::new(empty_record(&names, claims));
     let (plan, variants) = (state.record.plan.clone(), state.record.variants.clone());
     for round in 0..rounds {
-        for (at, (_, seconds)) in seconds.iter().enumerate() {
-            let noise = fsarena_core::schedule::mix(at as u64, u64::from(round)) % 21;
+        for (index, (_, seconds)) in task_seconds.iter().enumerate() {
+            let noise = fsarena_core::schedule::mix(index as u64, u64::from(round)) % 21;
             let seconds = seconds * (0.99 + noise as f64 / 1000.0);
-            for (time, event) in events(&plan, &variants[at], round, seconds).iter().enumerate() {
+            for (time, event) in cell_events(&plan, &variants[index], round, seconds).iter().enumerate() {
                 state.apply(time as f64, event);
             }
         }

@@ -1,10 +1,10 @@
-//! The workloads of a plan: their requirements, their inputs, their tasks, and the metrics that answer for them.
+//! The workloads of a plan: their requirements, their inputs, their tasks, and the metrics that reports show of them.
 
 use crate::bench::{lifecycle_task, readings};
 use crate::error::{Result, RunError};
-use crate::{file_layout, printed};
+use crate::{file_layout, printed_metrics};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
-use fsarena_core::matrix::{self, workload_of};
+use fsarena_core::matrix::{self, workload_of_variant};
 use fsarena_core::metric::{self, Declaration, DeclaredMetrics};
 use fsarena_core::names::distinct;
 use fsarena_core::plan::{Backing, Emulator, Plan};
@@ -19,8 +19,8 @@ use std::{path::Path, time::Duration};
 /// The combined requirements of all workloads of a plan.
 #[derive(Debug, Default)]
 pub struct WorkRequirements {
-    /// The space and inodes that the largest workload needs on the filesystem under test, which is new for each workload;
-    /// and the space for the inputs of all workloads on the source disk.
+    /// The space and inodes that the largest workload needs on the filesystem under test, which is made anew for each
+    /// workload; and the space that the inputs of all workloads need on the source disk.
     pub room: Room,
     /// What the filesystem must support, such as symbolic links or direct I/O.
     pub demands: Demands,
@@ -30,7 +30,7 @@ pub struct WorkRequirements {
     pub user_programs: BTreeSet<String>,
     /// Notes for every report of these workloads.
     pub remarks: Vec<Note>,
-    /// Number of timed tasks.
+    /// Number of timed tasks of all workloads.
     pub task_count: u32,
 }
 
@@ -40,29 +40,30 @@ impl WorkRequirements {
     /// # Errors
     /// An unknown workload, inputs that are missing, or a printed metric whose name is taken.
     pub fn of_plan(plan: &Plan, variants: &[Variant]) -> Result<WorkRequirements> {
-        let (mut all, mut declared) = (WorkRequirements::default(), DeclaredMetrics::default());
+        let (mut requirements, mut declared) = (WorkRequirements::default(), DeclaredMetrics::default());
         for planned in &plan.workloads {
-            // The size of the inputs in each directory. Versions of the workload with the same directory share them.
-            let mut inputs = BTreeMap::new();
-            for (at, version) in versions(planned, variants).iter().enumerate() {
+            // The bytes of the inputs by their directory. Versions of the workload with the same directory share the
+            // inputs.
+            let mut input_bytes = BTreeMap::new();
+            for (index, version) in workload_versions(planned, variants).iter().enumerate() {
                 let (workload, job) = find_workload(plan, version)?;
                 let Survey { room, demands, remarks, printed_metrics } = workload.survey(&job)?;
-                printed_metrics.iter().try_for_each(|declaration| declare(&mut declared, declaration))?;
-                all.demands = all.demands.merge(demands);
-                all.room.bytes = all.room.bytes.max(room.bytes);
-                all.room.inodes = all.room.inodes.max(room.inodes);
-                let shared: &mut u64 = inputs.entry(version.directory_name()).or_default();
-                *shared = room.source_bytes.max(*shared);
-                all.programs.extend(workload.programs(&job).into_iter().map(String::from));
-                all.user_programs.extend(workload.user_programs(&job));
-                if at == 0 {
-                    all.remarks.extend(remarks);
-                    all.task_count += workload.outline(&job).len() as u32;
+                printed_metrics.iter().try_for_each(|declaration| declare_metric(&mut declared, declaration))?;
+                requirements.demands = requirements.demands.merge(demands);
+                requirements.room.bytes = requirements.room.bytes.max(room.bytes);
+                requirements.room.inodes = requirements.room.inodes.max(room.inodes);
+                let shared_bytes: &mut u64 = input_bytes.entry(version.directory_name()).or_default();
+                *shared_bytes = room.source_bytes.max(*shared_bytes);
+                requirements.programs.extend(workload.programs(&job).into_iter().map(String::from));
+                requirements.user_programs.extend(workload.user_programs(&job));
+                if index == 0 {
+                    requirements.remarks.extend(remarks);
+                    requirements.task_count += workload.outline(&job).len() as u32;
                 }
             }
-            all.room.source_bytes += inputs.values().sum::<u64>();
+            requirements.room.source_bytes += input_bytes.values().sum::<u64>();
         }
-        Ok(all)
+        Ok(requirements)
     }
 }
 
@@ -70,9 +71,9 @@ impl WorkRequirements {
 ///
 /// # Errors
 /// A metric that has the name of one of fsarena's own metrics, or contradicts an earlier declaration.
-fn declare(declared: &mut DeclaredMetrics, Declaration { metric, origin }: &Declaration) -> Result<()> {
-    if let Some(taken) = printed::refusal(&metric.id) {
-        return Err(RunError::Plan(format!("{origin} finds {taken}")));
+fn declare_metric(declared: &mut DeclaredMetrics, Declaration { metric, origin }: &Declaration) -> Result<()> {
+    if let Some(refusal) = printed_metrics::refuse_taken_name(&metric.id) {
+        return Err(RunError::Plan(format!("{origin} finds {refusal}")));
     }
     match declared.declare_printed(metric, origin) {
         Ok(_) => Ok(()),
@@ -80,11 +81,11 @@ fn declare(declared: &mut DeclaredMetrics, Declaration { metric, origin }: &Decl
     }
 }
 
-/// The distinct versions of a workload with the settings that the variants change.
-pub fn versions(planned: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPlan> {
+/// Returns the versions of a workload: its settings as each variant changes them, each version once.
+pub fn workload_versions(planned: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPlan> {
     let mut versions = vec![];
     for variant in variants {
-        let version = workload_of(variant, planned);
+        let version = workload_of_variant(variant, planned);
         if !versions.contains(&version) {
             versions.push(version);
         }
@@ -107,7 +108,7 @@ pub fn make_inputs(plan: &Plan, source_dir: &Path) -> Result<()> {
 /// The inputs that each round draws with its seed.
 #[derive(Debug, Default)]
 pub struct DrawnInputs {
-    /// The seed of the inputs that are there; None for those of the plan.
+    /// The seed of the inputs that are in the directory now; None for the inputs made with the seed of the plan.
     seed: Option<u64>,
 }
 
@@ -119,15 +120,15 @@ impl DrawnInputs {
     pub fn has_any(plan: &Plan) -> Result<bool> {
         for version in input_versions(plan) {
             let (workload, job) = find_workload(plan, &version)?;
-            if workload.draws_inputs(&job) {
+            if workload.inputs_depend_on_seed(&job) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Replaces the drawn inputs in the directory `source_dir` by those of a cell's round, unless they are there. Returns whether
-    /// it did.
+    /// Replaces the drawn inputs in the directory `source_dir` with those of the round of a cell, unless they are there
+    /// already. Returns whether it replaced them.
     ///
     /// # Errors
     /// A file cannot be read, written or removed.
@@ -138,7 +139,7 @@ impl DrawnInputs {
         for version in input_versions(plan) {
             let (workload, job) = find_workload(plan, &version)?;
             let job = Job { seed: cell.seed, ..job };
-            if workload.draws_inputs(&job) {
+            if workload.inputs_depend_on_seed(&job) {
                 let old = Place::for_workload(&version, source_dir, source_dir).source_dir;
                 std::fs::remove_dir_all(&old).map_err(fsarena_sys::Error::io("removing", &old))?;
                 make_inputs_of_version(workload, &job, &version, source_dir)?;
@@ -149,12 +150,17 @@ impl DrawnInputs {
     }
 }
 
-/// The versions of all workloads of a plan whose inputs lie in different directories.
+/// The versions of the workloads of a plan for which inputs are made: one for each directory of inputs.
 fn input_versions(plan: &Plan) -> Vec<WorkloadPlan> {
     let variants = matrix::expand(plan);
-    let all = |planned: &WorkloadPlan| std::iter::once(planned.clone()).chain(versions(planned, &variants));
-    let mut made = BTreeSet::new();
-    plan.workloads.iter().flat_map(all).filter(|version| made.insert(version.directory_name())).collect()
+    let all_versions =
+        |planned: &WorkloadPlan| std::iter::once(planned.clone()).chain(workload_versions(planned, &variants));
+    let mut directories = BTreeSet::new();
+    plan.workloads
+        .iter()
+        .flat_map(all_versions)
+        .filter(|version| directories.insert(version.directory_name()))
+        .collect()
 }
 
 /// Makes the inputs of a workload in its directory below `source_dir`.
@@ -214,53 +220,57 @@ fn checked_workload(planned: &WorkloadPlan, scale: Scale, seed: u64) -> Result<W
 ///
 /// # Errors
 /// The message of an error of [`find_workload`].
-pub fn check(plan: &Plan) -> Result<(), String> {
+pub fn check_workloads(plan: &Plan) -> Result<(), String> {
     let variants = matrix::expand(plan);
-    for version in plan.workloads.iter().flat_map(|planned| versions(planned, &variants)) {
+    for version in plan.workloads.iter().flat_map(|planned| workload_versions(planned, &variants)) {
         checked_workload(&version, plan.scale, plan.seed)?;
     }
     Ok(())
 }
 
-/// The metrics that a report of a plan shows by default, the main one first.
-pub fn metrics(plan: &Plan) -> Vec<&str> {
-    let mut own =
+/// The metrics that a report of a run of this plan shows by default, the main metric first. Before the run it is
+/// unknown which metrics its commands will print; see [`default_metrics`].
+pub fn default_metrics_of_plan(plan: &Plan) -> Vec<&str> {
+    let mut metrics_of_workloads =
         plan.workloads.iter().filter_map(|planned| Some(workloads::find_workload(&planned.name)?.def().metrics));
     // A guest that counts instructions measures no time. A load of fixed duration executes about the same number of
     // instructions whatever the filesystem does, so the cost of one call counts there.
     if counts_instructions(plan) {
-        return if own.all(|metrics| metrics.contains(&"elapsed")) {
+        return if metrics_of_workloads.all(|metrics| metrics.contains(&"elapsed")) {
             vec![reading::KERNEL_INSTRUCTIONS, "instructions"]
         } else {
             vec!["instructions_per_call", reading::KERNEL_INSTRUCTIONS]
         };
     }
-    distinct(plan.stop.best_metric.as_deref().into_iter().chain(own.flatten().copied()))
+    distinct(plan.stop.best_metric.as_deref().into_iter().chain(metrics_of_workloads.flatten().copied()))
 }
 
-/// The metrics that a report of a run shows by default, the main one first: those of its workloads that have values, and
-/// those that its commands printed.
+/// The metrics that a report of a run shows by default, the main metric first: the metrics of its workloads that have
+/// values, and the metrics that its commands printed.
 ///
-/// A printed metric with a direction (lower or higher is better) comes first, because the author of the workload declared
-/// it. Only the metric that the user chose comes before it. In a guest that counts instructions, the counts come first.
+/// A printed metric with a direction (lower or higher is better) comes first, because the author of the workload
+/// declared it. Only the metric that the user chose comes before it. In a guest that counts instructions, the counts
+/// come first.
 pub fn default_metrics(record: &RunRecord) -> Vec<String> {
-    let has = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
-    let own: Vec<&str> = readings().map(|reading| reading.id).collect();
-    let of_plan = metrics(&record.plan);
+    let has_values = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
+    let own_readings: Vec<&str> = readings().map(|reading| reading.id).collect();
+    let of_plan = default_metrics_of_plan(&record.plan);
     let chosen = record.plan.stop.best_metric.as_deref();
     let (mut first, mut others): (Vec<&str>, Vec<&str>) =
-        of_plan.iter().copied().filter(has).partition(|id| chosen == Some(id));
-    let is_printed = |id: &str| record.plan.can_print_metrics() && !own.contains(&id) && !of_plan.contains(&id);
+        of_plan.iter().copied().filter(has_values).partition(|id| chosen == Some(id));
+    let is_printed =
+        |id: &str| record.plan.can_print_metrics() && !own_readings.contains(&id) && !of_plan.contains(&id);
     for reading in record.readings.iter().filter(|reading| is_printed(&reading.id)) {
-        let leads = reading.direction != Direction::Neutral && !counts_instructions(&record.plan);
-        if leads { &mut first } else { &mut others }.push(&reading.id);
+        let comes_first = reading.direction != Direction::Neutral && !counts_instructions(&record.plan);
+        if comes_first { &mut first } else { &mut others }.push(&reading.id);
     }
     first.into_iter().chain(others).map(String::from).collect()
 }
 
-/// The main metric of a run so far: the first of [`default_metrics`]; that of its plan before the run has values.
+/// The main metric of a run so far: the first of [`default_metrics`], or before the run has values the main metric of
+/// its plan.
 pub fn main_metric_of_run(record: &RunRecord) -> String {
-    default_metrics(record).into_iter().next().unwrap_or_else(|| main_metric(&record.plan).into())
+    default_metrics(record).into_iter().next().unwrap_or_else(|| main_metric_of_plan(&record.plan).into())
 }
 
 /// Whether a plan runs in a guest that counts instructions instead of time.
@@ -268,17 +278,17 @@ fn counts_instructions(plan: &Plan) -> bool {
     matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact)
 }
 
-/// The main metric of a plan: the first of [`metrics`].
-pub fn main_metric(plan: &Plan) -> &str {
-    metrics(plan).first().unwrap_or(&"elapsed")
+/// The main metric of a plan: the first of [`default_metrics_of_plan`].
+pub fn main_metric_of_plan(plan: &Plan) -> &str {
+    default_metrics_of_plan(plan).first().unwrap_or(&"elapsed")
 }
 
-/// Whether lower or higher values of a metric are better: of one of fsarena's own, or of one that the plan declares for the
-/// output of its commands. None for a name that is unknown before the run.
+/// Returns whether lower or higher values of a metric are better. The metric is one of fsarena's own, or one that the
+/// plan declares for the output of its commands; None for a name that is unknown before the run.
 ///
 /// # Errors
 /// An unknown workload or an invalid setting.
-pub fn direction(plan: &Plan, metric: &str) -> Result<Option<Direction>> {
+pub fn metric_direction(plan: &Plan, metric: &str) -> Result<Option<Direction>> {
     if let Some(known) = metric::find(metric) {
         return Ok(Some(known.spec.direction));
     }
@@ -287,31 +297,31 @@ pub fn direction(plan: &Plan, metric: &str) -> Result<Option<Direction>> {
     }
     for planned in &plan.workloads {
         let (workload, job) = find_workload(plan, planned)?;
-        let mut prints = workload.survey(&job)?.printed_metrics.into_iter().map(|declared| declared.metric);
-        if let Some(declared) = prints.find(|declared| declared.id == metric) {
+        let mut printed = workload.survey(&job)?.printed_metrics.into_iter().map(|declared| declared.metric);
+        if let Some(declared) = printed.find(|declared| declared.id == metric) {
             return Ok(Some(declared.direction));
         }
     }
     Ok(None)
 }
 
-/// The tasks of a plan's cells in their order, including mkfs, mount and unmount.
-pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
-    let is_mounted = plan.device.backing != Backing::Dir;
+/// Lists the tasks of the cells of a plan in their order, including mkfs, mount and unmount.
+pub fn outline_tasks(plan: &Plan) -> Vec<TaskInfo> {
+    let has_mount = plan.device.backing != Backing::Dir;
     let mut tasks = vec![];
     // For a guest mkfs is not a task, because it runs on the host.
-    if is_mounted && !matches!(plan.device.backing, Backing::Guest(_)) {
+    if has_mount && !matches!(plan.device.backing, Backing::Guest(_)) {
         tasks.push(lifecycle_task("mkfs", "Make the filesystem"));
     }
-    if is_mounted {
+    if has_mount {
         tasks.push(lifecycle_task("mount", "Mount"));
     }
     let variants = matrix::expand(plan);
     let [before, after] = file_layout::layout_tasks();
-    let has_layout = is_mounted && file_layout::is_measured(plan);
+    let has_layout = has_mount && file_layout::is_measured(plan);
     tasks.extend(has_layout.then_some(before));
     for planned in &plan.workloads {
-        let version = variants.first().map_or(planned.clone(), |variant| workload_of(variant, planned));
+        let version = variants.first().map_or(planned.clone(), |variant| workload_of_variant(variant, planned));
         let Ok((workload, job)) = find_workload(plan, &version) else { continue };
         for mut task in workload.outline(&job) {
             variants.iter().for_each(|variant| task.id.remove_factor_params(variant));
@@ -320,7 +330,7 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
         }
     }
     tasks.extend(has_layout.then_some(after));
-    if is_mounted {
+    if has_mount {
         tasks.push(lifecycle_task("unmount", "Unmount"));
     }
     tasks
@@ -329,16 +339,16 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::record;
+    use crate::testing::simulated_run;
     use fsarena_core::record::MetricSpec;
     use fsarena_core::sample::Unit;
-    use fsarena_core::setting::Value;
+    use fsarena_core::setting::SettingValue;
 
     #[test]
     fn a_printed_metric_with_a_direction_comes_first_unless_the_user_chose_another() {
-        let (mut run, _) = record(&[("ext4", 1.0), ("xfs", 1.0)], &[], 1);
+        let (mut run, _) = simulated_run(&[("ext4", 1.0), ("xfs", 1.0)], &[], 1);
         assert_eq!(default_metrics(&run), ["elapsed"]);
-        let rules = Value::List(vec![]);
+        let rules = SettingValue::List(vec![]);
         run.plan.workloads[0].settings.0.insert("metric_regex".into(), rules);
         for (id, direction) in [("size", Direction::Neutral), ("tps", Direction::Higher), ("lat_ns", Direction::Lower)]
         {

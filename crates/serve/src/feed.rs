@@ -3,7 +3,7 @@
 
 use fsarena_core::record::{RunRecord, RunStatus};
 use fsarena_core::state::RunState;
-use fsarena_report::live::{RunView, VariantIntervals};
+use fsarena_report::live::{LiveComparison, RunView};
 use fsarena_store::{EventReader, RunDir, RunSummary, TimedEvent};
 use serde_json::json;
 use std::collections::{HashMap, VecDeque};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// The pause between two reads of a log.
+/// The pause after a read of a log that returned no events.
 const POLL_INTERVAL: Duration = Duration::from_millis(150);
 /// The time without a writer after which a run counts as ended. It is not 0, because the directory of a new run exists for a
 /// moment before a writer opens it.
@@ -19,7 +19,7 @@ const WRITER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The largest number of events that one read of a log returns.
 const MAX_EVENTS_PER_READ: usize = 500;
 /// The number of newest events that a feed keeps for clients that reconnect.
-const KEPT_EVENTS: usize = 2000;
+const MAX_RECENT_EVENTS: usize = 2000;
 /// The largest number of runs that the server follows at the same time.
 const MAX_FEEDS: usize = 64;
 
@@ -32,22 +32,22 @@ pub struct Feeds {
 /// One run that clients follow.
 pub struct Feed {
     state: Mutex<FeedState>,
-    /// The number of bytes read from the log. Wakes clients that wait for more.
-    changed: watch::Sender<u64>,
+    /// Publishes the id of the newest event, and wakes the clients that wait for more.
+    last_id_sender: watch::Sender<u64>,
 }
 
 /// The state of a run after the events read so far.
 struct FeedState {
     run: RunState,
-    intervals: VariantIntervals,
+    comparison: LiveComparison,
     /// The newest events as JSON, each with its id: the offset of its end in the log.
     recent: VecDeque<(u64, String)>,
     /// The id of the newest event.
     last_id: u64,
     /// Whether the feed has read all events that the log had when the feed began.
-    caught_up: bool,
+    is_caught_up: bool,
     /// Whether the feed has ended, and no more events will come.
-    ended: bool,
+    has_ended: bool,
 }
 
 /// New events for one client.
@@ -59,70 +59,71 @@ pub struct FeedUpdate {
     /// The id of the last event in that state.
     pub last_id: u64,
     /// Whether the feed has ended, and no more events will come.
-    pub ended: bool,
+    pub has_ended: bool,
 }
 
 impl Feeds {
-    /// Returns the feed of a run, and a receiver that is notified of changes. Starts the feed if the run has none; `beginning`
-    /// returns the run before its first event. `None` if the server already follows [`MAX_FEEDS`] runs.
+    /// Returns the feed of a run, and a receiver that is notified of new events. Starts the feed if the run has none;
+    /// `initial_state` returns the record and the comparison before the first event. `None` if the server already follows
+    /// [`MAX_FEEDS`] runs.
     pub fn follow(
         &self,
         dir: &RunDir,
-        beginning: impl FnOnce() -> (RunRecord, VariantIntervals),
+        initial_state: impl FnOnce() -> (RunRecord, LiveComparison),
     ) -> Option<(Arc<Feed>, watch::Receiver<u64>)> {
         let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
         let key = dir.path().to_string_lossy().into_owned();
         // Drop feeds without listeners. Also drop feeds that have ended, because the run may have been resumed since.
-        feeds.retain(|_, feed| feed.changed.receiver_count() > 0 && !feed.state().ended);
+        feeds.retain(|_, feed| feed.last_id_sender.receiver_count() > 0 && !feed.state().has_ended);
         if let Some(feed) = feeds.get(&key)
-            && let Some(listener) = feed.listen()
+            && let Some(listener) = feed.subscribe()
         {
             return Some((feed.clone(), listener));
         }
         if feeds.len() >= MAX_FEEDS {
             return None;
         }
-        let (changed, listener) = watch::channel(0);
-        let (record, intervals) = beginning();
+        let (last_id_sender, listener) = watch::channel(0);
+        let (record, comparison) = initial_state();
         let state = FeedState {
             run: RunState::new(record),
-            intervals,
+            comparison,
             recent: VecDeque::new(),
             last_id: 0,
-            caught_up: false,
-            ended: false,
+            is_caught_up: false,
+            has_ended: false,
         };
-        let feed = Arc::new(Feed { state: Mutex::new(state), changed });
+        let feed = Arc::new(Feed { state: Mutex::new(state), last_id_sender });
         feeds.insert(key, feed.clone());
-        let (dir, reader) = (dir.clone(), feed.clone());
-        tokio::spawn(async move { reader.read_log(dir).await });
+        let (dir, followed) = (dir.clone(), feed.clone());
+        tokio::spawn(async move { followed.follow_log(dir).await });
         Some((feed, listener))
     }
 }
 
 impl Feed {
     /// Reads the log, and applies its events, until the run ends or the last client leaves.
-    async fn read_log(&self, dir: RunDir) {
-        let mut events = EventReader::open(&dir);
-        let mut last_seen_writer = Instant::now();
-        while !self.end_without_listeners() {
+    async fn follow_log(&self, dir: RunDir) {
+        let mut log_reader = EventReader::open(&dir);
+        let mut writer_last_seen = Instant::now();
+        while !self.end_if_unused() {
             let read = tokio::task::spawn_blocking(move || {
-                let batch = events.read_next(MAX_EVENTS_PER_READ);
-                (events, batch)
+                let batch = log_reader.read_next(MAX_EVENTS_PER_READ);
+                (log_reader, batch)
             });
-            let Ok((returned, batch)) = read.await else { return self.end(None) };
-            events = returned;
+            let Ok((returned_reader, batch)) = read.await else { return self.end(None) };
+            log_reader = returned_reader;
             match batch {
                 Err(_) => return self.end(None),
                 Ok(batch) if !batch.is_empty() => self.apply(batch),
                 // End only after the last event of the log. The log of a run that was interrupted and resumed has an event
                 // for each end.
-                Ok(_) if self.state().run.ended.is_some() => return self.end(None),
+                Ok(_) if self.state().run.end_status.is_some() => return self.end(None),
                 Ok(_) => {
-                    self.catch_up();
+                    self.mark_caught_up();
                     if dir.is_being_written() {
-                        last_seen_writer = Instant::now();
-                    } else if last_seen_writer.elapsed() >= WRITER_TIMEOUT {
+                        writer_last_seen = Instant::now();
+                    } else if writer_last_seen.elapsed() >= WRITER_TIMEOUT {
                         return self.end(fsarena_store::read_summary(&dir).ok());
                     }
                     tokio::time::sleep(POLL_INTERVAL).await;
@@ -131,28 +132,28 @@ impl Feed {
         }
     }
 
-    /// A receiver that is notified of changes. None if the feed has ended.
-    fn listen(&self) -> Option<watch::Receiver<u64>> {
+    /// A receiver that is notified of new events. `None` if the feed has ended.
+    fn subscribe(&self) -> Option<watch::Receiver<u64>> {
         let state = self.state();
-        (!state.ended).then(|| self.changed.subscribe())
+        (!state.has_ended).then(|| self.last_id_sender.subscribe())
     }
 
-    /// Ends the feed if no client listens, and returns whether it did. The lock of the state keeps new clients away
-    /// meanwhile.
-    fn end_without_listeners(&self) -> bool {
+    /// Ends the feed if it has no client any more, and returns whether the feed has ended. Meanwhile the lock of the state keeps
+    /// new clients from subscribing.
+    fn end_if_unused(&self) -> bool {
         let mut state = self.state();
-        state.ended |= self.changed.receiver_count() == 0;
-        state.ended
+        state.has_ended |= self.last_id_sender.receiver_count() == 0;
+        state.has_ended
     }
 
     /// Applies new events to the state, and notifies the clients.
     fn apply(&self, events: Vec<(u64, TimedEvent)>) {
         let mut state = self.state();
         for (id, timed) in events {
-            state.run.apply(timed.at, &timed.event);
-            let FeedState { run, intervals, .. } = &mut *state;
-            intervals.update(&timed.event, run);
-            if state.recent.len() == KEPT_EVENTS {
+            state.run.apply(timed.time_s, &timed.event);
+            let FeedState { run, comparison, .. } = &mut *state;
+            comparison.update(&timed.event, run);
+            if state.recent.len() == MAX_RECENT_EVENTS {
                 state.recent.pop_front();
             }
             state.recent.push_back((id, json!(timed).to_string()));
@@ -165,21 +166,22 @@ impl Feed {
     fn notify(&self, state: MutexGuard<FeedState>) {
         let last_id = state.last_id;
         drop(state);
-        self.changed.send_replace(last_id);
+        self.last_id_sender.send_replace(last_id);
     }
 
     /// Records that the feed has read all events of the log, and notifies the clients the first time.
-    fn catch_up(&self) {
+    fn mark_caught_up(&self) {
         let mut state = self.state();
-        if !std::mem::replace(&mut state.caught_up, true) {
+        if !std::mem::replace(&mut state.is_caught_up, true) {
             self.notify(state);
         }
     }
 
-    /// Ends the feed. If no event ended the run, the run gets the status of `summary`; without one, its files cannot be read.
+    /// Ends the feed. If no event ended the run, the run gets the status of `summary`; `None` if the files of the run cannot be
+    /// read any more.
     fn end(&self, summary: Option<RunSummary>) {
         let mut state = self.state();
-        if state.run.ended.is_none() {
+        if state.run.end_status.is_none() {
             let status = match summary {
                 Some(summary) => {
                     state.run.rounds_done = state.run.rounds_done.max(summary.rounds);
@@ -187,10 +189,10 @@ impl Feed {
                 }
                 None => RunStatus { complete: false, why: "its files cannot be read any more".into() },
             };
-            state.run.ended = Some(status);
+            state.run.end_status = Some(status);
         }
-        state.caught_up = true;
-        state.ended = true;
+        state.is_caught_up = true;
+        state.has_ended = true;
         self.notify(state);
     }
 
@@ -200,21 +202,21 @@ impl Feed {
 
     /// Whether the feed has read all events that the log had when the feed began, so that a new client gets a complete state.
     pub fn is_caught_up(&self) -> bool {
-        self.state().caught_up
+        self.state().is_caught_up
     }
 
-    /// The events after the one with this id, and the state of the run. Without an id, or if the feed no longer keeps the
-    /// events after it, there are no events, only the state.
+    /// The events after the one with this id (0 for all events), and the state of the run. Without an id, or if the feed no
+    /// longer keeps the events after it, there are no events, only the state.
     pub fn update_since(&self, id: Option<u64>) -> FeedUpdate {
         let state = self.state();
-        let complete = state.recent.len() < KEPT_EVENTS;
-        let known = id.filter(|id| state.recent.iter().any(|(other, _)| other == id) || (*id == 0 && complete));
+        let has_all_events = state.recent.len() < MAX_RECENT_EVENTS;
+        let has_id = |id| state.recent.iter().any(|(recent, _)| *recent == id);
         let mut events = vec![];
-        if let Some(id) = known {
-            events.extend(state.recent.iter().filter(|(other, _)| *other > id).cloned());
+        if let Some(id) = id.filter(|id| has_id(*id) || (*id == 0 && has_all_events)) {
+            events.extend(state.recent.iter().filter(|(recent, _)| *recent > id).cloned());
         }
-        let view = RunView::new(&state.run, &state.intervals);
-        FeedUpdate { events, state: json!(view).to_string(), last_id: state.last_id, ended: state.ended }
+        let view = RunView::new(&state.run, &state.comparison);
+        FeedUpdate { events, state: json!(view).to_string(), last_id: state.last_id, has_ended: state.has_ended }
     }
 }
 
@@ -239,11 +241,11 @@ mod tests {
         }
     }
 
-    fn beginning(run: &TestRun) -> (RunRecord, VariantIntervals) {
-        (RunRecord::new(run.dir.plan().unwrap(), vec![]), VariantIntervals::default())
+    fn initial_state(run: &TestRun) -> (RunRecord, LiveComparison) {
+        (RunRecord::new(run.dir.plan().unwrap(), vec![]), LiveComparison::default())
     }
 
-    fn state(update: &FeedUpdate) -> serde_json::Value {
+    fn state_json(update: &FeedUpdate) -> serde_json::Value {
         serde_json::from_str(&update.state).unwrap()
     }
 
@@ -253,30 +255,32 @@ mod tests {
             let run = TestRun::new();
             let mut writer = run.writer();
             let feeds = Feeds::default();
-            let (feed, mut listener) = feeds.follow(&run.dir, || beginning(&run)).unwrap();
+            let (feed, mut listener) = feeds.follow(&run.dir, || initial_state(&run)).unwrap();
             writer.apply(&Event::RoundStarted { round: 0, order: vec!["ext4".into()] }).unwrap();
             let first = wait_until(&feed, &mut listener, |update| update.last_id > 0).await;
-            assert!(!first.ended && state(&first)["round"] == 0);
-            let (again, _second) = feeds.follow(&run.dir, || panic!("it is followed already")).unwrap();
+            assert!(!first.has_ended && state_json(&first)["round"] == 0);
+            let (same_feed, _second_listener) =
+                feeds.follow(&run.dir, || panic!("the run is followed already")).unwrap();
             writer.apply(&Event::RoundFinished { round: 0 }).unwrap();
             writer.apply(&Event::RunFinished { why: "enough".into(), complete: true }).unwrap();
-            wait_until(&again, &mut listener, |update| update.ended).await;
-            let rest = again.update_since(Some(first.last_id));
+            wait_until(&same_feed, &mut listener, |update| update.has_ended).await;
+            let rest = same_feed.update_since(Some(first.last_id));
             assert_eq!(rest.events.len(), 2);
             assert!(rest.events[0].1.contains("round_finished") && rest.events[1].0 == rest.last_id);
-            assert_eq!(state(&rest)["ended"]["why"], "enough");
-            assert!(again.update_since(Some(12345)).events.is_empty() && again.update_since(None).events.is_empty());
+            assert_eq!(state_json(&rest)["ended"]["why"], "enough");
+            assert!(same_feed.update_since(Some(12345)).events.is_empty());
+            assert!(same_feed.update_since(None).events.is_empty());
         });
     }
 
     #[test]
-    fn nobody_listens_to_a_feed_that_ended_because_its_last_client_left() {
+    fn a_feed_that_ended_because_its_last_client_left_accepts_no_other() {
         block_on(async {
             let run = TestRun::new();
-            let (feed, listener) = Feeds::default().follow(&run.dir, || beginning(&run)).unwrap();
-            assert!(!feed.end_without_listeners() && feed.listen().is_some());
+            let (feed, listener) = Feeds::default().follow(&run.dir, || initial_state(&run)).unwrap();
+            assert!(!feed.end_if_unused() && feed.subscribe().is_some());
             drop(listener);
-            assert!(feed.end_without_listeners() && feed.listen().is_none());
+            assert!(feed.end_if_unused() && feed.subscribe().is_none());
         });
     }
 
@@ -286,9 +290,9 @@ mod tests {
             let run = TestRun::new();
             drop(run.writer());
             let feeds = Feeds::default();
-            let (feed, mut listener) = feeds.follow(&run.dir, || beginning(&run)).unwrap();
-            let update = wait_until(&feed, &mut listener, |update| update.ended).await;
-            assert_eq!(state(&update)["ended"]["why"], "interrupted");
+            let (feed, mut listener) = feeds.follow(&run.dir, || initial_state(&run)).unwrap();
+            let update = wait_until(&feed, &mut listener, |update| update.has_ended).await;
+            assert_eq!(state_json(&update)["ended"]["why"], "interrupted");
         });
     }
 }

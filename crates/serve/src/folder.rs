@@ -7,7 +7,7 @@ use fsarena_store::RunDir;
 use std::path::{Path, PathBuf};
 use std::{fs::Metadata, io, os::unix::fs::MetadataExt, thread};
 
-/// The files of a run that the server reads, with those that SQLite reads in addition to the database.
+/// The files of a run that the server reads, including those that SQLite reads in addition to the database.
 const FILES_OF_RUN: [&str; 7] =
     ["run.db", "plan.toml", "command.log", "events.jsonl", "run.db-wal", "run.db-shm", "run.db-journal"];
 
@@ -18,7 +18,7 @@ pub struct Folder {
 
 /// A run in the folder, with the state of its files.
 #[derive(Debug, Clone)]
-pub struct FoundRun {
+pub struct RunEntry {
     /// The name of the run, which is that of its directory.
     pub id: String,
     /// The directory of the run.
@@ -42,7 +42,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The size of the database with its log, in bytes.
+    /// The size of the database and its write-ahead log, in bytes.
     pub fn database_bytes(&self) -> u64 {
         self.files.iter().take(2).flatten().map(|(_, size, ..)| size).sum()
     }
@@ -68,17 +68,17 @@ impl Folder {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn runs(&self) -> io::Result<Vec<FoundRun>> {
+    pub fn runs(&self) -> io::Result<Vec<RunEntry>> {
         let entries = std::fs::read_dir(&self.root)?;
         let paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
-        Ok(in_parallel(&paths, |path| self.inspect(path)).into_iter().flatten().collect())
+        Ok(map_in_parallel(&paths, |path| self.inspect(path)).into_iter().flatten().collect())
     }
 
     /// The run with this name; `None` if the folder has none.
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn find(&self, id: &str) -> io::Result<Option<FoundRun>> {
+    pub fn find(&self, id: &str) -> io::Result<Option<RunEntry>> {
         for entry in std::fs::read_dir(&self.root)? {
             let path = entry?.path();
             if file_name(&path) == id {
@@ -89,24 +89,24 @@ impl Folder {
     }
 
     /// The run at a path in the folder; `None` if the path is not a run.
-    fn inspect(&self, path: &Path) -> Option<FoundRun> {
+    fn inspect(&self, path: &Path) -> Option<RunEntry> {
         let id = file_name(path);
         // `open` also refuses directories whose database is a pipe, a directory or a broken link.
         let dir = RunDir::open(path).ok()?;
         let (stamp, refused_because) = match self.file_states(path) {
-            Ok([database, plan, _, _, log, ..]) => {
-                (Stamp { files: [database, log, plan], running: dir.is_being_written() }, None)
+            Ok([database, plan, _, _, write_ahead_log, ..]) => {
+                (Stamp { files: [database, write_ahead_log, plan], running: dir.is_being_written() }, None)
             }
             Err(why) => (Stamp::default(), Some(why)),
         };
-        Some(FoundRun { id, dir, stamp, refused_because })
+        Some(RunEntry { id, dir, stamp, refused_because })
     }
 
-    /// The states of the files of a run, in the order of [`FILES_OF_RUN`]; `None` for a missing file. Requests the metadata of
-    /// each file only once, because a folder may have thousands of runs.
+    /// The states of the files of a run, in the order of [`FILES_OF_RUN`]; `None` for a missing file. Usually reads the metadata
+    /// of each file only once, because a folder may have thousands of runs.
     ///
     /// # Errors
-    /// Why the server must not read the run.
+    /// The reason why the server must not read the run, as a phrase.
     fn file_states(&self, path: &Path) -> Result<[Option<FileState>; FILES_OF_RUN.len()], String> {
         let leads_outside = |path: &Path| !path.canonicalize().is_ok_and(|real| real.starts_with(&self.root));
         if path.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) && leads_outside(path) {
@@ -142,15 +142,15 @@ fn file_state(meta: &Metadata) -> FileState {
     (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
 }
 
-/// The number of threads that read folders or databases at the same time.
-const READERS: usize = 4;
+/// The number of threads that read files or databases at the same time.
+const READER_THREADS: usize = 4;
 
 /// Calls `read` for each item on several threads, and returns the results in the order of the items.
-pub fn in_parallel<T: Sync, R: Send>(items: &[T], read: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let chunk = items.len().div_ceil(READERS).max(1);
+pub fn map_in_parallel<T: Sync, R: Send>(items: &[T], read: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let chunk_len = items.len().div_ceil(READER_THREADS).max(1);
     thread::scope(|scope| {
         let readers: Vec<_> =
-            (items.chunks(chunk)).map(|chunk| scope.spawn(|| chunk.iter().map(&read).collect::<Vec<_>>())).collect();
+            items.chunks(chunk_len).map(|chunk| scope.spawn(|| chunk.iter().map(&read).collect::<Vec<_>>())).collect();
         let results = readers.into_iter().map(|reader| reader.join().expect("a reader does not panic"));
         results.flatten().collect()
     })
@@ -165,7 +165,7 @@ mod tests {
     fn parallel_results_are_in_the_order_of_the_items() {
         for count in [0, 1, 3, 4, 5, 1_001] {
             let items: Vec<usize> = (0..count).collect();
-            assert_eq!(in_parallel(&items, |item| item * 2), (0..count).map(|item| item * 2).collect::<Vec<_>>());
+            assert_eq!(map_in_parallel(&items, |item| item * 2), (0..count).map(|item| item * 2).collect::<Vec<_>>());
         }
     }
 

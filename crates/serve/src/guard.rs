@@ -20,10 +20,10 @@ use fsarena_core::setting_text::setting;
 use std::{net::IpAddr, sync::Arc};
 
 /// The smallest number of characters of a token: 16 characters of base64 are 96 bits.
-pub const SHORTEST_TOKEN: usize = 16;
+pub const MIN_TOKEN_CHARS: usize = 16;
 
 /// The Content-Security-Policy of the pages: they may load only files of this server.
-const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
+const CONTENT_SECURITY_POLICY_OF_PAGES: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// The rules of one server for requests.
@@ -32,16 +32,18 @@ pub struct Guard {
     host_names: Vec<String>,
     /// Whether the server listens on a loopback address, which only this machine can reach.
     is_loopback: bool,
+    /// The token that clients must send; `None` if none is required.
     token: Option<String>,
     /// The name of the cookie with the token.
     cookie_name: String,
 }
 
 impl Guard {
-    /// The rules of a server that listens on this address. Without a given token, creates one unless the address is loopback.
+    /// The rules of a server that listens on this address. If `token` is `None`, creates a random one unless the address is a
+    /// loopback address.
     pub fn new(address: IpAddr, port: u16, host_names: Vec<String>, token: Option<String>) -> Guard {
         let is_loopback = address.is_loopback();
-        let token = token.or_else(|| (!is_loopback).then(new_token));
+        let token = token.or_else(|| (!is_loopback).then(random_token));
         // Browsers share cookies between all ports of a machine. The name has the port, so that two servers do not overwrite
         // each other's cookie.
         Guard { host_names, is_loopback, token, cookie_name: format!("fsarena-{port}") }
@@ -77,33 +79,34 @@ impl Guard {
         for credentials in values_of(AUTHORIZATION) {
             if let Some((scheme, sent)) = credentials.split_once(' ')
                 && scheme.eq_ignore_ascii_case("Bearer")
-                && equal_tokens(sent.trim(), token)
+                && is_right_token(sent.trim(), token)
             {
                 return true;
             }
         }
-        let mut cookies = values_of(COOKIE).flat_map(|all| all.split(';'));
+        let mut cookies = values_of(COOKIE).flat_map(|value| value.split(';'));
         cookies.any(|cookie| {
             let (name, sent) = cookie.trim().split_once('=').unwrap_or_default();
-            name == self.cookie_name && equal_tokens(sent, token)
+            name == self.cookie_name && is_right_token(sent, token)
         })
     }
 
-    /// The response to a request that is not allowed, or a redirect that sets the cookie. `None` if the request is allowed.
-    fn answer_instead(&self, request: &Request) -> Option<Response> {
-        let hosts = request.headers().get_all(HOST);
-        let mut requested_hosts = hosts.iter().map(|host| host.to_str().unwrap_or("?")).chain(request.uri().host());
-        if hosts.iter().next().is_none() {
-            return Some(refuse(StatusCode::BAD_REQUEST, "The request names no host."));
+    /// The response to a request that is not allowed, or the redirect that moves the token from the query to a cookie. `None` if
+    /// the request is allowed.
+    fn refuse_or_redirect(&self, request: &Request) -> Option<Response> {
+        let host_headers = request.headers().get_all(HOST);
+        let mut requested_hosts =
+            host_headers.iter().map(|host| host.to_str().unwrap_or("?")).chain(request.uri().host());
+        if host_headers.iter().next().is_none() {
+            return Some(refusal(StatusCode::BAD_REQUEST, "The request names no host."));
         }
         if !requested_hosts.all(|host| self.accepts_host(host)) {
-            // The flag alone: `--allow-host`.
-            let allow = setting("allow_host", "");
-            let message = format!("This server does not accept requests for that host name; {allow} adds one.");
-            return Some(refuse(StatusCode::MISDIRECTED_REQUEST, &message));
+            let flag = setting("allow_host", "");
+            let message = format!("This server does not accept requests for that host name; {flag} adds one.");
+            return Some(refusal(StatusCode::MISDIRECTED_REQUEST, &message));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "This server can only be read.");
+            let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "This server can only be read.");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return Some(response);
         }
@@ -111,11 +114,11 @@ impl Guard {
         if self.has_token(token, request.headers()) {
             return None;
         }
-        Some(match without_token(request.uri(), token) {
+        Some(match url_without_token(request.uri(), token) {
             Some(target) => self.redirect_with_cookie(token, &target),
             None => {
                 let message = "This server requires its token: open the address that it printed, or send the token as a Bearer token.";
-                let mut response = refuse(StatusCode::UNAUTHORIZED, message);
+                let mut response = refusal(StatusCode::UNAUTHORIZED, message);
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 response
             }
@@ -125,20 +128,23 @@ impl Guard {
     /// A redirect that sets the cookie with the token, and leads to the same page without the token in its address.
     fn redirect_with_cookie(&self, token: &str, target: &str) -> Response {
         if !is_cookie_value(token) {
-            return refuse(StatusCode::BAD_REQUEST, "The token cannot be kept in a cookie; send it as a Bearer token.");
+            return refusal(
+                StatusCode::BAD_REQUEST,
+                "The token cannot be kept in a cookie; send it as a Bearer token.",
+            );
         }
         let cookie = format!("{}={token}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name);
         match (HeaderValue::try_from(cookie.to_string()), HeaderValue::try_from(target)) {
             (Ok(cookie), Ok(target)) => {
                 (StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, target)]).into_response()
             }
-            _ => refuse(StatusCode::BAD_REQUEST, "The address without the token is not valid in HTTP."),
+            _ => refusal(StatusCode::BAD_REQUEST, "The address without the token is not valid in HTTP."),
         }
     }
 }
 
 /// A random token of 192 bits, as 32 characters of base64.
-fn new_token() -> String {
+fn random_token() -> String {
     URL_SAFE_NO_PAD.encode(rand::random::<[u8; 24]>())
 }
 
@@ -148,38 +154,38 @@ fn is_cookie_value(text: &str) -> bool {
 }
 
 /// Whether a client sent the right token. Compares hashes, so that the time does not depend on how many characters are right.
-fn equal_tokens(sent: &str, token: &str) -> bool {
+fn is_right_token(sent: &str, token: &str) -> bool {
     blake3::hash(sent.as_bytes()) == blake3::hash(token.as_bytes())
 }
 
 /// The path and query of a request without the token; `None` if the query does not have the right token.
-fn without_token(uri: &Uri, token: &str) -> Option<String> {
-    let mut others = vec![];
-    let mut found = false;
+fn url_without_token(uri: &Uri, token: &str) -> Option<String> {
+    let mut other_pairs = vec![];
+    let mut has_right_token = false;
     for pair in uri.query()?.split('&') {
         match pair.strip_prefix("token=") {
-            Some(sent) => found |= equal_tokens(sent, token),
-            None => others.push(pair),
+            Some(sent) => has_right_token |= is_right_token(sent, token),
+            None => other_pairs.push(pair),
         }
     }
     // A redirect to "//host/…" would lead to another host.
     let path = format!("/{}", uri.path().trim_start_matches(['/', '\\']));
-    let rest = if others.is_empty() { path } else { format!("{path}?{}", others.join("&")) };
-    found.then_some(rest)
+    let url = if other_pairs.is_empty() { path } else { format!("{path}?{}", other_pairs.join("&")) };
+    has_right_token.then_some(url)
 }
 
 /// A response of plain text that refuses a request.
-fn refuse(status: StatusCode, message: &str) -> Response {
+fn refusal(status: StatusCode, message: &str) -> Response {
     (status, format!("{message}\n")).into_response()
 }
 
-/// Middleware that refuses forbidden requests, and adds the security headers to every answer.
-pub async fn check_request(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    let mut response = match guard.answer_instead(&request) {
-        Some(answer) => answer,
+/// Middleware that refuses forbidden requests, and adds the security headers to every response.
+pub async fn guard_request(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let mut response = match guard.refuse_or_redirect(&request) {
+        Some(response) => response,
         None => next.run(request).await,
     };
-    let fixed: [(HeaderName, &str); 6] = [
+    let security_headers: [(HeaderName, &str); 6] = [
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
         (X_FRAME_OPTIONS, "DENY"),
@@ -188,17 +194,17 @@ pub async fn check_request(State(guard): State<Arc<Guard>>, request: Request, ne
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
     let headers = response.headers_mut();
-    for (name, value) in fixed {
+    for (name, value) in security_headers {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(CONTENT_POLICY));
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(CONTENT_SECURITY_POLICY_OF_PAGES));
     response
 }
 
-/// A page with its own Content-Security-Policy, which no other site may embed in a frame.
+/// A response with a page and its Content-Security-Policy, which also forbids other sites to embed the page in a frame.
 pub fn page_with_policy(page: impl Into<Body>, policy: &str) -> Response {
     let policy = HeaderValue::try_from(format!("{policy}; frame-ancestors 'none'"));
-    let policy = policy.unwrap_or(HeaderValue::from_static(CONTENT_POLICY));
+    let policy = policy.unwrap_or(HeaderValue::from_static(CONTENT_SECURITY_POLICY_OF_PAGES));
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     ([(CONTENT_TYPE, html), (CONTENT_SECURITY_POLICY, policy)], page.into()).into_response()
 }
@@ -250,7 +256,8 @@ mod tests {
     #[test]
     fn all_hosts_of_a_request_are_checked() {
         let loopback = guard("127.0.0.1", None);
-        let status = |request: Request| loopback.answer_instead(&request).map(|response| response.status().as_u16());
+        let status =
+            |request: Request| loopback.refuse_or_redirect(&request).map(|response| response.status().as_u16());
         assert_eq!(status(request("/", &[(HOST, "localhost")])), None);
         assert_eq!(status(request("/", &[])), Some(400));
         assert_eq!(status(request("/", &[(HOST, "localhost"), (HOST, "evil.example")])), Some(421));
@@ -263,13 +270,13 @@ mod tests {
     #[test]
     fn beyond_loopback_a_token_is_created_and_required() {
         assert!(guard("127.0.0.1", None).token().is_none());
-        let [one, two] = [(); 2].map(|()| guard("0.0.0.0", None).token().unwrap().to_string());
-        assert!(one.len() == 32 && one != two);
+        let [first, second] = [(); 2].map(|()| guard("0.0.0.0", None).token().unwrap().to_string());
+        assert!(first.len() == 32 && first != second);
 
         let exposed = guard("0.0.0.0", Some("a-token-of-mine-0"));
         let status = |uri: &str, header: Option<(HeaderName, &str)>| {
             let headers: Vec<_> = [(HOST, "192.0.2.1")].into_iter().chain(header).collect();
-            exposed.answer_instead(&request(uri, &headers)).map(|response| response.status().as_u16())
+            exposed.refuse_or_redirect(&request(uri, &headers)).map(|response| response.status().as_u16())
         };
         assert_eq!(status("/", None), Some(401));
         assert_eq!(status("/", Some((AUTHORIZATION, "Bearer a-token-of-mine-0"))), None);
@@ -284,7 +291,7 @@ mod tests {
     fn a_token_in_the_query_moves_to_a_cookie() {
         let exposed = guard("0.0.0.0", Some("a-token-of-mine-0"));
         let request = request("//evil/compare?run=a&token=a-token-of-mine-0&run=b", &[(HOST, "192.0.2.1")]);
-        let response = exposed.answer_instead(&request).unwrap();
+        let response = exposed.refuse_or_redirect(&request).unwrap();
         assert_eq!(response.status(), 303);
         assert_eq!(response.headers()[LOCATION], "/evil/compare?run=a&run=b");
         let cookie = response.headers()[SET_COOKIE].to_str().unwrap();

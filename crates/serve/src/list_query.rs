@@ -28,7 +28,7 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// Parses the query of a URL; `value_of` returns the value of a parameter.
+    /// Parses the query of a URL; `value_of` returns the value of a parameter. An unknown column sorts by the start.
     pub fn new<'q>(value_of: impl Fn(&str) -> Option<&'q str>) -> ListQuery {
         let column = COLUMNS.iter().map(|(id, _)| *id).find(|id| value_of("sort") == Some(id));
         let sort = column.unwrap_or("begun");
@@ -44,7 +44,7 @@ impl ListQuery {
         format!("/?search={}&sort={column}&order={order}", url_encoded(&self.search))
     }
 
-    /// The `aria-sort` attribute of a column's head.
+    /// The value of the `aria-sort` attribute of a column's heading.
     pub fn aria_sort(&self, column: &str) -> &'static str {
         if self.sort != column {
             "none"
@@ -100,20 +100,21 @@ pub fn url_encoded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn list_query(query: &[(&str, &'static str)]) -> ListQuery {
-        ListQuery::new(|name| query.iter().find(|(key, _)| *key == name).map(|(_, value)| value.trim()))
+    fn list_query(parameters: &[(&str, &'static str)]) -> ListQuery {
+        ListQuery::new(|name| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value))
     }
 
     #[test]
     fn sorting_by_the_same_column_again_reverses_the_order() {
-        let newest = list_query(&[]);
-        assert_eq!((newest.sort, newest.descending, newest.aria_sort("begun")), ("begun", true, "descending"));
-        assert!(newest.url_sorted_by("begun").ends_with("sort=begun&order=up"));
-        assert!(newest.url_sorted_by("rounds").ends_with("sort=rounds&order=down"));
-        assert!(newest.url_sorted_by("study").ends_with("sort=study&order=up"));
-        let study = list_query(&[("sort", "study"), ("search", " a&b ")]);
-        assert_eq!((study.descending, study.aria_sort("study"), study.aria_sort("run")), (false, "ascending", "none"));
-        assert_eq!(study.url_sorted_by("study"), "/?search=a%26b&sort=study&order=down");
+        let default = list_query(&[]);
+        assert_eq!((default.sort, default.descending, default.aria_sort("begun")), ("begun", true, "descending"));
+        assert!(default.url_sorted_by("begun").ends_with("sort=begun&order=up"));
+        assert!(default.url_sorted_by("rounds").ends_with("sort=rounds&order=down"));
+        assert!(default.url_sorted_by("study").ends_with("sort=study&order=up"));
+        let by_study = list_query(&[("sort", "study"), ("search", "a&b")]);
+        assert_eq!((by_study.descending, by_study.aria_sort("study")), (false, "ascending"));
+        assert_eq!(by_study.aria_sort("run"), "none");
+        assert_eq!(by_study.url_sorted_by("study"), "/?search=a%26b&sort=study&order=down");
         assert_eq!(list_query(&[("sort", "nothing"), ("order", "sideways")]).sort, "begun");
     }
 }

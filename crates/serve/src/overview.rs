@@ -1,8 +1,8 @@
 //! What the page with the list of runs shows about each run. The server reads the database of a run again only after the run's
 //! files have changed.
 
-use crate::folder::{Folder, FoundRun, in_parallel};
-use crate::renderer::MAX_LISTED_DATABASE_BYTES;
+use crate::folder::{Folder, RunEntry, map_in_parallel};
+use crate::renderer::MAX_SUMMARIZED_DATABASE_BYTES;
 use fsarena_core::plan::Plan;
 use fsarena_store::{Error, RunSummary, read_summary};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ const LISTING_LIFETIME: Duration = Duration::from_millis(300);
 /// What the list of runs shows about one run, as its files were when the server read them.
 pub struct Overview {
     /// The directory of the run, and the state of its files.
-    pub run_files: FoundRun,
+    pub entry: RunEntry,
     /// The summary from the database.
     pub summary: RunSummary,
     /// The plan; `None` if it cannot be read.
@@ -35,7 +35,7 @@ pub enum ListedState {
     Complete,
     /// A process writes the run.
     Running,
-    /// The run stopped before that.
+    /// The run stopped before it finished everything.
     NotComplete,
     /// The run or its plan cannot be read.
     Unreadable,
@@ -61,19 +61,19 @@ impl ListedState {
 /// What the list of runs shows about all runs.
 #[derive(Default)]
 pub struct Overviews {
-    cache: Mutex<Cache>,
+    cache: Mutex<OverviewCache>,
     /// The number of databases that the server has read so far.
     databases_read: AtomicU64,
-    /// Whether a client read the list since the last [`Overviews::take_list_was_read`].
+    /// Whether a client has read the list since the last call of [`Overviews::take_list_read_flag`].
     list_was_read: AtomicBool,
 }
 
 /// The overviews that the server has read.
 #[derive(Default)]
-struct Cache {
+struct OverviewCache {
     /// The overviews by the names of their runs.
     runs: HashMap<String, Arc<Overview>>,
-    /// The last listing, newest run first, and its time.
+    /// The time of the last listing, and its runs, newest first.
     listing: Option<(Instant, Arc<Vec<Arc<Overview>>>)>,
 }
 
@@ -85,7 +85,9 @@ impl Overviews {
     pub fn list(&self, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
         // Hold the lock while reading the folder, so that requests that arrive meanwhile share the result.
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, listing)) = cache.listing.as_ref().filter(|(at, _)| at.elapsed() < LISTING_LIFETIME) {
+        if let Some((_, listing)) =
+            cache.listing.as_ref().filter(|(listed_at, _)| listed_at.elapsed() < LISTING_LIFETIME)
+        {
             return Ok(listing.clone());
         }
         let runs = self.refresh(&mut cache, folder)?;
@@ -93,7 +95,7 @@ impl Overviews {
         Ok(runs)
     }
 
-    /// Fills the cache before the first request. Later requests still list the folder anew.
+    /// Reads all overviews into the cache before the first request. The first request still lists the folder anew.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -102,18 +104,18 @@ impl Overviews {
     }
 
     /// Lists the folder, reads the runs that are new or have changed, and returns all runs, newest first.
-    fn refresh(&self, cache: &mut Cache, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
+    fn refresh(&self, cache: &mut OverviewCache, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
         let (mut runs, mut unread) = (vec![], vec![]);
-        for found in folder.runs()? {
-            match cache.runs.get(&found.id).filter(|cached| cached.run_files.stamp == found.stamp) {
+        for entry in folder.runs()? {
+            match cache.runs.get(&entry.id).filter(|cached| cached.entry.stamp == entry.stamp) {
                 Some(cached) => runs.push(cached.clone()),
-                None => unread.push(found),
+                None => unread.push(entry),
             }
         }
         runs.extend(self.read_overviews(unread));
-        runs.sort_by(|a, b| (&b.summary.started, &b.run_files.id).cmp(&(&a.summary.started, &a.run_files.id)));
+        runs.sort_by(|a, b| (&b.summary.started, &b.entry.id).cmp(&(&a.summary.started, &a.entry.id)));
         let runs = Arc::new(runs);
-        cache.runs = runs.iter().map(|run| (run.run_files.id.clone(), run.clone())).collect();
+        cache.runs = runs.iter().map(|run| (run.entry.id.clone(), run.clone())).collect();
         Ok(runs)
     }
 
@@ -127,24 +129,24 @@ impl Overviews {
         self.list_was_read.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a client read the list since the last call.
-    pub fn take_list_was_read(&self) -> bool {
+    /// Whether a client has read the list since the last call; resets this to false.
+    pub fn take_list_read_flag(&self) -> bool {
         self.list_was_read.swap(false, Ordering::Relaxed)
     }
 
     /// Reads the overviews of these runs on several threads.
-    fn read_overviews(&self, unread: Vec<FoundRun>) -> Vec<Arc<Overview>> {
-        let readable = unread.iter().filter(|found| found.refused_because.is_none()).count();
+    fn read_overviews(&self, unread: Vec<RunEntry>) -> Vec<Arc<Overview>> {
+        let readable = unread.iter().filter(|entry| entry.refused_because.is_none()).count();
         self.databases_read.fetch_add(readable as u64, Ordering::Relaxed);
-        in_parallel(&unread, |found| Arc::new(read_overview(found.clone())))
+        map_in_parallel(&unread, |entry| Arc::new(read_overview(entry.clone())))
     }
 }
 
 /// Reads what the list shows about one run. A run that cannot be read gets an overview with the problem.
-fn read_overview(found: FoundRun) -> Overview {
-    let damaged = |what: &str| Error::Damaged(found.dir.path().into(), what.into());
-    let read = || read_summary(&found.dir).map(|summary| (summary, found.dir.plan()));
-    let result = match &found.refused_because {
+fn read_overview(entry: RunEntry) -> Overview {
+    let damaged = |reason: &str| Error::Damaged(entry.dir.path().into(), reason.into());
+    let read = || read_summary(&entry.dir).map(|summary| (summary, entry.dir.plan()));
+    let result = match &entry.refused_because {
         Some(why) => Err(damaged(why)),
         // Catch panics, so that one damaged run does not keep the server from listing the others.
         None => catch_unwind(AssertUnwindSafe(read))
@@ -153,10 +155,10 @@ fn read_overview(found: FoundRun) -> Overview {
     let (mut summary, plan, problem) = match result {
         Ok((summary, Ok(plan))) => (summary, Some(plan), None),
         Ok((summary, Err(error))) => (summary, None, Some(error.to_string())),
-        Err(error) => (RunSummary::unreadable(&found.dir, &error), None, Some(error.to_string())),
+        Err(error) => (RunSummary::unreadable(&entry.dir, &error), None, Some(error.to_string())),
     };
-    summary.id.clone_from(&found.id);
-    Overview { run_files: found, summary, plan, problem, answer: OnceLock::new() }
+    summary.id.clone_from(&entry.id);
+    Overview { entry, summary, plan, problem, answer: OnceLock::new() }
 }
 
 impl Overview {
@@ -166,7 +168,7 @@ impl Overview {
             ListedState::Unreadable
         } else if self.summary.status.complete {
             ListedState::Complete
-        } else if self.run_files.stamp.running {
+        } else if self.entry.stamp.running {
             ListedState::Running
         } else {
             ListedState::NotComplete
@@ -178,7 +180,7 @@ impl Overview {
         self.answer.get().is_none()
             && self.problem.is_none()
             && !self.state().is_running()
-            && self.run_files.stamp.database_bytes() <= MAX_LISTED_DATABASE_BYTES
+            && self.entry.stamp.database_bytes() <= MAX_SUMMARIZED_DATABASE_BYTES
             && self.summary.rounds > 0
     }
 

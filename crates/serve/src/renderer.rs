@@ -7,7 +7,7 @@
 //! rendered alone.
 
 use axum::body::Bytes;
-use fsarena_report::advice::REPORT;
+use fsarena_report::advice::REPORT_COMMAND;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{collections::HashMap, fmt::Debug};
 use tokio::sync::{OnceCell, Semaphore};
@@ -19,17 +19,21 @@ const BUDGET_MIB: u32 = 256;
 const MIN_SHARE_MIB: u32 = BUDGET_MIB / 4;
 /// The largest total size of the databases of a page, in bytes.
 pub const MAX_PAGE_DATABASE_BYTES: u64 = 1 << 30;
-/// The list of runs shows a one-line answer only for runs whose database is at most this large, in bytes.
-pub const MAX_LISTED_DATABASE_BYTES: u64 = 64 << 20;
+/// The largest database, in bytes, of a run whose one-line answer the list shows, and which a history includes.
+pub const MAX_SUMMARIZED_DATABASE_BYTES: u64 = 64 << 20;
 /// The largest total size of cached pages, in bytes.
 const MAX_CACHE_BYTES: usize = 64 << 20;
+
+/// The memory that a cached page takes besides its text, in bytes; an estimate.
+const ENTRY_OVERHEAD_BYTES: usize = 1024;
 
 /// A page, or the reason why it cannot be rendered.
 pub type RenderResult = Result<Bytes, String>;
 
 /// Renders pages, and caches them.
 pub struct Renderer {
-    budget: Arc<Semaphore>,
+    /// The free part of the budget, in MiB.
+    free_mib: Arc<Semaphore>,
     pages: Mutex<Pages>,
 }
 
@@ -38,14 +42,14 @@ struct Pages {
     /// The pages by the hash of their key, each with the number of the last request for it.
     entries: HashMap<blake3::Hash, (u64, Arc<OnceCell<Bytes>>)>,
     /// The number of requests so far.
-    requests: u64,
+    request_count: u64,
 }
 
 impl Renderer {
     /// A renderer with an empty cache.
     pub fn new() -> Renderer {
-        let pages = Pages { entries: HashMap::new(), requests: 0 };
-        Renderer { budget: Arc::new(Semaphore::new(BUDGET_MIB as usize)), pages: Mutex::new(pages) }
+        let pages = Pages { entries: HashMap::new(), request_count: 0 };
+        Renderer { free_mib: Arc::new(Semaphore::new(BUDGET_MIB as usize)), pages: Mutex::new(pages) }
     }
 
     /// The page with this key, from the cache or rendered by `render`. The key must contain the stamp of every run on the page.
@@ -61,7 +65,7 @@ impl Renderer {
     ) -> RenderResult {
         if database_bytes > MAX_PAGE_DATABASE_BYTES {
             return Err(format!(
-                "The databases for this page have {} MiB, and the server reads at most {} MiB. Use {REPORT} instead.",
+                "The databases for this page have {} MiB, and the server reads at most {} MiB. Use {REPORT_COMMAND} instead.",
                 database_bytes >> 20,
                 MAX_PAGE_DATABASE_BYTES >> 20
             ));
@@ -80,23 +84,23 @@ impl Renderer {
         render: impl FnOnce() -> RenderResult + Send + 'static,
     ) -> RenderResult {
         let share_mib = u32::try_from(database_bytes >> 20).unwrap_or(BUDGET_MIB).clamp(MIN_SHARE_MIB, BUDGET_MIB);
-        let failed = |_| "This page could not be made; this is a fault of fsarena.".to_string();
         let permit =
-            self.budget.clone().acquire_many_owned(share_mib).await.map_err(|_| "The server ends.".to_string())?;
-        let work = move || {
+            self.free_mib.clone().acquire_many_owned(share_mib).await.map_err(|_| "The server ends.".to_string())?;
+        let render_task = move || {
             let page = render();
             // Return the share here, because the thread continues even if the client has left.
             drop(permit);
             page
         };
-        tokio::task::spawn_blocking(work).await.map_err(failed)?
+        let joined = tokio::task::spawn_blocking(render_task).await;
+        joined.map_err(|_| "This page could not be made; this is a fault of fsarena.".to_string())?
     }
 
     /// The cache entry of a key; adds an empty one if it is missing.
     fn entry(&self, key: blake3::Hash) -> Arc<OnceCell<Bytes>> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        pages.requests += 1;
-        let request = pages.requests;
+        pages.request_count += 1;
+        let request = pages.request_count;
         let (last_request, page) = pages.entries.entry(key).or_default();
         *last_request = request;
         page.clone()
@@ -105,17 +109,18 @@ impl Renderer {
     /// Removes the least recently requested pages while the cache is over its limit. Keeps those that a request waits for.
     fn shrink_cache(&self) {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = |page: &OnceCell<Bytes>| page.get().map_or(0, Bytes::len);
-        // Each entry also takes some memory besides its page.
-        let mut total: usize = pages.entries.values().map(|(_, page)| size(page) + 1024).sum();
-        while total > MAX_CACHE_BYTES {
+
+        let entry_bytes = |page: &OnceCell<Bytes>| page.get().map_or(0, Bytes::len) + ENTRY_OVERHEAD_BYTES;
+        let mut total_bytes: usize = pages.entries.values().map(|(_, page)| entry_bytes(page)).sum();
+        while total_bytes > MAX_CACHE_BYTES {
+            // Only requests hold further references to a page.
             let unused = pages.entries.iter().filter(|(_, (_, page))| Arc::strong_count(page) == 1);
             let Some((key, (_, page))) = unused.min_by_key(|(_, (last_request, _))| *last_request) else {
                 return;
             };
-            let (key, freed) = (*key, size(page) + 1024);
+            let (key, freed_bytes) = (*key, entry_bytes(page));
             pages.entries.remove(&key);
-            total -= freed;
+            total_bytes -= freed_bytes;
         }
     }
 }
@@ -158,27 +163,27 @@ mod tests {
     #[test]
     fn at_most_four_pages_are_rendered_at_once_and_a_panic_affects_only_one() {
         block_on(async {
-            let (renderer, now, most) =
-                (Arc::new(Renderer::new()), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let renderer = Arc::new(Renderer::new());
+            let (running, max_running) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
             let send_request = |key: usize| {
-                let (renderer, now, most) = (renderer.clone(), now.clone(), most.clone());
+                let (renderer, running, max_running) = (renderer.clone(), running.clone(), max_running.clone());
                 tokio::spawn(async move {
                     let render = move || {
-                        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        max_running.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         std::thread::sleep(Duration::from_millis(5));
-                        now.fetch_sub(1, Ordering::SeqCst);
+                        running.fetch_sub(1, Ordering::SeqCst);
                         if key == 7 { panic!("a fault of the test's own") } else { Ok("page".into()) }
                     };
                     renderer.page(&key, 1, render).await
                 })
             };
             let requests: Vec<_> = (0..24).map(send_request).collect();
-            let mut faults = 0;
+            let mut errors = 0;
             for request in requests {
-                faults += usize::from(request.await.unwrap().is_err());
+                errors += usize::from(request.await.unwrap().is_err());
             }
-            assert_eq!(faults, 1);
-            assert!(most.load(Ordering::SeqCst) <= 4);
+            assert_eq!(errors, 1);
+            assert!(max_running.load(Ordering::SeqCst) <= 4);
             assert!(renderer.page(&100, MAX_PAGE_DATABASE_BYTES + 1, || Ok("".into())).await.is_err());
         });
     }

@@ -6,9 +6,9 @@ mod live;
 mod page;
 
 use crate::guard::{self, Guard, page_with_policy};
-use crate::state::{SharedData, State};
+use crate::state::{SharedData, SharedState};
 use crate::templates::{self, MessagePage};
-use crate::{folder::FoundRun, list_query::ListQuery, overview::Overview, renderer::RenderResult};
+use crate::{folder::RunEntry, list_query::ListQuery, overview::Overview, renderer::RenderResult};
 use axum::extract::{Path, Query};
 use axum::response::{Html, IntoResponse, Response};
 use axum::{Router, http::StatusCode, http::header::CONTENT_TYPE, routing::get};
@@ -33,7 +33,7 @@ pub fn router(shared: Arc<SharedData>, guard: Arc<Guard>) -> Router {
         .route("/favicon.ico", get(serve_icon))
         .fallback(|| async { MessagePage::new(StatusCode::NOT_FOUND, "Page not found.").into_response() })
         .with_state(shared)
-        .layer(axum::middleware::from_fn_with_state(guard, guard::check_request))
+        .layer(axum::middleware::from_fn_with_state(guard, guard::guard_request))
 }
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
@@ -58,32 +58,34 @@ async fn serve_icon() -> Response {
 }
 
 /// Serves the report of a run, the same as that of `fsarena report --format html`.
-async fn report_page(state: State, Path(id): Path<String>) -> PageResult {
-    let found = find_run(&state, id).await?;
-    let key = ("report", found.id.clone(), found.stamp.clone());
-    let (shared, id) = (state.0.clone(), found.id.clone());
-    let page = state.renderer.page(&key, found.stamp.database_bytes(), move || render_report(&shared, &found)).await;
+async fn report_page(shared: SharedState, Path(id): Path<String>) -> PageResult {
+    let entry = find_run(&shared, id).await?;
+    let key = ("report", entry.id.clone(), entry.stamp.clone());
+    let (data, id) = (shared.0.clone(), entry.id.clone());
+    let page = shared.renderer.page(&key, entry.stamp.database_bytes(), move || render_report(&data, &entry)).await;
     let page = page.map_err(|why| unprocessable_page(format!("Run {id} cannot be shown. {why}")))?;
     Ok(page_with_policy(page, &html::content_security_policy()))
 }
 
 /// Reads and analyses a run, and renders its report.
-fn render_report(shared: &Arc<SharedData>, found: &FoundRun) -> RenderResult {
-    let record = fsarena_store::read(&found.dir).map_err(|error| error.to_string())?;
+fn render_report(shared: &Arc<SharedData>, entry: &RunEntry) -> RenderResult {
+    let record = fsarena_store::read(&entry.dir).map_err(|error| error.to_string())?;
     let mut report = (shared.analysis.analyse_run)(record)?;
     let mut commands = Commands::default();
-    fsarena_store::for_each_command(&found.dir, &mut |line| commands.push(line)).map_err(|error| error.to_string())?;
+    fsarena_store::for_each_command(&entry.dir, &mut |line| commands.push(line)).map_err(|error| error.to_string())?;
     report.commands = commands;
-    fsarena_report::report_page::page(&report).map(Into::into).map_err(|error| error.to_string())
+    fsarena_report::report_page::render_report_page(&report).map(Into::into).map_err(|error| error.to_string())
 }
 
 /// The runs that match the query, and the total number of runs.
-async fn selected_runs(state: &State, list_query: &ListQuery) -> Result<(Vec<Arc<Overview>>, usize), MessagePage> {
-    state.overviews.record_list_read();
-    let (shared, list_query) = (state.0.clone(), list_query.clone());
-    let work =
-        move || shared.overviews.list(&shared.folder).map(|listed| (list_query.select_runs(&listed), listed.len()));
-    run_blocking(work).await?.map_err(unreadable_folder_page)
+async fn selected_runs(
+    shared: &SharedState,
+    list_query: &ListQuery,
+) -> Result<(Vec<Arc<Overview>>, usize), MessagePage> {
+    shared.overviews.record_list_read();
+    let (data, list_query) = (shared.0.clone(), list_query.clone());
+    let select = move || data.overviews.list(&data.folder).map(|runs| (list_query.select_runs(&runs), runs.len()));
+    run_blocking(select).await?.map_err(unreadable_folder_page)
 }
 
 fn parse_list_query(query: &[(String, String)]) -> ListQuery {
@@ -91,18 +93,18 @@ fn parse_list_query(query: &[(String, String)]) -> ListQuery {
 }
 
 /// Serves the list of runs as a page.
-async fn runs_page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
+async fn runs_page(shared: SharedState, Query(query): Query<Vec<(String, String)>>) -> PageResult {
     let list_query = parse_list_query(&query);
-    let (runs, total) = selected_runs(&state, &list_query).await?;
-    let folder = state.folder.root().display().to_string();
+    let (runs, total) = selected_runs(&shared, &list_query).await?;
+    let folder = shared.folder.root().display().to_string();
     let page =
         run_blocking(move || templates::render(&templates::RunsPage { folder, list_query, runs, total })).await?;
     Ok(Html(page.map_err(internal_error_page)?).into_response())
 }
 
 /// Serves the list of runs as JSON.
-async fn runs_json(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
-    let (runs, _) = selected_runs(&state, &parse_list_query(&query)).await?;
+async fn runs_json(shared: SharedState, Query(query): Query<Vec<(String, String)>>) -> PageResult {
+    let (runs, _) = selected_runs(&shared, &parse_list_query(&query)).await?;
     let row = |run: &Arc<Overview>| {
         let summary = &run.summary;
         json!({
@@ -112,7 +114,7 @@ async fn runs_json(state: State, Query(query): Query<Vec<(String, String)>>) -> 
         })
     };
     let rows: Vec<_> = runs.iter().map(row).collect();
-    let databases_opened = state.overviews.databases_read();
+    let databases_opened = shared.overviews.databases_read();
     let text = json!({"runs": rows, "databases_opened": databases_opened}).to_string();
     Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }

@@ -3,11 +3,11 @@
 //! An analysis uses CPU time and disturbs measurements. While a run of the folder is in progress, the server analyses nothing
 //! in the background.
 
-use crate::guard::{Guard, SHORTEST_TOKEN};
+use crate::guard::{Guard, MIN_TOKEN_CHARS};
 use crate::overview::{Overview, Overviews};
 use crate::state::{AnalysisFunctions, PointCache, SharedData};
 use crate::{feed::Feeds, folder::Folder, renderer::Renderer, routes};
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use fsarena_core::setting_text::setting;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,9 +21,10 @@ use tokio::{runtime::Runtime, sync::Semaphore};
 
 /// The largest number of open connections. Further clients wait until one closes.
 const MAX_CONNECTIONS: usize = 768;
-/// The largest time that a client may take to send the headers of a request.
+/// The time in which a client must send the headers of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
-/// The number of threads that read databases and render pages. The renderer has its own limit for work at the same time.
+/// The largest number of threads that read databases and render pages. The renderer limits further how many pages are rendered
+/// at the same time.
 const MAX_BLOCKING_THREADS: usize = 32;
 
 /// Options of the server.
@@ -55,7 +56,8 @@ impl Server {
     /// Opens the folder and listens on the address.
     ///
     /// # Errors
-    /// The folder cannot be read, the token is too short or has other characters than those of URLs, the address cannot be used, or the system refuses threads.
+    /// The folder cannot be read; the token is too short, or has characters that URLs would have to encode; the address cannot
+    /// be used; or the system refuses threads.
     pub fn open(options: Options) -> Result<Server, Error> {
         if let Some(token) = &options.token {
             check_token(token)?;
@@ -74,7 +76,7 @@ impl Server {
         let shared = Arc::new(SharedData {
             folder,
             overviews: Overviews::default(),
-            points: PointCache::default(),
+            history_points: PointCache::default(),
             renderer: Renderer::new(),
             feeds: Feeds::default(),
             analysis: options.analysis,
@@ -113,10 +115,10 @@ impl Server {
             let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Start)?;
             let mut terminate = signal(SignalKind::terminate()).map_err(Error::Start)?;
             let mut hangup = signal(SignalKind::hangup()).map_err(Error::Start)?;
-            tokio::spawn(answer_pending_runs(shared.clone()));
-            // Read the folder before the first request, because the first list of many runs takes a while.
-            let listed = shared.clone();
-            tokio::task::spawn_blocking(move || drop(listed.overviews.fill_cache(&listed.folder)));
+            tokio::spawn(compute_answers_in_background(shared.clone()));
+            // Read the folder before the first request, because the first listing of many runs takes a while.
+            let data = shared.clone();
+            tokio::task::spawn_blocking(move || drop(data.overviews.fill_cache(&data.folder)));
             let router = routes::router(shared, guard);
             tokio::select! {
                 () = accept_connections(listener, router) => {}
@@ -150,7 +152,7 @@ async fn accept_connections(listener: TcpListener, router: axum::Router) {
     }
 }
 
-/// Answers the requests of one connection.
+/// Serves the requests of one connection.
 async fn serve_connection(stream: TcpStream, router: axum::Router) {
     let _ = stream.set_nodelay(true);
     let mut http = http1::Builder::new();
@@ -163,7 +165,7 @@ async fn serve_connection(stream: TcpStream, router: axum::Router) {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The folder of runs cannot be read, or is not a folder.
-    #[error("{}: {}; `fsarena serve DIR` names the folder that holds runs", .path.display(), folder_error_text(.source))]
+    #[error("{}: {}; `fsarena serve DIR` names the folder that holds runs", .path.display(), describe_folder_error(.source))]
     Folder {
         /// The path of the folder.
         path: PathBuf,
@@ -179,7 +181,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The token is too short; the value is its number of characters.
-    #[error("the token has {0} characters; give one of at least {MIN}, or none to have one made", MIN = SHORTEST_TOKEN)]
+    #[error("the token has {0} characters; give one of at least {min}, or none to have one made", min = MIN_TOKEN_CHARS)]
     ShortToken(usize),
     /// The token has a character that URLs or cookies would have to encode.
     #[error("the token has the character {0:?}; use only letters, digits, `-`, `.`, `_` and `~`")]
@@ -191,7 +193,7 @@ pub enum Error {
 
 /// Checks that a token is long enough, and is the same in URLs, cookies and headers.
 fn check_token(token: &str) -> Result<(), Error> {
-    if token.len() < SHORTEST_TOKEN {
+    if token.len() < MIN_TOKEN_CHARS {
         return Err(Error::ShortToken(token.len()));
     }
     let is_allowed = |letter: &char| letter.is_ascii_alphanumeric() || "-._~".contains(*letter);
@@ -202,7 +204,7 @@ fn check_token(token: &str) -> Result<(), Error> {
 }
 
 /// The reason why the folder cannot be read.
-fn folder_error_text(source: &std::io::Error) -> String {
+fn describe_folder_error(source: &std::io::Error) -> String {
     match source.kind() {
         ErrorKind::NotADirectory => "not a folder".into(),
         _ => source.to_string(),
@@ -222,7 +224,7 @@ fn listen_hint(source: &std::io::Error) -> String {
     }
 }
 
-impl Exits for Error {
+impl HasExitCode for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Listen { source, .. } if source.kind() != ErrorKind::AddrNotAvailable => ExitCode::Missing,
@@ -233,36 +235,36 @@ impl Exits for Error {
     }
 }
 
-/// The pause between two checks for runs without an answer.
+/// The pause between two checks for runs without a one-line answer.
 const ANSWER_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Computes the missing answers of runs whenever a client has read the list; never returns.
-async fn answer_pending_runs(shared: Arc<SharedData>) {
+/// Computes the missing one-line answers of runs whenever a client has read the list; never returns.
+async fn compute_answers_in_background(shared: Arc<SharedData>) {
     loop {
         tokio::time::sleep(ANSWER_INTERVAL).await;
-        if shared.overviews.take_list_was_read() {
+        if shared.overviews.take_list_read_flag() {
             let shared = shared.clone();
-            let _ = tokio::task::spawn_blocking(move || answer_all_pending(&shared)).await;
+            let _ = tokio::task::spawn_blocking(move || compute_pending_answers(&shared)).await;
         }
     }
 }
 
 /// Computes the missing answers, for the newest runs first. Stops as soon as a run is in progress.
-fn answer_all_pending(shared: &SharedData) {
+fn compute_pending_answers(shared: &SharedData) {
     while let Ok(runs) = shared.overviews.list(&shared.folder) {
         if runs.iter().any(|run| run.state().is_running()) {
             return;
         }
         let Some(next) = runs.iter().find(|run| run.is_answer_pending()) else { return };
-        let line = catch_unwind(AssertUnwindSafe(|| answer_line(shared, next)));
-        let line = line.unwrap_or_else(|_| "could not be analysed; this is a fault of fsarena".into());
-        let _ = next.answer.set(line);
+        let answer = catch_unwind(AssertUnwindSafe(|| compute_answer(shared, next)));
+        let answer = answer.unwrap_or_else(|_| "could not be analysed; this is a fault of fsarena".into());
+        let _ = next.answer.set(answer);
     }
 }
 
 /// The answer of a run in one line, or the error.
-fn answer_line(shared: &SharedData, run: &Overview) -> String {
-    match fsarena_store::read(&run.run_files.dir) {
+fn compute_answer(shared: &SharedData, run: &Overview) -> String {
+    match fsarena_store::read(&run.entry.dir) {
         Ok(record) => match (shared.analysis.analyse_run)(record) {
             Ok(report) => report.one_line_answer(),
             Err(error) => error,

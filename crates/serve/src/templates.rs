@@ -7,7 +7,7 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use fsarena_core::metric::METRICS;
-use fsarena_report::{format_start, history::HistoryQuery, number::plural, safe};
+use fsarena_report::{escape, format_start_time, history::HistoryQuery, number::plural};
 use std::sync::Arc;
 
 /// The list of runs.
@@ -28,7 +28,7 @@ pub struct RunsPage {
 #[derive(Template)]
 #[template(path = "compare.html")]
 pub struct ComparePage {
-    /// The title, which names both sides.
+    /// The title, which names the runs.
     pub title: String,
     /// The ids of the runs.
     pub runs: Vec<String>,
@@ -107,7 +107,7 @@ pub fn render(template: &impl Template) -> RenderResult {
 trait TextFilters {
     /// The text in one line, without control characters.
     fn in_one_line(&self, text: &str) -> String {
-        safe::line(text)
+        escape::line(text)
     }
 
     /// The text encoded for the query of a URL.
@@ -123,19 +123,19 @@ impl TextFilters for LivePage {}
 impl TextFilters for MessagePage {}
 
 impl RunsPage {
-    /// The start of a run.
+    /// The date and time at which a run started.
     fn start_time(&self, run: &Overview) -> String {
-        self.in_one_line(&format_start(&run.summary.started))
+        self.in_one_line(&format_start_time(&run.summary.started))
     }
 
-    /// The number of matching runs, and of all: `3 of 20 runs`, or `20 runs` if all match.
+    /// The number of matching runs and of all runs: `3 of 20 runs`, or `20 runs` if all match.
     fn count_text(&self) -> String {
-        let all = plural(self.total, "run");
-        if self.runs.len() == self.total { all } else { format!("{} of {all}", self.runs.len()) }
+        let total = plural(self.total, "run");
+        if self.runs.len() == self.total { total } else { format!("{} of {total}", self.runs.len()) }
     }
 
     /// The answer of a run in one line, or why the run cannot be read; empty if the answer is not computed yet.
-    fn answer_text(&self, run: &Overview) -> String {
+    fn answer_or_problem(&self, run: &Overview) -> String {
         let text = run.problem.as_ref().or(run.answer.get());
         text.map_or(String::new(), |text| self.in_one_line(text))
     }

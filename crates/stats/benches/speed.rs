@@ -5,29 +5,34 @@ use fsarena_core::claim::{Claim, Relation};
 use fsarena_stats::evalue::e_bh;
 use fsarena_stats::simulate::noise::{Noise, Order, simulate_log_ratios};
 use fsarena_stats::simulate::selftest::{RUNS, run_selftest};
-use fsarena_stats::{hodges_lehmann::WalshAverages, ranks::simultaneous_intervals, simulate::run_rng, verdict::judge};
+use fsarena_stats::{
+    hodges_lehmann::WalshAverages, ranks::simultaneous_intervals, simulate::run_rng, verdict::judge_pair,
+};
 use std::process::{Command, Stdio};
 use std::{hint::black_box, io::Write, time::Instant};
 
+/// The number of claims that are judged.
 const CLAIMS: usize = 1_000;
+/// The number of rounds of each claim.
 const ROUNDS: usize = 400;
-const TIMES: usize = 5;
-/// The critical value at 400 rounds.
-const C: usize = 33_790;
+/// The number of times that each piece of work is repeated.
+const REPEATS: usize = 5;
+/// The critical value of the signed-rank test at 400 rounds.
+const CRITICAL_VALUE: usize = 33_790;
 
-/// What a peer does with the same numbers, one claim a line, once it has read them: scipy's signed-rank test,
-/// which gives a p-value and no interval; and all averages of one claim listed and sorted by numpy.
-const PEER: &str = "import sys, time
+/// A Python program that reads the numbers, one claim a line, and prints the seconds of two pieces of work: scipy's signed-rank
+/// test of all claims, which gives a p-value and no interval; and listing and sorting all Walsh averages of one claim by numpy.
+const PEER_PROGRAM: &str = "import sys, time
 import numpy
 from scipy.stats import wilcoxon
 claims = [numpy.array(line.split(), float) for line in sys.stdin]
 def median(work):
-    taken = []
+    seconds = []
     for _ in range(5):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         work()
-        taken.append(time.perf_counter() - begun)
-    return sorted(taken)[2]
+        seconds.append(time.perf_counter() - start)
+    return sorted(seconds)[2]
 def walsh(d=claims[0]):
     averages = numpy.add.outer(d, d)[numpy.triu_indices(len(d))] / 2
     averages.sort()
@@ -38,31 +43,32 @@ fn main() {
     let claims: Vec<Vec<f64>> = (0..CLAIMS as u64)
         .map(|claim| simulate_log_ratios(Noise::Spikes, Order::Random, ROUNDS, &mut run_rng(1, claim)))
         .collect();
-    let [signed_rank, averages] = python(&claims).map_or([None; 2], |peer| peer.map(Some));
+    let [scipy_ms, numpy_ms] = run_peer(&claims).map_or([None; 2], |peer| peer.map(Some));
     println!("{:<50} {:>10} {:>10} {:>10} {:>8}", "", "ms", "goal", "peer", "ratio");
-    let all = median(|| all_claims(&claims));
-    row("1,000 claims x 400 rounds / scipy wilcoxon", all, Some(1e3), signed_rank);
-    let one = median(|| {
+    let claims_ms = median_ms(|| judge_claims(&claims));
+    print_row("1,000 claims x 400 rounds / scipy wilcoxon", claims_ms, Some(1e3), scipy_ms);
+    let interval_ms = median_ms(|| {
         let walsh = WalshAverages::new(claims[0].clone()).expect("finite");
-        (walsh.estimate(), walsh.interval(C))
+        (walsh.estimate(), walsh.interval(CRITICAL_VALUE))
     });
-    row("Walsh estimate and interval, n = 400 / sorted list", one, Some(1.0), Some(median(|| listed(&claims[0]))));
-    row("the same / numpy", one, Some(1.0), averages);
+    let sorting_ms = median_ms(|| interval_by_sorting(&claims[0]));
+    print_row("Walsh estimate and interval, n = 400 / sorted list", interval_ms, Some(1.0), Some(sorting_ms));
+    print_row("the same / numpy", interval_ms, Some(1.0), numpy_ms);
     let values: Vec<Vec<f64>> = claims[..6].iter().map(|d| d.iter().map(|d| d.exp()).collect()).collect();
-    let six = median(|| simultaneous_intervals(&values, 1));
-    row("simultaneous intervals of 6 variants, n = 400", six, None, None);
-    let begun = Instant::now();
+    let simultaneous_ms = median_ms(|| simultaneous_intervals(&values, 1));
+    print_row("simultaneous intervals of 6 variants, n = 400", simultaneous_ms, None, None);
+    let start = Instant::now();
     let passed = run_selftest(RUNS, 1).passed();
-    let words = format!("selftest, {RUNS} runs a check: {}", if passed { "passed" } else { "FAILED" });
-    row(&words, 1e3 * begun.elapsed().as_secs_f64(), Some(60e3), None);
+    let label = format!("selftest, {RUNS} runs a check: {}", if passed { "passed" } else { "FAILED" });
+    print_row(&label, 1e3 * start.elapsed().as_secs_f64(), Some(60e3), None);
 }
 
-/// Parses, judges and selects as a report does.
-fn all_claims(data: &[Vec<f64>]) -> Vec<usize> {
+/// Parses and judges the claims, and selects the significant ones, as a report does. `data` has the log ratios of each claim.
+fn judge_claims(data: &[Vec<f64>]) -> Vec<usize> {
     let verdicts = data.iter().map(|d| {
         let claim: Claim = black_box("untar.elapsed: xfs < ext4 by 1%").parse().expect("a claim");
         match claim.relation {
-            Relation::Pair(pair) => judge(&pair, d, Some(0.01)).expect("rounds"),
+            Relation::Pair(pair) => judge_pair(&pair, d, Some(0.01)).expect("rounds"),
             Relation::Extreme(_) => unreachable!("the claim is about a pair"),
         }
     });
@@ -70,17 +76,17 @@ fn all_claims(data: &[Vec<f64>]) -> Vec<usize> {
     e_bh(&e, 0.05)
 }
 
-/// Lists all n(n+1)/2 averages and sorts them.
-fn listed(d: &[f64]) -> (f64, f64, f64) {
+/// The estimate and the interval from a sorted list of all n(n+1)/2 Walsh averages.
+fn interval_by_sorting(d: &[f64]) -> (f64, f64, f64) {
     let mut all: Vec<f64> = (0..d.len()).flat_map(|i| (i..d.len()).map(move |j| (d[i] + d[j]) / 2.0)).collect();
     all.sort_unstable_by(f64::total_cmp);
-    (all[all.len() / 2], all[C], all[all.len() - 1 - C])
+    (all[all.len() / 2], all[CRITICAL_VALUE], all[all.len() - 1 - CRITICAL_VALUE])
 }
 
-/// The two times of the peer in milliseconds. None where Python, numpy or scipy is not installed.
-fn python(claims: &[Vec<f64>]) -> Option<[f64; 2]> {
+/// Runs [`PEER_PROGRAM`] and returns its two times in milliseconds. None if Python, numpy or scipy is not installed.
+fn run_peer(claims: &[Vec<f64>]) -> Option<[f64; 2]> {
     let mut python = Command::new("python3")
-        .args(["-c", PEER])
+        .args(["-c", PEER_PROGRAM])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -100,23 +106,24 @@ fn python(claims: &[Vec<f64>]) -> Option<[f64; 2]> {
     Some([1e3 * times.next()?, 1e3 * times.next()?])
 }
 
-/// Milliseconds, the median of five.
-fn median<T>(mut work: impl FnMut() -> T) -> f64 {
-    let mut taken: Vec<f64> = (0..TIMES)
+/// The median time of some work in milliseconds, over [`REPEATS`] repeats.
+fn median_ms<T>(mut work: impl FnMut() -> T) -> f64 {
+    let mut times: Vec<f64> = (0..REPEATS)
         .map(|_| {
-            let begun = Instant::now();
+            let start = Instant::now();
             black_box(work());
-            1e3 * begun.elapsed().as_secs_f64()
+            1e3 * start.elapsed().as_secs_f64()
         })
         .collect();
-    taken.sort_by(f64::total_cmp);
-    taken[TIMES / 2]
+    times.sort_by(f64::total_cmp);
+    times[REPEATS / 2]
 }
 
-/// Milliseconds, the goal, and how many times as long the peer took.
-fn row(what: &str, ours: f64, goal: Option<f64>, peer: Option<f64>) {
-    let goal = goal.map_or(String::new(), |goal| format!("< {goal}"));
-    let ratio = peer.map_or(String::new(), |peer| format!("{:.2}", peer / ours));
-    let peer = peer.map_or(String::new(), |peer| format!("{peer:.3}"));
-    println!("{what:<50} {ours:>10.3} {goal:>10} {peer:>10} {ratio:>8}");
+/// Prints the time of fsarena, the goal, the time of the peer, and how many times as long the peer took. Times are in
+/// milliseconds.
+fn print_row(label: &str, own_ms: f64, goal_ms: Option<f64>, peer_ms: Option<f64>) {
+    let goal = goal_ms.map_or(String::new(), |goal_ms| format!("< {goal_ms}"));
+    let ratio = peer_ms.map_or(String::new(), |peer_ms| format!("{:.2}", peer_ms / own_ms));
+    let peer = peer_ms.map_or(String::new(), |peer_ms| format!("{peer_ms:.3}"));
+    println!("{label:<50} {own_ms:>10.3} {goal:>10} {peer:>10} {ratio:>8}");
 }

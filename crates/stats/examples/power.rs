@@ -29,21 +29,21 @@ const CONSTANTS: [(&str, &[f64], CriticalValue); 2] = [
     ("GATE_DISTANCES_IN_SD", &GATE_DISTANCES_IN_SD, |look| look.c10),
 ];
 
-/// For each look the effect that the sequential test with these critical values has found by then in four of five runs. The
+/// For each look the effect that the sequential test with these critical values finds by this look in four of five runs. The
 /// unit is the standard deviation of d, which is normal here.
 ///
 /// Adding a constant to every d moves every interval by the same constant. So a run finds all effects above the smallest
 /// −(lower end of the interval) of its looks so far. The result is the 80% quantile of this smallest effect over all runs.
 fn simulate_effects(runs: usize, seed: u64, critical: CriticalValue) -> Vec<f64> {
-    let found: Vec<[f64; LOOKS.len()]> = in_parallel(runs, |run| {
+    let effects_of_runs: Vec<[f64; LOOKS.len()]> = in_parallel(runs, |run| {
         let mut rng = run_rng(seed, run);
         let d: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(LAST_LOOK_ROUNDS).collect();
         smallest_found_effects(&d, critical)
     });
-    let effect = |at: usize| {
-        let mut found: Vec<f64> = found.iter().map(|run| run[at]).collect();
+    let effect = |look: usize| {
+        let mut effects: Vec<f64> = effects_of_runs.iter().map(|effects| effects[look]).collect();
         let quantile = ((POWER * runs as f64).ceil() as usize).clamp(1, runs) - 1;
-        *found.select_nth_unstable_by(quantile, f64::total_cmp).1
+        *effects.select_nth_unstable_by(quantile, f64::total_cmp).1
     };
     (0..LOOKS.len()).map(effect).collect()
 }

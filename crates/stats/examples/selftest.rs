@@ -3,7 +3,7 @@
 //! grids.
 
 use fsarena_stats::simulate::PromiseState;
-use fsarena_stats::simulate::growth::growth_checks;
+use fsarena_stats::simulate::growth::check_growth;
 use fsarena_stats::simulate::selftest::{Check, RUNS, check_rules, run_selftest};
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ fn main() {
     let start = Instant::now();
     if let Some(rule) = std::env::args().nth(2) {
         if rule == "growth" {
-            growth_checks(runs, 1).iter().for_each(|check| println!("{check:?} {:?}", check.state()));
+            check_growth(runs, 1).iter().for_each(|check| println!("{check:?} {:?}", check.state()));
         }
         check_rules(runs, 1, |name| name.starts_with(&rule)).iter().for_each(print_check);
         return println!("\n{:.1} s", start.elapsed().as_secs_f64());

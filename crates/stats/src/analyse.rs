@@ -75,10 +75,10 @@ pub struct CombinedTasks {
 /// Analyses one metric. Variants and tasks without data are left empty.
 pub fn analyse(series: MetricSeries) -> Analysis {
     let MetricSeries { grid, dropped, with_dropped, error_split } = series;
-    let with_data: Vec<usize> = (0..grid.tasks.len()).filter(|task| has_data(&grid.values[*task])).collect();
+    let tasks_with_data: Vec<usize> = (0..grid.tasks.len()).filter(|task| has_data(&grid.values[*task])).collect();
     let mean_costs = grid.mean_costs();
-    let tasks = in_parallel(with_data.len(), |at| {
-        let task = with_data[at as usize];
+    let tasks = in_parallel(tasks_with_data.len(), |index| {
+        let task = tasks_with_data[index as usize];
         let comparison = compare_with_references(&grid.values[task], &grid.references, grid.metric.direction)
             .with_mean_costs(mean_costs.as_ref().map(|costs| &costs.values[task]));
         let unranked_because = grid.excluded.get(&task).copied();
@@ -88,10 +88,10 @@ pub fn analyse(series: MetricSeries) -> Analysis {
             unranked_because,
         }
     });
-    let mut overall = Overall::of(&grid, error_split);
-    if let (Some(overall), Some(grid)) = (&mut overall, &with_dropped) {
-        let all = Overall::of(grid, error_split);
-        overall.with_all_rounds = all.map(|all| all.total.unwrap_or(all.geometric).comparison);
+    let mut overall = Overall::combine(&grid, error_split);
+    if let (Some(overall), Some(grid_of_all_rounds)) = (&mut overall, &with_dropped) {
+        let of_all_rounds = Overall::combine(grid_of_all_rounds, error_split);
+        overall.with_all_rounds = of_all_rounds.map(|all| all.total.unwrap_or(all.geometric).comparison);
     }
     Analysis { metric: grid.metric.clone(), grid, dropped, tasks, overall }
 }
@@ -118,7 +118,9 @@ pub fn task_medians(grid: &Grid) -> Vec<TaskMedians> {
 }
 
 impl Overall {
-    fn of(grid: &Grid, error_split: usize) -> Option<Overall> {
+    /// Combines all comparable tasks in the totals. None without such a task. `error_split` is the number of runs that share
+    /// the error probability of the regrets.
+    fn combine(grid: &Grid, error_split: usize) -> Option<Overall> {
         let tasks = grid.comparable_tasks();
         if tasks.is_empty() {
             return None;
@@ -131,8 +133,8 @@ impl Overall {
             tasks: tasks.len(),
             tasks_in_totals: grid.tasks.iter().filter(|task| task.in_totals).count(),
             name: grid.metric.total_name().filter(|_| totals.is_some()).unwrap_or("geometric mean"),
-            total: totals.map(|values| CombinedTasks::of(grid, &tasks, (values, mean_totals), error_split)),
-            geometric: CombinedTasks::of(grid, &tasks, (grid.geometric_means(&tasks), means), error_split),
+            total: totals.map(|values| CombinedTasks::compare(grid, &tasks, (values, mean_totals), error_split)),
+            geometric: CombinedTasks::compare(grid, &tasks, (grid.geometric_means(&tasks), means), error_split),
             with_all_rounds: None,
         })
     }
@@ -163,18 +165,17 @@ impl Overall {
 impl CombinedTasks {
     /// Compares variants by their combined values, and by those for ratios of mean cost if these differ. `error_split` is the
     /// number of runs that share the error probability of the regrets.
-    fn of(
+    fn compare(
         grid: &Grid,
         tasks: &[usize],
         (values, mean_costs): (VariantValues, Option<VariantValues>),
         error_split: usize,
     ) -> CombinedTasks {
-        let has_some_task =
-            |variant: usize, round: usize| tasks.iter().any(|task| !grid.values[*task][variant][round].is_nan());
         let mut left_out_rounds = vec![];
-        for (variant, rounds) in values.iter().enumerate() {
-            let is_left_out = |round: &usize| rounds[*round].is_nan() && has_some_task(variant, *round);
-            left_out_rounds.push((0..rounds.len()).filter(is_left_out).count());
+        for (variant, combined) in values.iter().enumerate() {
+            let has_some_task = |round: usize| tasks.iter().any(|task| !grid.values[*task][variant][round].is_nan());
+            let is_left_out = |round: &usize| combined[*round].is_nan() && has_some_task(*round);
+            left_out_rounds.push((0..combined.len()).filter(is_left_out).count());
         }
         let direction = grid.metric.direction;
         CombinedTasks {
@@ -214,29 +215,29 @@ pub fn log_ratios_of_tasks(
     if let Some(totals) = totals {
         return log_ratios(&totals[a], &totals[b]);
     }
-    let mut d: Vec<Vec<f64>> = vec![];
+    let mut d_by_task: Vec<Vec<f64>> = vec![];
     for task in tasks {
         let values = &grid.values[*task];
-        d.push(values[a].iter().zip(&values[b]).map(|(a, b)| (b / a).ln()).collect());
+        d_by_task.push(values[a].iter().zip(&values[b]).map(|(a, b)| (b / a).ln()).collect());
     }
-    // In a round that ran, every task has a log ratio, which can be infinite.
-    let rounds = d.first().map_or(0, Vec::len);
-    let ran = (0..rounds).filter(|round| d.iter().all(|task| !task[*round].is_nan())).count();
-    let mean = weighted_means(&d, &vec![1.0; d.len()]);
-    let d: Vec<f64> = mean.into_iter().filter(|d| d.is_finite()).collect();
-    LogRatios { excluded: ran.saturating_sub(d.len()), d }
+    // In a round that has both variants, every task has a log ratio, which can be infinite.
+    let columns = d_by_task.first().map_or(0, Vec::len);
+    let rounds = (0..columns).filter(|round| d_by_task.iter().all(|d| !d[*round].is_nan())).count();
+    let means = weighted_means(&d_by_task, &vec![1.0; d_by_task.len()]);
+    let d: Vec<f64> = means.into_iter().filter(|d| d.is_finite()).collect();
+    LogRatios { excluded_rounds: rounds.saturating_sub(d.len()), d }
 }
 
 /// The weighted mean over tasks in each round, G_b = Σ_t w_t·d_{t,b}/Σ_t w_t, of the log ratios `d[task][round]`. NaN if a task
 /// with weight is missing. The result is a log ratio too.
 pub fn weighted_means(d: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
     let rounds = d.iter().map(Vec::len).min().unwrap_or(0);
-    let total: f64 = weights.iter().sum();
-    let sum = |round: usize| {
-        let parts = d.iter().zip(weights).filter(|(_, weight)| **weight != 0.0);
-        parts.map(|(task, weight)| weight * task[round]).sum::<f64>() / total
+    let total_weight: f64 = weights.iter().sum();
+    let mean = |round: usize| {
+        let weighted_tasks = d.iter().zip(weights).filter(|(_, weight)| **weight != 0.0);
+        weighted_tasks.map(|(task, weight)| weight * task[round]).sum::<f64>() / total_weight
     };
-    (0..rounds).map(sum).collect()
+    (0..rounds).map(mean).collect()
 }
 
 /// The best of several variants that differ only in one factor.
@@ -256,19 +257,19 @@ pub fn best_levels(variants: &[Variant], analysis: &Analysis, factor: &str) -> V
     let Some(overall) = &analysis.overall else { return vec![] };
     let comparison = &overall.geometric.comparison;
     let mut groups: Vec<(Variant, Vec<usize>)> = Vec::new();
-    for (at, variant) in variants.iter().enumerate() {
-        if comparison.variants[at].median.is_none() {
+    for (index, variant) in variants.iter().enumerate() {
+        if comparison.variants[index].median.is_none() {
             continue;
         }
-        let rest = without_level(variant, factor);
-        match groups.iter_mut().find(|(known, _)| known.levels == rest.levels) {
-            Some((_, members)) => members.push(at),
-            None => groups.push((rest, vec![at])),
+        let without_factor = without_level(variant, factor);
+        match groups.iter_mut().find(|(known, _)| known.levels == without_factor.levels) {
+            Some((_, members)) => members.push(index),
+            None => groups.push((without_factor, vec![index])),
         }
     }
     let mut best = vec![];
     for (mut variant, members) in groups {
-        let Some(&first) = comparison.order.iter().find(|at| members.contains(at)) else { continue };
+        let Some(&first) = comparison.order.iter().find(|index| members.contains(index)) else { continue };
         let is_decided = members.iter().all(|other| *other == first || comparison.differs[first][*other]);
         let level = variants[first].level(factor).to_string();
         variant.levels.insert(factor.to_string(), level.clone());
@@ -280,16 +281,16 @@ pub fn best_levels(variants: &[Variant], analysis: &Analysis, factor: &str) -> V
 /// A variant without its level of one factor, named by its other levels.
 pub fn without_level(variant: &Variant, factor: &str) -> Variant {
     let level = variant.level(factor).to_string();
-    let mut rest = variant.clone();
-    rest.levels.remove(factor);
+    let mut reduced = variant.clone();
+    reduced.levels.remove(factor);
     let name_part = if level.is_empty() { EMPTY_LEVEL_NAME } else { &level };
     let mut parts: Vec<&str> = variant.name.split('/').collect();
     // If two parts of the name are equal, remove the last.
-    if let Some(at) = parts.iter().rposition(|part| *part == name_part) {
-        parts.remove(at);
+    if let Some(index) = parts.iter().rposition(|part| *part == name_part) {
+        parts.remove(index);
     }
-    rest.name = if parts.is_empty() { variant.level(factor::FS).to_string() } else { parts.join("/") };
-    rest
+    reduced.name = if parts.is_empty() { variant.level(factor::FS).to_string() } else { parts.join("/") };
+    reduced
 }
 
 #[cfg(test)]
@@ -300,8 +301,8 @@ mod tests {
     fn without_level_removes_the_level_and_its_part_of_the_name() {
         let levels = [("fs", "xfs"), ("scheduler", "none")].map(|(id, level)| (id.to_string(), level.to_string()));
         let variant = Variant { name: "xfs/none".into(), levels: levels.into() };
-        let rest = without_level(&variant, "scheduler");
-        assert_eq!((rest.name.as_str(), rest.levels.len()), ("xfs", 1));
+        let reduced = without_level(&variant, "scheduler");
+        assert_eq!((reduced.name.as_str(), reduced.levels.len()), ("xfs", 1));
         let alone = Variant { name: "none".into(), ..variant };
         assert_eq!(without_level(&alone, "scheduler").name, "xfs");
     }

@@ -9,26 +9,26 @@ use crate::critical_values;
 use crate::hodges_lehmann::WalshAverages;
 use crate::verdict::Region;
 use fsarena_core::bisect::ComparisonResult;
-use fsarena_core::claim::Pair;
+use fsarena_core::claim::PairRelation;
 
 /// The logarithms of the figures of GOOD, of a candidate and of BAD in one round.
 pub type StepRound = [f64; 3];
 
-/// The rounds after which counts decide a step, if they agree. Counts repeat, so only the data can turn them, which many
-/// workloads draw anew in each round.
-pub const COUNTED_ROUNDS: usize = 2;
-/// How near a count must be to that of an end, as a share of the distance between the ends.
+/// The number of rounds whose counts decide a step, if these rounds agree. Counts hardly vary from round to round, unless the
+/// workload draws other data in each round.
+pub const ROUNDS_FOR_COUNTS: usize = 2;
+/// The largest distance of a candidate's count from the count of an end, as a share of the distance between the ends.
 const NEAR_SHARE: f64 = 0.25;
 
-/// The two bounds of the centre of these differences at the level 5%/`error_split` each; None with too few rounds.
+/// The lower and the upper bound of the centre of these differences, each at level 5%/`error_split`. None with too few rounds.
 fn bounds(d: &[f64], error_split: usize) -> Option<(f64, f64)> {
     Some(WalshAverages::new(d.to_vec())?.interval(critical_values::critical_value(d.len(), error_split)?))
 }
 
 /// Judges the ends by d = ln(BAD/GOOD): [`ComparisonResult::More`] or `Less` if the claim is refuted, `NoChange` if it holds.
 /// `margin` is for claims without a percentage. None if the rounds do not decide it.
-pub fn judge_ends(pair: &Pair, d: &[f64], margin: f64, error_split: usize) -> Option<ComparisonResult> {
-    let (region, (low, high)) = (Region::of(pair, Some(margin)), bounds(d, error_split)?);
+pub fn judge_ends(pair: &PairRelation, d: &[f64], margin: f64, error_split: usize) -> Option<ComparisonResult> {
+    let (region, (low, high)) = (Region::of_claim(pair, Some(margin)), bounds(d, error_split)?);
     if low > region.high {
         Some(ComparisonResult::More)
     } else if high < region.low {
@@ -40,17 +40,17 @@ pub fn judge_ends(pair: &Pair, d: &[f64], margin: f64, error_split: usize) -> Op
     }
 }
 
-/// Judges a step: [`ComparisonResult::Good`] or `Bad`, the end that the candidate is nearer to. `direction` is 1 if BAD has
+/// Judges a step: [`ComparisonResult::Good`] or `Bad`, the end that the candidate is nearer to. `sign` is 1 if BAD has
 /// more than GOOD, else −1. None if the rounds do not decide it.
 ///
 /// With d = ln(candidate) − ½·(ln(GOOD) + ln(BAD)), the candidate is bad if the lower bound of d is above 0. It must also have
-/// significantly more than GOOD: if it is as good as GOOD, both are exchangeable in every round, so this second condition holds
-/// the level whatever the noise is, while d is symmetric only if the noise is. Good is the reverse, against BAD.
-pub fn judge_step(rounds: &[StepRound], direction: f64, error_split: usize) -> Option<ComparisonResult> {
+/// significantly more than GOOD. The second condition keeps the level whatever the noise is: if the candidate is as good as
+/// GOOD, both can be exchanged in every round. The first condition alone would need symmetric noise. The candidate is good by
+/// the reverse conditions, against BAD.
+pub fn judge_step(rounds: &[StepRound], sign: f64, error_split: usize) -> Option<ComparisonResult> {
     let c = critical_values::critical_value(rounds.len(), error_split)?;
-    let walsh = |value: fn(&StepRound) -> f64| {
-        WalshAverages::new(rounds.iter().map(|round| direction * value(round)).collect())
-    };
+    let walsh =
+        |value: fn(&StepRound) -> f64| WalshAverages::new(rounds.iter().map(|round| sign * value(round)).collect());
     let middle = walsh(|[good, candidate, bad]| candidate - 0.5 * (good + bad))?;
     if middle.lies_above(c, 0.0) && walsh(|[good, candidate, _]| candidate - good)?.lies_above(c, 0.0) {
         return Some(ComparisonResult::Bad);
@@ -61,35 +61,30 @@ pub fn judge_step(rounds: &[StepRound], direction: f64, error_split: usize) -> O
     None
 }
 
-/// Judges a step by counts, which repeat: in each round the candidate must be near the same end.
-/// None if it is not, or with fewer rounds than [`COUNTED_ROUNDS`]; then [`judge_step`] decides with more rounds.
-pub fn judge_counted_step(rounds: &[StepRound], direction: f64) -> Option<ComparisonResult> {
-    let all_near = |is_near: fn(f64) -> bool| {
-        rounds
-            .iter()
-            .all(|[good, candidate, bad]| direction * (bad - good) > 0.0 && is_near((candidate - good) / (bad - good)))
-    };
-    if rounds.len() < COUNTED_ROUNDS {
-        None
-    } else if all_near(|place| place.abs() <= NEAR_SHARE) {
+/// Judges a step by counts, such as instructions, which hardly vary between rounds: in each round the candidate must be near
+/// the same end. None if it is not, or with fewer rounds than [`ROUNDS_FOR_COUNTS`]; then [`judge_step`] decides with more
+/// rounds. `sign` is as in [`judge_step`].
+pub fn judge_step_by_counts(rounds: &[StepRound], sign: f64) -> Option<ComparisonResult> {
+    let ends_differ = rounds.iter().all(|[good, _, bad]| sign * (bad - good) > 0.0);
+    if rounds.len() < ROUNDS_FOR_COUNTS || !ends_differ {
+        return None;
+    }
+    // On a scale on which GOOD is at 0 and BAD at 1.
+    let position = |[good, candidate, bad]: &StepRound| (candidate - good) / (bad - good);
+    if rounds.iter().all(|round| position(round).abs() <= NEAR_SHARE) {
         Some(ComparisonResult::Good)
-    } else if all_near(|place| (place - 1.0).abs() <= NEAR_SHARE) {
+    } else if rounds.iter().all(|round| (position(round) - 1.0).abs() <= NEAR_SHARE) {
         Some(ComparisonResult::Bad)
     } else {
         None
     }
 }
 
-/// Judges by d = ln(child/parent) whether the first bad candidate differs from the last good one in the direction of the ends,
-/// whose ln(BAD/GOOD) is about `full_difference`. [`ComparisonResult::NoChange`] if the difference is less than an eighth of
-/// that.
-pub fn judge_confirmation(
-    d: &[f64],
-    direction: f64,
-    full_difference: f64,
-    error_split: usize,
-) -> Option<ComparisonResult> {
-    let signed: Vec<f64> = d.iter().map(|d| direction * d).collect();
+/// Judges by d = ln(first bad candidate/last good one) whether the two differ in the same direction as the ends, whose
+/// ln(BAD/GOOD) is about `full_difference`. [`ComparisonResult::NoChange`] if the difference is less than an eighth of that.
+/// None if the rounds do not decide it. `sign` is as in [`judge_step`].
+pub fn judge_confirmation(d: &[f64], sign: f64, full_difference: f64, error_split: usize) -> Option<ComparisonResult> {
+    let signed: Vec<f64> = d.iter().map(|d| sign * d).collect();
     let (low, high) = bounds(&signed, error_split)?;
     if low > 0.0 {
         Some(ComparisonResult::Confirmed)
@@ -100,12 +95,13 @@ pub fn judge_confirmation(
     }
 }
 
-/// The rounds after which a comparison with `done` rounds is judged next: the first look that has bounds, then looks at least
-/// 1.4 times as far, because each begins a run. None after the last look, or if no number of rounds reaches the level.
-pub fn next_look(done: usize, error_split: usize) -> Option<usize> {
+/// The number of rounds at which a comparison with `rounds_done` rounds is judged next: at the first look that has bounds, then
+/// each time at a look with at least 1.4 times the rounds, because the rounds up to each look are a separate run, which costs
+/// time to start. None after the last look, or if no number of rounds reaches the level.
+pub fn rounds_at_next_look(rounds_done: usize, error_split: usize) -> Option<usize> {
     let first = critical_values::rounds_for_first_bound(error_split)?;
-    let least = first.max((done * 7).div_ceil(5));
-    critical_values::LOOKS.iter().map(|look| look.rounds).find(|n| *n >= least && *n > done)
+    let min_rounds = first.max((rounds_done * 7).div_ceil(5));
+    critical_values::LOOKS.iter().map(|look| look.rounds).find(|n| *n >= min_rounds && *n > rounds_done)
 }
 
 #[cfg(test)]
@@ -113,7 +109,7 @@ mod tests {
     use super::*;
     use fsarena_core::claim::{Claim, Relation};
 
-    fn pair(text: &str) -> Pair {
+    fn pair(text: &str) -> PairRelation {
         match text.parse::<Claim>().unwrap().relation {
             Relation::Pair(pair) => pair,
             other => panic!("{other:?}"),
@@ -145,20 +141,20 @@ mod tests {
         assert_eq!(judge_step(&rounds(0.049, 10), 1.0, 8), None, "in the middle");
         assert_eq!(judge_step(&rounds(0.1, 9), 1.0, 8), None);
         // BAD has less.
-        let turned: Vec<StepRound> = rounds(0.1, 10).iter().map(|round| round.map(|ln| -ln)).collect();
-        assert_eq!(judge_step(&turned, -1.0, 8), Some(ComparisonResult::Bad));
+        let negated: Vec<StepRound> = rounds(0.1, 10).iter().map(|round| round.map(|ln| -ln)).collect();
+        assert_eq!(judge_step(&negated, -1.0, 8), Some(ComparisonResult::Bad));
     }
 
     #[test]
     fn two_rounds_of_counts_decide_a_step_if_they_agree() {
-        let judge = |places: &[f64]| {
-            let rounds: Vec<StepRound> = places.iter().map(|place| [1.0, 1.0 + 0.01 * place, 1.01]).collect();
-            judge_counted_step(&rounds, 1.0)
+        let judge = |positions: &[f64]| {
+            let rounds: Vec<StepRound> = positions.iter().map(|position| [1.0, 1.0 + 0.01 * position, 1.01]).collect();
+            judge_step_by_counts(&rounds, 1.0)
         };
         assert_eq!(judge(&[0.0, 0.2]), Some(ComparisonResult::Good));
         assert_eq!(judge(&[1.0, 0.9]), Some(ComparisonResult::Bad));
         assert_eq!([judge(&[0.0]), judge(&[0.0, 1.0]), judge(&[0.5, 0.5]), judge(&[2.0, 2.0])], [None; 4]);
-        assert_eq!(judge_counted_step(&[[1.0, 1.0, 1.0]; 2], 1.0), None, "the ends are equal");
+        assert_eq!(judge_step_by_counts(&[[1.0, 1.0, 1.0]; 2], 1.0), None, "the ends are equal");
     }
 
     #[test]
@@ -170,10 +166,11 @@ mod tests {
     }
 
     #[test]
-    fn looks_are_as_far_apart_as_a_run_is_worth() {
-        let looks =
-            |error_split| std::iter::successors(next_look(0, error_split), move |done| next_look(*done, error_split));
-        assert_eq!(looks(8).collect::<Vec<_>>(), [10, 15, 24, 38, 60, 96, 152, 242, 400]);
-        assert_eq!((next_look(0, 2), next_look(2, 8), next_look(0, 65)), (Some(8), Some(10), None));
+    fn each_look_has_at_least_1_4_times_the_rounds_of_the_one_before() {
+        let first = rounds_at_next_look(0, 8);
+        let looks: Vec<usize> = std::iter::successors(first, |rounds| rounds_at_next_look(*rounds, 8)).collect();
+        assert_eq!(looks, [10, 15, 24, 38, 60, 96, 152, 242, 400]);
+        let at_next_look = [rounds_at_next_look(0, 2), rounds_at_next_look(2, 8), rounds_at_next_look(0, 65)];
+        assert_eq!(at_next_look, [Some(8), Some(10), None]);
     }
 }

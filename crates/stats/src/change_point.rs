@@ -27,22 +27,22 @@ const PERMUTATIONS: usize = 199;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Split {
     /// The index of the first value after it.
-    pub at: usize,
+    pub index: usize,
     /// The probability of a split with a Q at least as large by chance.
-    pub p: f64,
+    pub p_value: f64,
 }
 
 /// A change of level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// The index of the first value on the new level.
-    pub at: usize,
+    pub index: usize,
     /// The median of the values before it, back to the previous change.
-    pub before: f64,
+    pub median_before: f64,
     /// The median of the values from it on, up to the next change.
-    pub after: f64,
+    pub median_after: f64,
     /// The probability of a split with a Q at least as large by chance.
-    pub p: f64,
+    pub p_value: f64,
     /// The length of the shortest prefix of the series in which the search finds it.
     pub prefix_length: usize,
     /// Whether later values confirm it.
@@ -65,9 +65,8 @@ pub enum Confirmation {
 }
 
 /// The number by which the error of the k-th alarm of a history is divided, k(k+1). An alarm is a change that `fsarena
-/// history --fail-on-change` tests in fresh rounds. All alarms of a history share an error of 5%: the k-th, counted
-/// from 1, may use 1/(k(k+1)) of it. All parts, 1/2 + 1/6 + 1/12 + …, add up to the whole, however many alarms there
-/// will be.
+/// history --fail-on-change` tests in fresh rounds. All alarms of a history share an error of 5%: alarm k, counted from 1, may
+/// use the part 1/(k(k+1)) of it. The parts of any number of alarms, 1/2 + 1/6 + 1/12 + …, add up to less than 1.
 pub fn alarm_error_divisor(number: u32) -> u32 {
     number.saturating_mul(number + 1)
 }
@@ -81,77 +80,78 @@ pub fn is_same_change(a: (usize, bool), b: (usize, bool)) -> bool {
 /// Finds the changes of a series of finite values, in its order.
 pub fn find_changes(values: &[f64]) -> Vec<Change> {
     let splits = e_divisive(values);
-    let ends: Vec<usize> =
-        std::iter::once(0).chain(splits.iter().map(|split| split.at)).chain([values.len()]).collect();
-    let change = |(place, split): (usize, &Split)| {
-        let (before, after) = (&values[ends[place]..split.at], &values[split.at..ends[place + 2]]);
+    let mut changes = vec![];
+    for (number, &Split { index, p_value }) in splits.iter().enumerate() {
+        let start = number.checked_sub(1).map_or(0, |previous| splits[previous].index);
+        let end = splits.get(number + 1).map_or(values.len(), |next| next.index);
+        let (before, after) = (&values[start..index], &values[index..end]);
         let [median_before, median_after] = [before, after].map(|values| median(values).unwrap_or(f64::NAN));
-        let prefix_length = shortest_prefix_with_change(values, split.at);
+        let prefix_length = shortest_prefix_with_change(values, index);
         let confirmation = confirm(before, &values[prefix_length..], median_after > median_before);
-        Change { at: split.at, before: median_before, after: median_after, p: split.p, prefix_length, confirmation }
-    };
-    splits.iter().enumerate().map(change).collect()
+        changes.push(Change { index, median_before, median_after, p_value, prefix_length, confirmation });
+    }
+    changes
 }
 
-/// The length of the shortest prefix of the series in which the search finds a change at `at`, or less than
+/// The length of the shortest prefix of the series in which the search finds a change at `index`, or less than
 /// [`SHORTEST_SEGMENT`] away.
-fn shortest_prefix_with_change(values: &[f64], at: usize) -> usize {
-    let is_near = |split: &Split| split.at.abs_diff(at) < SHORTEST_SEGMENT;
-    (at + SHORTEST_SEGMENT..values.len())
+fn shortest_prefix_with_change(values: &[f64], index: usize) -> usize {
+    let is_near = |split: &Split| split.index.abs_diff(index) < SHORTEST_SEGMENT;
+    (index + SHORTEST_SEGMENT..values.len())
         .find(|n| e_divisive(&values[..*n]).iter().any(is_near))
         .unwrap_or(values.len())
 }
 
 /// Tests whether the first [`CONFIRMING_VALUES`] later values are beyond the values before a change.
 fn confirm(before: &[f64], later: &[f64], rises: bool) -> Confirmation {
-    let Some(fresh) = later.get(..CONFIRMING_VALUES) else {
+    let Some(tested) = later.get(..CONFIRMING_VALUES) else {
         return Confirmation::Suspected { missing_values: CONFIRMING_VALUES - later.len() };
     };
-    let beyond = |new: f64, old: f64| if rises { new > old } else { new < old };
-    let is_against = fresh.iter().flat_map(|new| before.iter().map(move |old| !beyond(*new, *old)));
-    let u = is_against.filter(|is_against| *is_against).count();
+    let is_beyond = |new: f64, old: f64| if rises { new > old } else { new < old };
+    // The Mann–Whitney statistic U: the number of pairs in which the later value is not beyond the earlier one.
+    let u: usize = tested.iter().map(|new| before.iter().filter(|old| !is_beyond(*new, **old)).count()).sum();
     let p: f64 = mann_whitney(before.len(), CONFIRMING_VALUES)[..=u].iter().sum();
     // The tolerance allows for rounding: an exact p of 1/20 must count.
     if p <= LEVEL + 1e-12 { Confirmation::Confirmed { p } } else { Confirmation::Suspected { missing_values: 0 } }
 }
 
-/// Finds the change points of a series, in its order. The random permutations depend only on the length of the series.
+/// Finds the significant splits of a series by E-divisive, in the order of the series. The random permutations depend only on
+/// the length of the series.
 pub fn e_divisive(values: &[f64]) -> Vec<Split> {
-    let mut found: Vec<Split> = Vec::new();
-    let mut random = ChaCha8Rng::seed_from_u64(values.len() as u64);
+    let mut splits: Vec<Split> = Vec::new();
+    let mut rng = ChaCha8Rng::seed_from_u64(values.len() as u64);
     loop {
-        let ends = || found.iter().map(|split| split.at).chain([values.len()]);
+        let ends = || splits.iter().map(|split| split.index).chain([values.len()]);
         let segments: Vec<(usize, usize)> = std::iter::once(0).chain(ends()).zip(ends()).collect();
-        let Some((at, q)) = best_split_of_segments(values, &segments) else { return found };
+        let Some((index, q)) = best_split_of_segments(values, &segments) else { return splits };
         let mut shuffled = values.to_vec();
-        let mut as_large = || {
-            for (from, to) in &segments {
-                shuffled[*from..*to].shuffle(&mut random);
+        let (mut at_least_as_large, mut p_value) = (0, 0.0);
+        for _ in 0..PERMUTATIONS {
+            for (start, end) in &segments {
+                shuffled[*start..*end].shuffle(&mut rng);
             }
             // The tolerance allows for rounding: an equal split must count.
-            best_split_of_segments(&shuffled, &segments).is_some_and(|(_, other)| other >= q * (1.0 - 1e-9))
-        };
-        let (mut count, mut p) = (0, 0.0);
-        for _ in 0..PERMUTATIONS {
-            count += usize::from(as_large());
-            p = (count + 1) as f64 / (PERMUTATIONS + 1) as f64;
-            // Further permutations cannot lower it.
-            if p > LEVEL || q <= 0.0 {
-                return found;
+            let is_as_large = |(_, other_q)| other_q >= q * (1.0 - 1e-9);
+            at_least_as_large += usize::from(best_split_of_segments(&shuffled, &segments).is_some_and(is_as_large));
+            p_value = (at_least_as_large + 1) as f64 / (PERMUTATIONS + 1) as f64;
+            // Further permutations cannot lower the count, so the split stays insignificant.
+            if p_value > LEVEL || q <= 0.0 {
+                return splits;
             }
         }
-        found.push(Split { at, p });
-        found.sort_by_key(|split| split.at);
+        splits.push(Split { index, p_value });
+        splits.sort_by_key(|split| split.index);
     }
 }
 
-/// The split with the largest Q of all segments.
+/// The index and the Q of the split with the largest Q of all segments, which are ranges of indices.
 fn best_split_of_segments(values: &[f64], segments: &[(usize, usize)]) -> Option<(usize, f64)> {
-    let best = |(from, to): &(usize, usize)| best_split(&values[*from..*to]).map(|(at, q)| (from + at, q));
+    let best = |(start, end): &(usize, usize)| best_split(&values[*start..*end]).map(|(index, q)| (start + index, q));
     segments.iter().filter_map(best).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// The split of a segment with the largest Q over every τ and κ; the first of equal ones. None if the segment is too short.
+/// The index and the Q of the split of a segment with the largest Q over every τ and κ; the first of equal ones. None if the
+/// segment is too short.
 fn best_split(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();
     let mut best: Option<(usize, f64)> = None;
@@ -162,17 +162,17 @@ fn best_split(values: &[f64]) -> Option<(usize, f64)> {
     for kappa in 1..=n {
         let last = kappa - 1;
         // The sum of distances from the new last value to the first τ values.
-        let mut to_first = 0.0;
+        let mut distances = 0.0;
         for tau in 0..last {
-            between[tau] += to_first;
-            to_first += (values[last] - values[tau]).abs();
+            between[tau] += distances;
+            distances += (values[last] - values[tau]).abs();
         }
-        between[last] += to_first;
-        within[kappa] = within[last] + to_first;
+        between[last] += distances;
+        within[kappa] = within[last] + distances;
         for tau in SHORTEST_SEGMENT..(kappa + 1).saturating_sub(SHORTEST_SEGMENT) {
             let after = within[kappa] - within[tau] - between[tau];
             let q = energy_statistic((tau, within[tau]), (kappa - tau, after), between[tau]);
-            if best.is_none_or(|(_, most)| q > most) {
+            if best.is_none_or(|(_, best_q)| q > best_q) {
                 best = Some((tau, q));
             }
         }
@@ -181,10 +181,10 @@ fn best_split(values: &[f64]) -> Option<(usize, f64)> {
 }
 
 /// Q of two groups, from the size and the sum of distances within each, and the sum of distances between them.
-fn energy_statistic((n, x): (usize, f64), (m, y): (usize, f64), between: f64) -> f64 {
+fn energy_statistic((n, within_x): (usize, f64), (m, within_y): (usize, f64), between: f64) -> f64 {
     let pairs = |count: f64| count * (count - 1.0) / 2.0;
     let (n, m) = (n as f64, m as f64);
-    n * m / (n + m) * (2.0 * between / (n * m) - x / pairs(n) - y / pairs(m))
+    n * m / (n + m) * (2.0 * between / (n * m) - within_x / pairs(n) - within_y / pairs(m))
 }
 
 #[cfg(test)]
@@ -196,8 +196,8 @@ mod tests {
         // Every distance between is 1, none within: 3·3/6 · 2.
         assert_eq!(best_split(&[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]), Some((3, 3.0)));
         // Between: 4+5+6 + 3+4+5 + 2+3+4 = 36, a mean of 36/9 = 4. The mean within each group is 4/3. Q = 1.5 · (8 − 8/3) = 8.
-        let (at, q) = best_split(&[0.0, 1.0, 2.0, 4.0, 5.0, 6.0]).unwrap();
-        assert_eq!(at, 3);
+        let (index, q) = best_split(&[0.0, 1.0, 2.0, 4.0, 5.0, 6.0]).unwrap();
+        assert_eq!(index, 3);
         assert!((q - 8.0).abs() < 1e-12, "{q}");
         assert_eq!(best_split(&[1.0; 5]), None);
     }
@@ -240,7 +240,7 @@ mod tests {
     fn a_level_that_changes_twice_is_split_twice() {
         let level = |i: usize| if (12..24).contains(&i) { 2.0 } else { 0.0 };
         let values: Vec<f64> = noise(36).enumerate().map(|(i, e)| level(i) + e).collect();
-        let splits: Vec<usize> = e_divisive(&values).iter().map(|split| split.at).collect();
+        let splits: Vec<usize> = e_divisive(&values).iter().map(|split| split.index).collect();
         assert_eq!(splits, [12, 24]);
     }
 
@@ -258,17 +258,14 @@ mod tests {
         let before: Vec<f64> = noise(8).collect();
         let changes_with = |later: &[f64]| find_changes(&[&before[..], later].concat());
         let three = changes_with(&[5.0, 5.2, 5.1]);
-        assert_eq!((three.len(), three[0].at), (1, 8), "{three:?}");
-        let prefix_length = three[0].prefix_length;
-        assert_eq!(
-            three[0].confirmation,
-            Confirmation::Suspected { missing_values: CONFIRMING_VALUES - (11 - prefix_length) }
-        );
+        assert_eq!((three.len(), three[0].index), (1, 8), "{three:?}");
+        let missing_values = CONFIRMING_VALUES - (11 - three[0].prefix_length);
+        assert_eq!(three[0].confirmation, Confirmation::Suspected { missing_values });
         let stays = changes_with(&[5.0, 5.2, 5.1, 5.0, 5.3, 5.1, 5.2]);
-        // Three of eleven beyond the other eight: 1 of 165 ways.
+        // The three tested values are beyond the other eight: 1 of 165 ways to choose three of eleven.
         let Confirmation::Confirmed { p } = stays[0].confirmation else { panic!("{stays:?}") };
         assert!((p - 1.0 / 165.0).abs() < 1e-12, "{p}");
-        assert!((stays[0].after - 5.1).abs() < 0.11 && stays[0].before.abs() < 0.5);
+        assert!((stays[0].median_after - 5.1).abs() < 0.11 && stays[0].median_before.abs() < 0.5);
         let returns = changes_with(&[5.0, 5.2, 5.1, 0.0, 0.1, -0.2, 0.05, 0.0, 0.2]);
         assert_eq!(returns[0].confirmation, Confirmation::Suspected { missing_values: 0 }, "{returns:?}");
     }
@@ -284,7 +281,7 @@ mod tests {
         assert_eq!(confirm(&[1.0, 2.0, 4.5], &[4.0, 5.0, 6.0], true), Confirmation::Suspected { missing_values: 0 });
         assert!((p(confirm(&[7.0, 8.0, 9.0], &[4.0, 5.0, 6.0], false)) - 0.05).abs() < 1e-12);
         assert_eq!(confirm(&[1.0; 9], &[4.0], true), Confirmation::Suspected { missing_values: 2 });
-        // Equal values speak against it.
+        // Equal values count against the change.
         assert_eq!(confirm(&[1.0; 3], &[1.0, 2.0, 3.0], true), Confirmation::Suspected { missing_values: 0 });
     }
 }

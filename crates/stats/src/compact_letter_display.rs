@@ -3,10 +3,10 @@
 //! Insert-and-absorb, Piepho (2004), "An algorithm for a letter-based representation of all-pairwise
 //! comparisons". A common letter does not mean "same"; it means "no significant difference here".
 
-/// The letters of each variant. `differs[i][j]` is whether i and j differ significantly; it must be symmetric.
-/// `order` lists the variants to be lettered, best first: the first of them has an `a`. Variants not listed get
-/// no letter.
+/// The letters of each variant. `differs[i][j]` is whether variants i and j differ significantly; it must be symmetric. `order`
+/// lists the variants that get letters, best first: the first of them has an `a`. Other variants get no letter.
 pub fn compact_letter_display(differs: &[Vec<bool>], order: &[usize]) -> Vec<String> {
+    // A column is a letter: for each place in `order`, whether the variant there has the letter.
     let mut columns: Vec<Vec<bool>> = vec![vec![true; order.len()]];
     for i in 0..order.len() {
         for j in i + 1..order.len() {
@@ -15,18 +15,18 @@ pub fn compact_letter_display(differs: &[Vec<bool>], order: &[usize]) -> Vec<Str
             }
         }
     }
-    // In the order of their first members, then of their second, …: the best variant is in the first.
+    // Sort by the first member, then by the second, and so on, so that the best variant is in the first column.
     columns.sort_by(|a, b| b.cmp(a));
     let mut letters = vec![String::new(); differs.len()];
     for (number, column) in columns.iter().enumerate() {
-        for (place, _) in column.iter().enumerate().filter(|(_, member)| **member) {
+        for (place, _) in column.iter().enumerate().filter(|(_, has_letter)| **has_letter) {
             letters[order[place]].push_str(&letter(number));
         }
     }
     letters
 }
 
-/// Splits each column (a letter with its variants) that has both i and j into one without i and one without j.
+/// Splits each column that has both places i and j into one without i and one without j.
 fn split_columns(columns: Vec<Vec<bool>>, i: usize, j: usize) -> Vec<Vec<bool>> {
     let mut next = Vec::with_capacity(columns.len() + 1);
     for mut column in columns {
@@ -44,13 +44,13 @@ fn split_columns(columns: Vec<Vec<bool>>, i: usize, j: usize) -> Vec<Vec<bool>> 
 /// Drops each column whose members are all in another one.
 fn remove_contained_columns(columns: Vec<Vec<bool>>) -> Vec<Vec<bool>> {
     let is_within = |a: &[bool], b: &[bool]| a.iter().zip(b).all(|(a, b)| !a || *b);
-    let is_kept = |at: usize| {
+    let stays = |index: usize| {
         columns.iter().enumerate().all(|(other, column)| {
             // Of equal columns the first stays.
-            other == at || !is_within(&columns[at], column) || (column == &columns[at] && other > at)
+            other == index || !is_within(&columns[index], column) || (column == &columns[index] && other > index)
         })
     };
-    (0..columns.len()).filter(|at| is_kept(*at)).map(|at| columns[at].clone()).collect()
+    (0..columns.len()).filter(|index| stays(*index)).map(|index| columns[index].clone()).collect()
 }
 
 /// The letter of a column: a … z, then a1 … z1, a2 …
@@ -66,6 +66,7 @@ fn letter(number: usize) -> String {
 mod tests {
     use super::*;
 
+    /// The matrix in which only these pairs of variants differ.
     fn symmetric_matrix(variants: usize, pairs: &[(usize, usize)]) -> Vec<Vec<bool>> {
         let mut matrix = vec![vec![false; variants]; variants];
         for &(i, j) in pairs {

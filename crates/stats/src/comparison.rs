@@ -42,7 +42,7 @@ pub struct VariantResult {
     /// for references and for variants without data.
     pub rank: Option<usize>,
     /// The number of rounds shared with the best variant that have no log ratio, because a value is zero or negative.
-    pub excluded: usize,
+    pub excluded_rounds: usize,
     /// The letters of [`crate::compact_letter_display`].
     pub letters: String,
 }
@@ -54,10 +54,10 @@ pub fn compare(values: &[Vec<f64>], direction: Direction) -> Comparison {
 
 /// The same as [`compare`], but the variants of `references` only have a ratio to the best, and no rank.
 pub fn compare_with_references(values: &[Vec<f64>], references: &[usize], direction: Direction) -> Comparison {
-    let pairs = AllPairs::of(values);
-    let counts: Vec<usize> = values.iter().map(|v| v.iter().filter(|v| !v.is_nan()).count()).collect();
-    let ranked_count = |(at, count): (usize, &usize)| if references.contains(&at) { 0 } else { *count };
-    let ranked_counts: Vec<usize> = counts.iter().enumerate().map(ranked_count).collect();
+    let pairs = AllPairs::from_values(values);
+    let counts: Vec<usize> = values.iter().map(|rounds| rounds.iter().filter(|v| !v.is_nan()).count()).collect();
+    let count_if_ranked = |(variant, count): (usize, &usize)| if references.contains(&variant) { 0 } else { *count };
+    let ranked_counts: Vec<usize> = counts.iter().enumerate().map(count_if_ranked).collect();
     let order = sort_by_rank(&pairs, &ranked_counts, direction);
     let variants = 0..values.len();
     let differs: Vec<Vec<bool>> =
@@ -71,9 +71,9 @@ pub fn compare_with_references(values: &[Vec<f64>], references: &[usize], direct
             rounds: counts[variant],
             median: median(&values[variant]),
             ratio: best.and_then(|best| pairs.ratio(best, variant)),
-            mean_ratio: best.and_then(|best| MeanRatio::of(&values[best], &values[variant])),
-            rank: order.iter().position(|ordered| *ordered == variant).map(|at| ranks[at]),
-            excluded: best.map_or(0, |best| pairs.get(best, variant).excluded),
+            mean_ratio: best.and_then(|best| MeanRatio::from_costs(&values[best], &values[variant])),
+            rank: order.iter().position(|ordered| *ordered == variant).map(|position| ranks[position]),
+            excluded_rounds: best.map_or(0, |best| pairs.pair(best, variant).excluded_rounds),
             letters,
         }
     };
@@ -85,8 +85,8 @@ impl Comparison {
     /// Computes the mean ratios again, from `values` instead. `None` changes nothing.
     pub fn with_mean_costs(mut self, values: Option<&Vec<Vec<f64>>>) -> Comparison {
         let Some((values, best)) = values.zip(self.best()) else { return self };
-        for (at, variant) in self.variants.iter_mut().enumerate().filter(|(at, _)| *at != best) {
-            variant.mean_ratio = MeanRatio::of(&values[best], &values[at]);
+        for (index, variant) in self.variants.iter_mut().enumerate().filter(|(index, _)| *index != best) {
+            variant.mean_ratio = MeanRatio::from_costs(&values[best], &values[index]);
         }
         self
     }
@@ -103,8 +103,8 @@ impl Comparison {
 
     /// The best variant; None if another one has exactly the same values.
     pub fn sole_best(&self) -> Option<usize> {
-        let equal = self.order.iter().filter(|variant| self.variants[**variant].rank == Some(1)).count();
-        self.best().filter(|_| equal == 1)
+        let with_rank_1 = self.order.iter().filter(|variant| self.variants[**variant].rank == Some(1)).count();
+        self.best().filter(|_| with_rank_1 == 1)
     }
 
     /// The variants that have data, sorted by their ratio to the best; variants with too few rounds come last, unless
@@ -113,8 +113,7 @@ impl Comparison {
     pub fn sorted_by_ratio(&self) -> Vec<usize> {
         let sign = if self.direction == Direction::Higher { -1.0 } else { 1.0 };
         let key = |variant: usize| {
-            let lacks_rounds =
-                self.best() != Some(variant) && self.variants[variant].ratio.is_none_or(|r| r.provisional);
+            let lacks_rounds = self.best() != Some(variant) && !self.has_exact_interval(variant);
             let ratio = self.variants[variant].ratio.map_or(1.0, |ratio| ratio.value);
             (lacks_rounds && !self.is_provisional(), sign * ratio)
         };
@@ -134,20 +133,24 @@ impl Comparison {
 
     /// The same comparison reduced to rounds and medians, without any ranking.
     pub fn unranked(self) -> Comparison {
-        let alone = |VariantResult { rounds, median, .. }| VariantResult { rounds, median, ..Default::default() };
-        let variants = self.variants.into_iter().map(alone).collect();
+        let reduced = |VariantResult { rounds, median, .. }| VariantResult { rounds, median, ..Default::default() };
+        let variants = self.variants.into_iter().map(reduced).collect();
         Comparison { variants, order: vec![], differs: vec![], direction: self.direction }
     }
 
     /// Whether no pair of variants has enough rounds for an exact interval.
     pub fn is_provisional(&self) -> bool {
-        self.rivals(true).next().is_none()
+        self.rivals_with_exact_interval().next().is_none()
     }
 
-    /// The variants other than the best, in order, that have an exact interval (`exact`), or that have none.
-    fn rivals(&self, exact: bool) -> impl Iterator<Item = usize> + '_ {
-        let is_exact = |variant: usize| self.variants[variant].ratio.is_some_and(|ratio| !ratio.provisional);
-        self.order.iter().skip(1).copied().filter(move |variant| is_exact(*variant) == exact)
+    /// Whether the ratio of a variant to the best has an exact interval.
+    fn has_exact_interval(&self, variant: usize) -> bool {
+        self.variants[variant].ratio.is_some_and(|ratio| !ratio.provisional)
+    }
+
+    /// The variants other than the best that have an exact interval, in order.
+    fn rivals_with_exact_interval(&self) -> impl Iterator<Item = usize> + '_ {
+        self.order.iter().skip(1).copied().filter(|variant| self.has_exact_interval(*variant))
     }
 
     /// The variants without a significant difference from the best, in order. Excludes variants with too few rounds: see
@@ -155,7 +158,7 @@ impl Comparison {
     pub fn without_significant_difference(&self) -> Vec<usize> {
         let is_significant =
             |variant: &usize| self.variants[*variant].ratio.is_some_and(|ratio| ratio.is_significant());
-        self.rivals(true).filter(|variant| !is_significant(variant)).collect()
+        self.rivals_with_exact_interval().filter(|variant| !is_significant(variant)).collect()
     }
 
     /// The best variant, if it differs significantly from every other variant that has enough rounds. None if there is no such
@@ -169,7 +172,7 @@ impl Comparison {
 
     /// The variants that have data, but share too few rounds with the best for a verdict.
     pub fn with_too_few_rounds(&self) -> Vec<usize> {
-        self.rivals(false).collect()
+        self.order.iter().skip(1).copied().filter(|variant| !self.has_exact_interval(*variant)).collect()
     }
 }
 
@@ -180,65 +183,67 @@ struct PairRatios {
     /// Their Hodges–Lehmann estimate.
     estimate: Option<f64>,
     /// The number of shared rounds without a log ratio.
-    excluded: usize,
+    excluded_rounds: usize,
 }
 
 /// All pairs of variants. Intervals are computed only for pairs with the best; for other pairs it suffices to test whether they
 /// differ significantly, which is cheaper.
 struct AllPairs {
-    /// `[later][earlier]`.
+    /// `pairs[later][earlier]`, for two variants in the order of the run.
     pairs: Vec<Vec<PairRatios>>,
 }
 
 impl AllPairs {
-    fn of(values: &[Vec<f64>]) -> AllPairs {
+    fn from_values(values: &[Vec<f64>]) -> AllPairs {
         let pair = |earlier: &Vec<f64>, later: &Vec<f64>| {
-            let LogRatios { d, excluded } = log_ratios(earlier, later);
+            let LogRatios { d, excluded_rounds } = log_ratios(earlier, later);
             let averages = WalshAverages::new(d);
-            PairRatios { estimate: averages.as_ref().map(WalshAverages::estimate), averages, excluded }
+            PairRatios { estimate: averages.as_ref().map(WalshAverages::estimate), averages, excluded_rounds }
         };
         let row = |j: usize| values[..j].iter().map(|earlier| pair(earlier, &values[j])).collect();
         AllPairs { pairs: (0..values.len()).map(row).collect() }
     }
 
-    fn get(&self, i: usize, j: usize) -> &PairRatios {
+    /// The log ratios of two variants, whichever of them comes first.
+    fn pair(&self, i: usize, j: usize) -> &PairRatios {
         &self.pairs[i.max(j)][i.min(j)]
     }
 
     /// The estimate of ln(j/i).
     fn log_ratio(&self, i: usize, j: usize) -> Option<f64> {
-        self.get(i, j).estimate.map(|estimate| if i < j { estimate } else { -estimate })
+        self.pair(i, j).estimate.map(|estimate| if i < j { estimate } else { -estimate })
     }
 
     /// Whether the two have exactly the same values in all rounds that they share.
     fn are_equal(&self, i: usize, j: usize) -> bool {
-        self.get(i, j).averages.as_ref().is_some_and(|averages| averages.extremes() == (0.0, 0.0))
+        self.pair(i, j).averages.as_ref().is_some_and(|averages| averages.extremes() == (0.0, 0.0))
     }
 
     /// The ratio of j to i.
     fn ratio(&self, i: usize, j: usize) -> Option<Ratio> {
-        let ratio = self.get(i, j).averages.as_ref().map(Ratio::of_averages);
+        let ratio = self.pair(i, j).averages.as_ref().map(Ratio::from_averages);
         if i < j { ratio } else { ratio.map(|ratio| ratio.inverse()) }
     }
 
     /// Whether the two differ significantly: [`Ratio::is_significant`] of their ratio, but without computing the interval.
     fn differs(&self, i: usize, j: usize) -> bool {
-        i != j && self.get(i, j).averages.as_ref().is_some_and(excludes_zero)
+        i != j && self.pair(i, j).averages.as_ref().is_some_and(excludes_zero)
     }
 }
 
 /// The ranks of variants in this order: 1, 1, 3 if the first two have equal values.
 fn ranks_in_order(pairs: &AllPairs, order: &[usize]) -> Vec<usize> {
     let mut ranks: Vec<usize> = vec![];
-    for (at, variant) in order.iter().enumerate() {
+    for (position, variant) in order.iter().enumerate() {
         let first_of_equals =
             ranks.last().map(|rank| rank - 1).filter(|first| pairs.are_equal(order[*first], *variant));
-        ranks.push(first_of_equals.unwrap_or(at) + 1);
+        ranks.push(first_of_equals.unwrap_or(position) + 1);
     }
     ranks
 }
 
-/// Sorts the variants as described at [`Comparison::order`].
+/// Sorts the variants that have data as [`Comparison::order`] describes it. `counts` has the number of values of each variant,
+/// 0 for a reference.
 fn sort_by_rank(pairs: &AllPairs, counts: &[usize], direction: Direction) -> Vec<usize> {
     let sign = if direction == Direction::Higher { -1.0 } else { 1.0 };
     // ln(other/variant), positive where the variant is better.
@@ -246,17 +251,17 @@ fn sort_by_rank(pairs: &AllPairs, counts: &[usize], direction: Direction) -> Vec
         let others = (0..counts.len()).filter(|other| *other != variant && counts[*other] > 0);
         others.filter_map(|other| pairs.log_ratio(variant, other)).map(|lead| sign * lead).collect()
     };
-    let enough = FIRST_LOOK_ROUNDS.min(counts.iter().copied().max().unwrap_or(0));
+    let enough_rounds = FIRST_LOOK_ROUNDS.min(counts.iter().copied().max().unwrap_or(0));
     let key = |variant: usize| {
         let leads = leads(variant);
         let wins = leads.iter().filter(|lead| **lead > 0.0).count();
         let mean = leads.iter().sum::<f64>() / leads.len().max(1) as f64;
-        (counts[variant] >= enough, wins, mean)
+        (counts[variant] >= enough_rounds, wins, mean)
     };
     let with_data = (0..counts.len()).filter(|variant| counts[*variant] > 0);
     let mut keyed: Vec<_> = with_data.map(|variant| (key(variant), variant)).collect();
-    keyed.sort_by(|((a_enough, a_wins, a_mean), _), ((b_enough, b_wins, b_mean), _)| {
-        (b_enough, b_wins).cmp(&(a_enough, a_wins)).then(b_mean.total_cmp(a_mean))
+    keyed.sort_by(|((a_has_enough, a_wins, a_mean), _), ((b_has_enough, b_wins, b_mean), _)| {
+        (b_has_enough, b_wins).cmp(&(a_has_enough, a_wins)).then(b_mean.total_cmp(a_mean))
     });
     keyed.into_iter().map(|(_, variant)| variant).collect()
 }
@@ -279,22 +284,23 @@ mod tests {
         assert_eq!(higher.sorted_by_ratio(), [2, 3, 1, 0]);
     }
 
-    /// Eight rounds of a value that drifts, times the variant's own factor.
+    /// The values of a variant in eight rounds, which drift alike for all variants, multiplied by the variant's own factor.
     fn drifting(factor: f64) -> Vec<f64> {
         (0..8).map(|round| factor * (1.0 + f64::from(round))).collect()
     }
 
     #[test]
     fn pairs_differ_if_and_only_if_their_interval_excludes_one() {
-        // Variants a per cent apart, with noise of about that size: some pairs differ significantly and some do not.
-        let variant = |variant: u64| -> Vec<f64> {
+        // Each variant is 1% slower than the one before, with noise of about that size: some pairs differ significantly and
+        // some do not.
+        let values_of = |variant: u64| -> Vec<f64> {
             let noise = simulate_log_ratios(Noise::Normal, Order::Random, 30, &mut run_rng(7, variant));
             noise.iter().map(|d| (variant as f64 * 0.01 + d).exp()).collect()
         };
-        let values: Vec<Vec<f64>> = (0..6).map(variant).collect();
+        let values: Vec<Vec<f64>> = (0..6).map(values_of).collect();
         let result = compare(&values, Direction::Lower);
         let excludes_one = |i: usize, j: usize| {
-            Ratio::of(log_ratios(&values[i], &values[j]).d).is_some_and(|ratio| ratio.is_significant())
+            Ratio::from_log_ratios(log_ratios(&values[i], &values[j]).d).is_some_and(|ratio| ratio.is_significant())
         };
         let expected: Vec<Vec<bool>> =
             (0..6).map(|i| (0..6).map(|j| i != j && excludes_one(i.min(j), i.max(j))).collect()).collect();
@@ -310,7 +316,7 @@ mod tests {
         assert_eq!(result.variants[1].median, Some(9.0));
         let ratio = result.variants[0].ratio.unwrap();
         assert!((ratio.value - 1.5).abs() < 1e-12 && (ratio.high - 1.5).abs() < 1e-12);
-        assert_eq!(result.variants.iter().map(|a| a.letters.as_str()).collect::<Vec<_>>(), ["b", "a", "c"]);
+        assert_eq!(result.variants.iter().map(|variant| variant.letters.as_str()).collect::<Vec<_>>(), ["b", "a", "c"]);
     }
 
     #[test]

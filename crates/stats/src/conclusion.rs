@@ -3,7 +3,7 @@
 use crate::judge::JudgedClaim;
 use crate::published_values::{self, ClaimCheck};
 use crate::verdict::{Outcome, Verdict};
-use fsarena_core::claim::{Claim, Pair, Relation, RightSide};
+use fsarena_core::claim::{Claim, PairRelation, Relation, RightSide};
 use fsarena_core::conclusion::{Conclusion, Conclusions, RequiredClaims};
 use fsarena_core::{matrix::EMPTY_LEVEL_NAME, published::PublishedSet};
 use std::collections::BTreeSet;
@@ -26,14 +26,14 @@ pub struct ConclusionVerdict {
     pub outcome: Option<Outcome>,
     /// The variants that the conclusion names and the run lacks; the verdict is without them.
     pub missing_variants: BTreeSet<String>,
-    /// If only some of the claims need to hold: how many hold, and the number of claims.
+    /// The number of claims that hold, and the number of all claims, if only some of the claims need to hold.
     pub held_of_claims: Option<(usize, usize)>,
-    /// The numbers of comparisons.
+    /// How many comparisons the conclusion makes, and how many of them were checked and hold.
     pub comparisons: Comparisons,
     /// The verdicts of a run on the claims that it can judge; empty for published figures.
     pub verdicts: Vec<Verdict>,
     /// Why a run cannot judge any of the claims.
-    pub missing: Option<String>,
+    pub why_unjudged: Option<String>,
 }
 
 /// The comparisons of a conclusion: one for each claim about a pair, and one for each rival of a claim about the best or the
@@ -50,35 +50,34 @@ pub struct Comparisons {
 
 /// Checks every conclusion of a study's author on the published sets and on a run with these variants. `judge` judges claims on
 /// the run. Its second argument lists the variants that claims about the best or the worst compare; None for all.
-pub fn check(
+pub fn check_conclusions(
     conclusions: &Conclusions,
     sets: &[PublishedSet],
     variants: &[&str],
     judge: impl FnOnce(&[Claim], Option<Vec<&str>>) -> Vec<JudgedClaim>,
 ) -> Vec<CheckedConclusion> {
     let published_verdicts = check_published(conclusions, sets);
-    let run_verdicts = StudyRun { conclusions, sets, variants }.check(judge);
-    let verdicts = conclusions.list.iter().zip(published_verdicts.into_iter().zip(run_verdicts));
-    verdicts
-        .map(|(conclusion, (published_verdict, run_verdict))| CheckedConclusion {
-            conclusion: conclusion.clone(),
-            published_verdict,
-            run_verdict,
-        })
-        .collect()
+    let run_verdicts = StudyRun { conclusions, sets, variants }.check_conclusions(judge);
+    let mut checked = vec![];
+    for (conclusion, (published_verdict, run_verdict)) in
+        conclusions.list.iter().zip(published_verdicts.into_iter().zip(run_verdicts))
+    {
+        checked.push(CheckedConclusion { conclusion: conclusion.clone(), published_verdict, run_verdict });
+    }
+    checked
 }
 
 /// Checks each conclusion on the author's own figures. Only figures of [`published_values::usable_figures`] count.
 pub fn check_published(conclusions: &Conclusions, sets: &[PublishedSet]) -> Vec<ConclusionVerdict> {
     let sets: Vec<PublishedSet> = sets.iter().map(published_values::usable_figures).collect();
-    let mut answers = vec![];
+    let mut verdicts = vec![];
     for Conclusion { set, claims, required, .. } in &conclusions.list {
-        let rivals = conclusions.rivals(set, &sets);
+        let rivals = conclusions.compared_filesystems(set, &sets);
         let check_claim = |claim| published_values::check_claim(claim, set, &sets, &conclusions.precision, &rivals);
         let checks: Vec<ClaimCheck> = claims.iter().map(check_claim).collect();
-        answers.push(combine(*required, &checks, BTreeSet::new()));
+        verdicts.push(combine(*required, &checks, BTreeSet::new()));
     }
-    answers
+    verdicts
 }
 
 /// A run on which the conclusions of a study are checked.
@@ -91,31 +90,34 @@ struct StudyRun<'a> {
 
 impl<'a> StudyRun<'a> {
     /// The verdict of the run on each conclusion.
-    fn check(&self, judge: impl FnOnce(&[Claim], Option<Vec<&str>>) -> Vec<JudgedClaim>) -> Vec<ConclusionVerdict> {
+    fn check_conclusions(
+        &self,
+        judge: impl FnOnce(&[Claim], Option<Vec<&str>>) -> Vec<JudgedClaim>,
+    ) -> Vec<ConclusionVerdict> {
         // Judge all claims at once, so that values that several claims use are computed once.
         let claims = self.conclusions.list.iter().flat_map(|conclusion| &conclusion.claims);
         let claims: Vec<Claim> = claims.map(|claim| self.translate(claim)).collect();
-        let published = self.sets.iter().flat_map(|set| set.variants());
-        let published = published.chain(self.conclusions.filesystems.iter().map(String::as_str));
-        let published: Vec<&str> = published.map(|name| self.name_in_run(name)).collect();
+        let published_names = self.sets.iter().flat_map(|set| set.variants());
+        let published_names = published_names.chain(self.conclusions.filesystems.iter().map(String::as_str));
+        let rivals: Vec<&str> = published_names.map(|name| self.name_in_run(name)).collect();
         // Compare with all variants if the study has roles, or if its filesystems are unknown.
-        let compare_all = published.is_empty() || !self.conclusions.roles.is_empty();
-        let mut judged = judge(&claims, (!compare_all).then_some(published)).into_iter();
-        let mut answers = vec![];
+        let compares_all = rivals.is_empty() || !self.conclusions.roles.is_empty();
+        let mut judged_claims = judge(&claims, (!compares_all).then_some(rivals)).into_iter();
+        let mut verdicts = vec![];
         for conclusion in &self.conclusions.list {
-            let judged: Vec<JudgedClaim> = judged.by_ref().take(conclusion.claims.len()).collect();
-            answers.push(self.answer(conclusion, judged));
+            let judged: Vec<JudgedClaim> = judged_claims.by_ref().take(conclusion.claims.len()).collect();
+            verdicts.push(self.combine_claims(conclusion, judged));
         }
-        answers
+        verdicts
     }
 
     /// Combines the verdicts of the run on the claims of one conclusion, in their order.
-    fn answer(&self, conclusion: &Conclusion, judged: Vec<JudgedClaim>) -> ConclusionVerdict {
-        let rivals = self.conclusions.rivals(&conclusion.set, self.sets);
+    fn combine_claims(&self, conclusion: &Conclusion, judged_claims: Vec<JudgedClaim>) -> ConclusionVerdict {
+        let rivals = self.conclusions.compared_filesystems(&conclusion.set, self.sets);
         let is_in_run = |variant: &str| self.variants.contains(&self.name_in_run(variant));
         let (mut missing_variants, mut verdicts, mut checks) = (BTreeSet::new(), Vec::new(), Vec::new());
-        let mut missing = None;
-        for judged in judged {
+        let mut why_unjudged = None;
+        for judged in judged_claims {
             let outcome = judged.verdict.map(|verdict| verdict.outcome);
             let mut named = judged.claim.variants();
             match &judged.claim.relation {
@@ -129,16 +131,16 @@ impl<'a> StudyRun<'a> {
                 }
             }
             missing_variants.extend(named.into_iter().filter(|variant| !is_in_run(variant)).map(String::from));
-            if missing.is_none() && self.names_published_variants(&judged.claim) {
-                missing = Some("it compares published figures with each other".to_string());
+            if why_unjudged.is_none() && self.names_published_variants(&judged.claim) {
+                why_unjudged = Some("it compares published figures with each other".to_string());
             }
-            missing = missing.or(judged.why_unjudged);
+            why_unjudged = why_unjudged.or(judged.why_unjudged);
             verdicts.extend(judged.verdict);
         }
         if !verdicts.is_empty() {
-            missing = None;
+            why_unjudged = None;
         }
-        ConclusionVerdict { verdicts, missing, ..combine(conclusion.required, &checks, missing_variants) }
+        ConclusionVerdict { verdicts, why_unjudged, ..combine(conclusion.required, &checks, missing_variants) }
     }
 
     /// Whether a claim is about variants of published sets, `SET/VARIANT`.
@@ -149,13 +151,14 @@ impl<'a> StudyRun<'a> {
         claim.variants().into_iter().any(is_of_set)
     }
 
-    /// The run's name of the author's variant. If the run varies a further factor, such as the CPU's speed, it is the variant
-    /// with the empty level of that factor: `jfs/bfq/plain`. A level may list those of several scales: `ext4/git:1000|git:10`.
+    /// The run's name of the author's variant. If the run varies a further factor, such as the CPU's speed, it is the name of
+    /// the variant with the empty level of that factor: `jfs/bfq/plain`. A part of the author's name may list the levels of
+    /// several scales: `ext4/git:1000|git:10`.
     fn name_in_run<'n>(&self, name: &'n str) -> &'n str
     where
         'a: 'n,
     {
-        let fits_level = |part: &str, known: &str| part.split('|').any(|one| one == known);
+        let fits_level = |part: &str, known: &str| part.split('|').any(|level| level == known);
         let is_plain = |known: &str| {
             let mut parts = known.split('/').filter(|part| *part != EMPTY_LEVEL_NAME);
             name.split('/').all(|part| parts.next().is_some_and(|known| fits_level(part, known)))
@@ -167,7 +170,7 @@ impl<'a> StudyRun<'a> {
         self.variants.iter().copied().find(|known| is_plain(known)).unwrap_or(name)
     }
 
-    /// Returns the claim with the run's variants instead of the author's, whatever set these are in.
+    /// Returns the claim with the names of the run's variants instead of the author's, without the names of published sets.
     fn translate(&self, claim: &Claim) -> Claim {
         let mut claim = claim.clone();
         let translate = |variant: &mut String| {
@@ -178,11 +181,11 @@ impl<'a> StudyRun<'a> {
             *variant = position.map_or(self.name_in_run(variant), |role| self.variants[role]).to_string();
         };
         match &mut claim.relation {
-            Relation::Pair(Pair { left, right: RightSide::Variant(right), .. }) => {
+            Relation::Pair(PairRelation { left, right: RightSide::Variant(right), .. }) => {
                 translate(left);
                 translate(right);
             }
-            Relation::Pair(Pair { left, .. }) => translate(left),
+            Relation::Pair(PairRelation { left, .. }) => translate(left),
             Relation::Extreme(extreme) => translate(&mut extreme.variant),
         }
         claim
@@ -204,16 +207,16 @@ fn combine(required: RequiredClaims, checks: &[ClaimCheck], missing_variants: BT
         checked: checks.iter().map(|check| check.checked).sum(),
         all: checks.iter().map(|check| check.comparisons).sum(),
     };
-    let needed = match required {
+    let required_count = match required {
         RequiredClaims::All => claims,
         RequiredClaims::Count(count) => count,
         RequiredClaims::Share(share) => (share * claims as f64).ceil() as usize,
     };
     let outcome = if checks.iter().all(|check| check.outcome.is_none()) {
         None
-    } else if claims - refuted < needed {
+    } else if claims - refuted < required_count {
         Some(Outcome::Refuted)
-    } else if held >= needed && comparisons.checked == comparisons.all {
+    } else if held >= required_count && comparisons.checked == comparisons.all {
         Some(Outcome::Held)
     } else {
         Some(Outcome::Inconclusive)
@@ -227,6 +230,7 @@ mod tests {
     use super::*;
     use Outcome::{Equivalent, Held, Inconclusive, Refuted};
 
+    /// The verdict on a conclusion from these outcomes of claims about pairs.
     fn of_pairs(required: RequiredClaims, outcomes: &[Option<Outcome>]) -> ConclusionVerdict {
         let checks: Vec<ClaimCheck> = outcomes.iter().map(|outcome| ClaimCheck::of_pair(*outcome)).collect();
         combine(required, &checks, BTreeSet::new())
@@ -249,15 +253,15 @@ mod tests {
         for required in
             [RequiredClaims::All, RequiredClaims::Count(1), RequiredClaims::Count(2), RequiredClaims::Share(0.5)]
         {
-            let answer = of_pairs(required, &[Some(Held), None]);
-            assert_eq!(answer.outcome, Some(Inconclusive), "{required:?}");
-            assert_eq!(answer.comparisons, Comparisons { held: 1, checked: 1, all: 2 });
+            let verdict = of_pairs(required, &[Some(Held), None]);
+            assert_eq!(verdict.outcome, Some(Inconclusive), "{required:?}");
+            assert_eq!(verdict.comparisons, Comparisons { held: 1, checked: 1, all: 2 });
         }
         assert_eq!(of_pairs(RequiredClaims::All, &[None, Some(Refuted)]).outcome, Some(Refuted));
         // The best of two rivals, although the author compared six.
         let best = [ClaimCheck { outcome: Some(Held), checked: 2, comparisons: 6 }];
-        let answer = combine(RequiredClaims::All, &best, BTreeSet::new());
-        assert_eq!((answer.outcome, answer.comparisons.checked, answer.comparisons.all), (Some(Inconclusive), 2, 6));
+        let verdict = combine(RequiredClaims::All, &best, BTreeSet::new());
+        assert_eq!((verdict.outcome, verdict.comparisons.checked, verdict.comparisons.all), (Some(Inconclusive), 2, 6));
     }
 
     #[test]

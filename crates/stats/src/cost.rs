@@ -22,7 +22,7 @@ pub struct LoadWindows<'a> {
 }
 
 /// The 97.5% quantile of Student's t. None without degrees of freedom.
-fn t_quantile(degrees_of_freedom: f64) -> Option<f64> {
+pub(crate) fn t_quantile(degrees_of_freedom: f64) -> Option<f64> {
     Some(StudentsT::new(0.0, 1.0, degrees_of_freedom).ok().filter(|_| degrees_of_freedom > 0.0)?.inverse_cdf(0.975))
 }
 
@@ -69,7 +69,7 @@ impl RequestCost {
     /// Estimates the cost R = ΣC/ΣQ, where Cᵢ is the consumption and Qᵢ the load of window i of n. Its variance is
     /// [n/(n−1)]·Σ(Cᵢ−R·Qᵢ)²/(ΣQ)² (Cochran, "Sampling Techniques", 1977, §6.4, without the correction for a finite
     /// population), times n divided by the effective number of windows. None for fewer than two windows or no requests.
-    pub fn of(windows: LoadWindows) -> Option<RequestCost> {
+    pub fn from_windows(windows: LoadWindows) -> Option<RequestCost> {
         let n = windows.load.len().min(windows.consumption.len());
         let total_load: f64 = windows.load.iter().sum();
         if n < 2 || total_load <= 0.0 {
@@ -79,9 +79,10 @@ impl RequestCost {
         let residuals: Vec<f64> = windows.consumption.iter().zip(windows.load).map(|(c, q)| c - value * q).collect();
         let count = n as f64;
         let sum_of_squares: f64 = residuals.iter().map(|e| e * e).sum();
-        let independent = count / (count - 1.0) * sum_of_squares / (total_load * total_load);
-        let effective = effective_windows(&residuals);
-        Some(RequestCost { value, variance: independent * count / effective, windows: n, effective_windows: effective })
+        let variance_if_independent = count / (count - 1.0) * sum_of_squares / (total_load * total_load);
+        let effective_windows = effective_windows(&residuals);
+        let variance = variance_if_independent * count / effective_windows;
+        Some(RequestCost { value, variance, windows: n, effective_windows })
     }
 
     /// The variance of ln R: the square of the relative standard error.
@@ -96,8 +97,8 @@ impl RequestCost {
 
     /// R with its 95% interval, which is symmetric in ln R, because a cost is never negative. None if nothing was consumed.
     pub fn estimate(&self) -> Option<Estimate> {
-        let reach = (t_quantile(self.degrees_of_freedom())? * self.log_variance().sqrt()).exp();
-        (self.value > 0.0).then_some(Estimate::symmetric_on_log_scale(self.value, reach))
+        let factor = (t_quantile(self.degrees_of_freedom())? * self.log_variance().sqrt()).exp();
+        (self.value > 0.0).then_some(Estimate::symmetric_on_log_scale(self.value, factor))
     }
 }
 
@@ -111,14 +112,14 @@ pub struct CostLine {
     pub slope: f64,
     /// The variance of α, the variance of β, and their covariance: HC3 (MacKinnon and White 1985), times the number of
     /// windows divided by their effective number.
-    pub covariance: (f64, f64, f64),
+    pub covariance_matrix: (f64, f64, f64),
     /// Degrees of freedom: the effective number of windows minus two.
     pub degrees_of_freedom: f64,
 }
 
 impl CostLine {
     /// Fits the line. None for fewer than four windows, for a constant load, or if a single window determines the slope.
-    pub fn of(windows: LoadWindows) -> Option<CostLine> {
+    pub fn fit(windows: LoadWindows) -> Option<CostLine> {
         let n = windows.load.len().min(windows.consumption.len());
         let count = n as f64;
         let (q, c) = (windows.load, windows.consumption);
@@ -149,7 +150,7 @@ impl CostLine {
         Some(CostLine {
             overhead,
             slope,
-            covariance: (overhead_variance * inflation, slope_variance * inflation, covariance * inflation),
+            covariance_matrix: (overhead_variance * inflation, slope_variance * inflation, covariance * inflation),
             degrees_of_freedom: (effective - 2.0).max(1.0),
         })
     }
@@ -161,15 +162,16 @@ impl CostLine {
 
     /// The consumption at a load, and its variance.
     pub fn consumption_at(&self, load: f64) -> (f64, f64) {
-        let (alpha, beta, both) = self.covariance;
-        (self.overhead + self.slope * load, alpha + 2.0 * load * both + load * load * beta)
+        let (overhead_variance, slope_variance, covariance) = self.covariance_matrix;
+        let variance = overhead_variance + 2.0 * load * covariance + load * load * slope_variance;
+        (self.overhead + self.slope * load, variance)
     }
 
     /// The consumption at a load, with its 95% interval. None without degrees of freedom.
     pub fn interval_at(&self, load: f64) -> Option<Estimate> {
         let (value, variance) = self.consumption_at(load);
-        let reach = t_quantile(self.degrees_of_freedom)? * variance.max(0.0).sqrt();
-        Some(Estimate { value, low: value - reach, high: value + reach })
+        let half_width = t_quantile(self.degrees_of_freedom)? * variance.max(0.0).sqrt();
+        Some(Estimate { value, low: value - half_width, high: value + half_width })
     }
 }
 
@@ -215,22 +217,22 @@ impl CostComparison {
 /// A service has a fixed overhead if the interval of [`CostLine::overhead`] excludes 0, in either direction. This test selects
 /// the method, which is part of the answer, so that reports can print it.
 pub fn compare_costs(a: LoadWindows, b: LoadWindows) -> CostComparison {
-    let Some(overlap) = Overlap::of(a.load, b.load) else { return CostComparison::Unknown };
+    let Some(overlap) = Overlap::of_loads(a.load, b.load) else { return CostComparison::Unknown };
     if !overlap.is_enough() {
         return CostComparison::Refused(overlap);
     }
-    let lines = (CostLine::of(a), CostLine::of(b));
+    let lines = (CostLine::fit(a), CostLine::fit(b));
     let has_overhead = |line: &Option<CostLine>| {
         line.as_ref().and_then(CostLine::overhead).is_some_and(|overhead| overhead.excludes(0.0))
     };
-    let compared = match &lines {
+    let ratio_and_method = match &lines {
         (Some(first), Some(second)) if has_overhead(&lines.0) || has_overhead(&lines.1) => {
             ratio_at_load(first, second, overlap.middle).map(|ratio| (ratio, RatioMethod::AtLoad(overlap.middle)))
         }
         _ => ratio_of_sums(a, b).map(|ratio| (ratio, RatioMethod::Sums)),
     };
     let provisional = a.load.len().min(b.load.len()) < MIN_WINDOWS;
-    match compared {
+    match ratio_and_method {
         Some((ratio, method)) => CostComparison::Ratio { ratio, method, provisional },
         None => CostComparison::Unknown,
     }
@@ -239,14 +241,14 @@ pub fn compare_costs(a: LoadWindows, b: LoadWindows) -> CostComparison {
 /// The ratio R_b/R_a of the costs per request. Its interval is ln(R_b/R_a) ± t·√(v_a/R_a² + v_b/R_b²), where v is the variance
 /// of a cost and t the quantile of Student's t with Welch's degrees of freedom.
 fn ratio_of_sums(a: LoadWindows, b: LoadWindows) -> Option<Estimate> {
-    let (a, b) = (RequestCost::of(a)?, RequestCost::of(b)?);
+    let (a, b) = (RequestCost::from_windows(a)?, RequestCost::from_windows(b)?);
     if a.value <= 0.0 || b.value <= 0.0 {
         return None;
     }
     let (var_a, var_b) = (a.log_variance(), b.log_variance());
     let t = t_quantile(welch_degrees_of_freedom((var_a, a.degrees_of_freedom()), (var_b, b.degrees_of_freedom())))?;
-    let (value, reach) = (b.value / a.value, (t * (var_a + var_b).sqrt()).exp());
-    Some(Estimate::symmetric_on_log_scale(value, reach))
+    let factor = (t * (var_a + var_b).sqrt()).exp();
+    Some(Estimate::symmetric_on_log_scale(b.value / a.value, factor))
 }
 
 /// The ratio of the consumptions at a load. None if it is unbounded.
@@ -272,13 +274,13 @@ pub struct Overlap {
 
 impl Overlap {
     /// The overlap of the loads of two services. None if one has no loads.
-    pub fn of(a: &[f64], b: &[f64]) -> Option<Overlap> {
+    pub fn of_loads(a: &[f64], b: &[f64]) -> Option<Overlap> {
         let ((low_a, high_a), (low_b, high_b)) = (load_range(a)?, load_range(b)?);
         let (low, high) = (low_a.max(low_b), high_a.min(high_b));
-        let (least, most) = (low_a.min(low_b), high_a.max(high_b));
+        let (lowest, highest) = (low_a.min(low_b), high_a.max(high_b));
         let middle = (low + high) / 2.0;
         let wider = (high_a - low_a).max(high_b - low_b);
-        let share = if most - least <= MAX_SPREAD_OF_SAME_LOAD * (most + least) / 2.0 {
+        let share = if highest - lowest <= MAX_SPREAD_OF_SAME_LOAD * (highest + lowest) / 2.0 {
             1.0
         } else if wider > 0.0 {
             ((high - low) / wider).max(0.0)
@@ -308,8 +310,8 @@ fn fieller_ratio((a, var_a): (f64, f64), (b, var_b): (f64, f64), t: f64) -> Opti
     if !a.is_finite() || !ratio.is_finite() || g >= 1.0 {
         return None;
     }
-    let reach = t / a.abs() * (var_b * (1.0 - g) + ratio * ratio * var_a).sqrt();
-    Some(Estimate { value: ratio, low: (ratio - reach) / (1.0 - g), high: (ratio + reach) / (1.0 - g) })
+    let half_width = t / a.abs() * (var_b * (1.0 - g) + ratio * ratio * var_a).sqrt();
+    Some(Estimate { value: ratio, low: (ratio - half_width) / (1.0 - g), high: (ratio + half_width) / (1.0 - g) })
 }
 
 #[cfg(test)]
@@ -343,7 +345,8 @@ mod tests {
     #[test]
     fn cost_and_variance_match_values_computed_by_hand() {
         // R = 12/6 = 2; residuals 0, 1, -1; v = 3/2 · 2/36 = 1/12; ρ₁ = -1/2 counts as 0.
-        let found = RequestCost::of(LoadWindows { load: &[1.0, 2.0, 3.0], consumption: &[2.0, 5.0, 5.0] }).unwrap();
+        let found =
+            RequestCost::from_windows(LoadWindows { load: &[1.0, 2.0, 3.0], consumption: &[2.0, 5.0, 5.0] }).unwrap();
         assert_eq!((found.value, found.windows, found.effective_windows), (2.0, 3, 3.0));
         assert!((found.variance - 1.0 / 12.0).abs() < 1e-15);
         // t₀.₉₇₅ with 2 degrees of freedom is 4.302652729911275 (scipy.stats.t.ppf); SE of ln R = √(1/48).
@@ -355,10 +358,14 @@ mod tests {
     #[test]
     fn correlated_windows_widen_the_interval() {
         let load = [10.0; 8];
-        let mixed =
-            RequestCost::of(LoadWindows { load: &load, consumption: &[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0] });
-        let clustered =
-            RequestCost::of(LoadWindows { load: &load, consumption: &[1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0] });
+        let mixed = RequestCost::from_windows(LoadWindows {
+            load: &load,
+            consumption: &[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0],
+        });
+        let clustered = RequestCost::from_windows(LoadWindows {
+            load: &load,
+            consumption: &[1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0],
+        });
         let (mixed, clustered) = (mixed.unwrap(), clustered.unwrap());
         assert_eq!(mixed.value, clustered.value);
         assert!(clustered.effective_windows < 3.0 && clustered.variance > 2.0 * mixed.variance);
@@ -366,10 +373,10 @@ mod tests {
 
     #[test]
     fn the_cost_is_unknown_without_requests_windows_or_consumption() {
-        assert_eq!(RequestCost::of(LoadWindows { load: &[0.0, 0.0], consumption: &[1.0, 1.0] }), None);
-        assert_eq!(RequestCost::of(LoadWindows { load: &[1.0], consumption: &[1.0] }), None);
+        assert_eq!(RequestCost::from_windows(LoadWindows { load: &[0.0, 0.0], consumption: &[1.0, 1.0] }), None);
+        assert_eq!(RequestCost::from_windows(LoadWindows { load: &[1.0], consumption: &[1.0] }), None);
         assert_eq!(
-            RequestCost::of(LoadWindows { load: &[1.0, 1.0], consumption: &[0.0, 0.0] }).unwrap().estimate(),
+            RequestCost::from_windows(LoadWindows { load: &[1.0, 1.0], consumption: &[0.0, 0.0] }).unwrap().estimate(),
             None
         );
     }
@@ -378,16 +385,16 @@ mod tests {
     fn lines_agree_with_statsmodels() {
         // q = [10, 20, 30, 40, 50, 60]; c = [14, 21, 33, 39, 52, 55]
         // f = sm.OLS(c, sm.add_constant(q)).fit(cov_type="HC3", use_t=True)
-        // f.params, f.cov_params(), f.conf_int()[0]; the residuals' acf is below 0, so no window is lost.
+        // f.params, f.cov_params(), f.conf_int()[0]; the residuals' autocorrelation is below 0, so all windows count.
         let load = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
         let line =
-            CostLine::of(LoadWindows { load: &load, consumption: &[14.0, 21.0, 33.0, 39.0, 52.0, 55.0] }).unwrap();
-        let near = |found: f64, wanted: f64| assert!((found / wanted - 1.0).abs() < 1e-9, "{found} {wanted}");
+            CostLine::fit(LoadWindows { load: &load, consumption: &[14.0, 21.0, 33.0, 39.0, 52.0, 55.0] }).unwrap();
+        let near = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
         near(line.overhead, LINE_REFERENCE[0]);
         near(line.slope, LINE_REFERENCE[1]);
-        near(line.covariance.0, LINE_REFERENCE[2]);
-        near(line.covariance.1, LINE_REFERENCE[3]);
-        near(line.covariance.2, LINE_REFERENCE[4]);
+        near(line.covariance_matrix.0, LINE_REFERENCE[2]);
+        near(line.covariance_matrix.1, LINE_REFERENCE[3]);
+        near(line.covariance_matrix.2, LINE_REFERENCE[4]);
         let overhead = line.overhead().unwrap();
         near(overhead.low, LINE_REFERENCE[5]);
         near(overhead.high, LINE_REFERENCE[6]);
@@ -410,22 +417,25 @@ mod tests {
         let noise = [0.1, -0.1, 0.05, -0.05, 0.1, -0.1];
         let consumption =
             |overhead: f64| -> Vec<f64> { load.iter().zip(noise).map(|(q, e)| overhead + 2.0 * q + e).collect() };
-        let found = |overhead| {
-            CostLine::of(LoadWindows { load: &load, consumption: &consumption(overhead) }).unwrap().overhead()
+        let fit_overhead = |overhead| {
+            CostLine::fit(LoadWindows { load: &load, consumption: &consumption(overhead) }).unwrap().overhead()
         };
-        assert!(found(5.0).unwrap().excludes(0.0));
-        assert!(!found(0.0).unwrap().excludes(0.0));
+        assert!(fit_overhead(5.0).unwrap().excludes(0.0));
+        assert!(!fit_overhead(0.0).unwrap().excludes(0.0));
     }
 
     #[test]
     fn a_constant_load_determines_no_line() {
-        assert_eq!(CostLine::of(LoadWindows { load: &[5.0; 6], consumption: &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] }), None);
-        assert_eq!(CostLine::of(LoadWindows { load: &[5.0, 5.0, 5.0, 5.0, 9.0], consumption: &[1.0; 5] }), None);
+        assert_eq!(CostLine::fit(LoadWindows { load: &[5.0; 6], consumption: &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] }), None);
+        assert_eq!(CostLine::fit(LoadWindows { load: &[5.0, 5.0, 5.0, 5.0, 9.0], consumption: &[1.0; 5] }), None);
     }
 
+    /// Requests per second of ten windows.
     const LOAD: [f64; 10] = [10.0, 20.0, 30.0, 40.0, 50.0, 15.0, 25.0, 35.0, 45.0, 55.0];
+    /// The deviations of their consumption from a line.
     const NOISE: [f64; 10] = [0.3, -0.4, 0.2, -0.1, 0.4, -0.3, 0.1, -0.2, 0.3, -0.3];
 
+    /// The consumption in windows of [`LOAD`], of a service with this overhead and cost of a request.
     fn consumption(overhead: f64, cost: f64) -> Vec<f64> {
         LOAD.iter().zip(NOISE).map(|(q, e)| overhead + cost * q + e).collect()
     }
@@ -433,59 +443,63 @@ mod tests {
     #[test]
     fn proportional_costs_are_compared_by_sums() {
         let (a, b) = (consumption(0.0, 1.0), consumption(0.0, 2.0));
-        let found =
+        let comparison =
             compare_costs(LoadWindows { load: &LOAD, consumption: &a }, LoadWindows { load: &LOAD, consumption: &b });
-        let CostComparison::Ratio { ratio, method: RatioMethod::Sums, provisional: false } = found else {
-            panic!("{found:?}")
+        let CostComparison::Ratio { ratio, method: RatioMethod::Sums, provisional: false } = comparison else {
+            panic!("{comparison:?}")
         };
-        assert!(ratio.low < 2.0 && ratio.high > 2.0 && ratio.low > 1.9 && found.is_significant());
+        assert!(ratio.low < 2.0 && ratio.high > 2.0 && ratio.low > 1.9 && comparison.is_significant());
     }
 
     #[test]
     fn an_overhead_is_compared_at_a_common_load() {
         let (a, b) = (consumption(0.0, 1.0), consumption(20.0, 1.0));
-        let found =
+        let comparison =
             compare_costs(LoadWindows { load: &LOAD, consumption: &a }, LoadWindows { load: &LOAD, consumption: &b });
-        let CostComparison::Ratio { ratio, method: RatioMethod::AtLoad(load), .. } = found else { panic!("{found:?}") };
-        // The middle of 10 to 55; there b spends 52.5 and a 32.5.
+        let CostComparison::Ratio { ratio, method: RatioMethod::AtLoad(load), .. } = comparison else {
+            panic!("{comparison:?}")
+        };
+        // The middle of 10 to 55, where b consumes 52.5 and a consumes 32.5.
         assert_eq!(load, 32.5);
         assert!((ratio.value - 52.5 / 32.5).abs() < 0.02 && ratio.low < ratio.value, "{ratio:?}");
     }
 
     #[test]
     fn distant_loads_are_refused_and_few_windows_are_provisional() {
-        let (a, far) = (consumption(0.0, 1.0), LOAD.map(|q| q + 40.0));
-        let found =
-            compare_costs(LoadWindows { load: &LOAD, consumption: &a }, LoadWindows { load: &far, consumption: &a });
-        assert!(matches!(found, CostComparison::Refused(overlap) if overlap.share < 0.5), "{found:?}");
+        let (a, distant_load) = (consumption(0.0, 1.0), LOAD.map(|q| q + 40.0));
+        let comparison = compare_costs(
+            LoadWindows { load: &LOAD, consumption: &a },
+            LoadWindows { load: &distant_load, consumption: &a },
+        );
+        assert!(matches!(comparison, CostComparison::Refused(overlap) if overlap.share < 0.5), "{comparison:?}");
         let (few, double) = (&a[..5], consumption(0.0, 3.0));
-        let found = compare_costs(
+        let comparison = compare_costs(
             LoadWindows { load: &LOAD[..5], consumption: few },
             LoadWindows { load: &LOAD, consumption: &double },
         );
         assert!(
-            matches!(found, CostComparison::Ratio { provisional: true, .. }) && !found.is_significant(),
-            "{found:?}"
+            matches!(comparison, CostComparison::Ratio { provisional: true, .. }) && !comparison.is_significant(),
+            "{comparison:?}"
         );
     }
 
     #[test]
     fn the_overlap_is_a_share_of_the_wider_range() {
-        let half = Overlap::of(&[10.0, 30.0], &[20.0, 40.0]).unwrap();
+        let half = Overlap::of_loads(&[10.0, 30.0], &[20.0, 40.0]).unwrap();
         assert_eq!((half.share, half.middle, half.is_enough()), (0.5, 25.0, true));
-        let less = Overlap::of(&[10.0, 30.0], &[21.0, 40.0]).unwrap();
+        let less = Overlap::of_loads(&[10.0, 30.0], &[21.0, 40.0]).unwrap();
         assert!(!less.is_enough());
-        assert_eq!(Overlap::of(&[10.0, 20.0], &[30.0, 40.0]).unwrap().share, 0.0);
+        assert_eq!(Overlap::of_loads(&[10.0, 20.0], &[30.0, 40.0]).unwrap().share, 0.0);
         // A narrow range within a wide one: most of the wide range is not common.
-        assert!(!Overlap::of(&[10.0, 12.0], &[10.0, 100.0]).unwrap().is_enough());
-        assert_eq!(Overlap::of(&[], &[1.0]), None);
+        assert!(!Overlap::of_loads(&[10.0, 12.0], &[10.0, 100.0]).unwrap().is_enough());
+        assert_eq!(Overlap::of_loads(&[], &[1.0]), None);
     }
 
     #[test]
     fn nearly_equal_loads_overlap_fully() {
-        assert!(Overlap::of(&[100.0, 100.0], &[100.0, 100.0]).unwrap().is_enough());
-        assert!(Overlap::of(&[99.0, 100.0], &[101.0, 102.0]).unwrap().is_enough());
-        assert!(!Overlap::of(&[100.0], &[200.0]).unwrap().is_enough());
+        assert!(Overlap::of_loads(&[100.0, 100.0], &[100.0, 100.0]).unwrap().is_enough());
+        assert!(Overlap::of_loads(&[99.0, 100.0], &[101.0, 102.0]).unwrap().is_enough());
+        assert!(!Overlap::of_loads(&[100.0], &[200.0]).unwrap().is_enough());
     }
 
     #[test]
@@ -503,11 +517,12 @@ mod tests {
         assert!((found.low - LOW_REFERENCE).abs() < 1e-9 && (found.high - HIGH_REFERENCE).abs() < 1e-9, "{found:?}");
     }
 
+    /// The results of that call.
     const LOW_REFERENCE: f64 = 1.0953466627006154;
     const HIGH_REFERENCE: f64 = 2.0664538972681976;
 
     #[test]
-    fn the_quotient_is_unbounded_if_the_denominator_may_be_zero() {
+    fn the_ratio_is_unbounded_if_the_denominator_may_be_zero() {
         assert_eq!(fieller_ratio((1.0, 1.0), (2.0, 0.1), 2.0), None);
         assert_eq!(fieller_ratio((0.0, 1.0), (2.0, 0.1), 2.0), None);
     }

@@ -60,13 +60,14 @@ pub fn last_look_by(rounds: usize) -> Option<Look> {
     LOOKS.iter().rev().find(|look| look.rounds <= rounds).copied()
 }
 
-/// The numbers of rivals of the columns of [`BOUND_CRITICAL_VALUES`], in addition to 1 and 2.
-const RIVAL_COLUMNS: [usize; 12] = [3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 64];
+/// For each column of [`BOUND_CRITICAL_VALUES`] the number of bounds that share the error. One and two bounds need no column:
+/// see [`critical_value`].
+const BOUND_COUNTS: [usize; 12] = [3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 64];
 
-/// For every look the critical values of one-sided bounds at level 0.05/rivals, simulated in the same way with 3·10⁶ paths; −1
-/// if even c = 0 would exceed the error that may be spent by that look.
+/// For every look the critical values of one-sided bounds at level 0.05/k, for the numbers k of [`BOUND_COUNTS`], simulated in
+/// the same way with 3·10⁶ paths; −1 if even c = 0 would exceed the error that may be spent by that look.
 #[rustfmt::skip]
-const BOUND_CRITICAL_VALUES: [[i32; RIVAL_COLUMNS.len()]; LOOKS.len()] = [
+const BOUND_CRITICAL_VALUES: [[i32; BOUND_COUNTS.len()]; LOOKS.len()] = [
     [-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1], // 8
     [2, 1, 1, 0, 0, 0, 0, -1, -1, -1, -1, -1], // 10
     [4, 4, 2, 3, 2, 2, 1, 2, 2, 1, 0, -1], // 12
@@ -87,17 +88,19 @@ const BOUND_CRITICAL_VALUES: [[i32; RIVAL_COLUMNS.len()]; LOOKS.len()] = [
     [33443, 33205, 33035, 32902, 32791, 32689, 32517, 32385, 32192, 31929, 31752, 31309], // 400
 ];
 
-/// The critical value of a one-sided bound at level 0.05/`rivals` after this number of rounds: `rivals` such bounds hold
-/// together with 95%, at every look (Bonferroni). None if the rounds are too few for that level, or the rivals too many for the
-/// table.
-pub fn critical_value(rounds: usize, rivals: usize) -> Option<usize> {
+/// The critical value of a one-sided bound at level 0.05/`bound_count` after this number of rounds: `bound_count` such bounds
+/// hold together with 95%, at every look (Bonferroni). None if the rounds are too few for that level, or the bounds too many
+/// for the table.
+pub fn critical_value(rounds: usize, bound_count: usize) -> Option<usize> {
     let index = LOOKS.iter().rposition(|look| look.rounds <= rounds)?;
-    match rivals {
+    match bound_count {
         // A one-sided test at 0.05 is one side of the two-sided test at 0.10.
         0 | 1 => Some(LOOKS[index].c10),
         2 => Some(LOOKS[index].c05),
-        _ => usize::try_from(BOUND_CRITICAL_VALUES[index][RIVAL_COLUMNS.iter().position(|column| *column >= rivals)?])
-            .ok(),
+        _ => {
+            let column = BOUND_COUNTS.iter().position(|count| *count >= bound_count)?;
+            usize::try_from(BOUND_CRITICAL_VALUES[index][column]).ok()
+        }
     }
 }
 
@@ -107,8 +110,8 @@ pub fn spent_error(alpha: f64, rounds: usize) -> f64 {
     alpha * (rounds as f64 / 3.8).ln() / (LAST_LOOK_ROUNDS as f64 / 3.8).ln()
 }
 
-/// P(V ≤ c) for c = 0, 1, … of the signed-rank statistic V of n values under the null hypothesis (Wilcoxon 1945). V is the sum
-/// of those of the ranks 1 … n for which a fair coin falls heads, so its distribution is built rank by rank.
+/// P(V ≤ c) for c = 0, 1, … of the signed-rank statistic V of n values under the null hypothesis (Wilcoxon 1945). Each of the
+/// ranks 1 … n is then in the sum V with probability ½, so the distribution is built rank by rank.
 pub fn signed_rank_cdf(n: usize) -> Vec<f64> {
     let mut p = vec![1.0];
     for rank in 1..=n {
@@ -126,14 +129,14 @@ pub fn signed_rank_cdf(n: usize) -> Vec<f64> {
     p.into_iter().scan(0.0, add).collect()
 }
 
-/// [`critical_value`] for any number of rivals. With more rivals than the table has, a look may spend what the
+/// [`critical_value`] for any number of bounds. With more bounds than the table has, a look may spend the error that the
 /// spending function adds at this look (Bonferroni over the looks). None if the rounds are too few for that level.
-pub fn critical_value_for_many(rounds: usize, rivals: usize) -> Option<usize> {
-    if rivals <= RIVAL_COLUMNS[RIVAL_COLUMNS.len() - 1] {
-        return critical_value(rounds, rivals);
+pub fn critical_value_for_any_count(rounds: usize, bound_count: usize) -> Option<usize> {
+    if bound_count <= BOUND_COUNTS[BOUND_COUNTS.len() - 1] {
+        return critical_value(rounds, bound_count);
     }
     let index = LOOKS.iter().rposition(|look| look.rounds <= rounds)?;
-    let spent_by = |index: usize| spent_error(0.05 / rivals as f64, LOOKS[index].rounds);
+    let spent_by = |index: usize| spent_error(0.05 / bound_count as f64, LOOKS[index].rounds);
     let level = spent_by(index) - index.checked_sub(1).map_or(0.0, spent_by);
     signed_rank_cdf(LOOKS[index].rounds).iter().rposition(|p| *p <= level)
 }
@@ -142,18 +145,18 @@ pub fn critical_value_for_many(rounds: usize, rivals: usize) -> Option<usize> {
 /// signed-rank test then errs up to twice as often, so this is the value of [`critical_value`] at half the level; at the full
 /// level if the rounds are too few for half of it ([`crate::simulate::headline`] has the error rates). None if
 /// [`critical_value`] is None.
-pub fn cautious_critical_value(rounds: usize, rivals: usize) -> Option<usize> {
-    critical_value(rounds, 2 * rivals.max(1)).or_else(|| critical_value(rounds, rivals))
+pub fn cautious_critical_value(rounds: usize, bound_count: usize) -> Option<usize> {
+    critical_value(rounds, 2 * bound_count.max(1)).or_else(|| critical_value(rounds, bound_count))
 }
 
-/// The level of one one-sided test at one look, if the level over all looks is 0.05/`rivals`: P(V ≤ c) of the signed-rank
+/// The level of one one-sided test at one look, if the level over all looks is 0.05/`bound_count`: P(V ≤ c) of the signed-rank
 /// statistic V at the critical value c of [`critical_value`]. Tests with another statistic, such as Student's t, spend about
 /// the same error if they use this level at the same looks. None if [`critical_value`] is None.
 ///
 /// P(V ≤ c) is approximated by the Edgeworth expansion to the fourth cumulant of V (Fellingham and Stoker 1964), which is
 /// within 5% of the exact probability from 19 rounds on.
-pub fn single_test_level(rounds: usize, rivals: usize) -> Option<f64> {
-    let critical = critical_value(rounds, rivals)? as f64;
+pub fn single_test_level(rounds: usize, bound_count: usize) -> Option<f64> {
+    let critical = critical_value(rounds, bound_count)? as f64;
     let rounds = last_look_by(rounds)?.rounds as f64;
     let squares = rounds * (rounds + 1.0) * (2.0 * rounds + 1.0) / 6.0;
     let fourth_powers = squares * (3.0 * rounds * rounds + 3.0 * rounds - 1.0) / 5.0;
@@ -163,10 +166,10 @@ pub fn single_test_level(rounds: usize, rivals: usize) -> Option<f64> {
     Some(normal.cdf(z) - normal.pdf(z) * kurtosis / 24.0 * (z.powi(3) - 3.0 * z))
 }
 
-/// The number of rounds of the first look at which bounds at level 0.05/`rivals` exist, so that an exact answer is possible: 8
-/// for one or two rivals, 10 for three. None if there are too many rivals for any look.
-pub fn rounds_for_first_bound(rivals: usize) -> Option<usize> {
-    LOOKS.iter().map(|look| look.rounds).find(|rounds| critical_value(*rounds, rivals).is_some())
+/// The number of rounds of the first look at which bounds at level 0.05/`bound_count` exist, so that an exact answer is
+/// possible: 8 for one or two bounds, 10 for three. None if there are too many bounds for any look.
+pub fn rounds_for_first_bound(bound_count: usize) -> Option<usize> {
+    LOOKS.iter().map(|look| look.rounds).find(|rounds| critical_value(*rounds, bound_count).is_some())
 }
 
 #[cfg(test)]
@@ -175,28 +178,33 @@ mod tests {
 
     #[test]
     fn any_number_of_bounds_has_a_critical_value() {
-        // Of the 2¹² sums of signs, c = 0 is one: 1/4096 is above what 0.05/72 spends at the third look, and 15 rounds reach
-        // it.
-        assert_eq!((critical_value_for_many(12, 64), critical_value_for_many(12, 72)), (critical_value(12, 64), None));
-        let (many, table) = (critical_value_for_many(60, 72).unwrap(), critical_value(60, 64).unwrap());
-        assert!(many < table && many > table / 2, "{many} {table}");
-        assert!(signed_rank_cdf(60)[many] <= spent_error(0.05 / 72.0, 60) - spent_error(0.05 / 72.0, 48));
-        assert!(critical_value_for_many(400, 9900) > critical_value_for_many(305, 9900));
+        // P(V = 0) at 12 rounds is 2⁻¹² = 1/4096, which is above the error that 0.05/72 spends at the third look.
+        assert_eq!(
+            (critical_value_for_any_count(12, 64), critical_value_for_any_count(12, 72)),
+            (critical_value(12, 64), None)
+        );
+        let (beyond_table, last_in_table) =
+            (critical_value_for_any_count(60, 72).unwrap(), critical_value(60, 64).unwrap());
+        assert!(beyond_table < last_in_table && beyond_table > last_in_table / 2, "{beyond_table} {last_in_table}");
+        assert!(signed_rank_cdf(60)[beyond_table] <= spent_error(0.05 / 72.0, 60) - spent_error(0.05 / 72.0, 48));
+        assert!(critical_value_for_any_count(400, 9900) > critical_value_for_any_count(305, 9900));
     }
 
     #[test]
-    fn each_look_spends_between_its_own_share_and_all_so_far() {
-        // The exact two-sided probability to reject at one look alone is at least what that look adds
-        // and at most what all looks to there may spend (with 3% for the simulation of the table, and
-        // one step of the discrete distribution below).
+    fn each_look_spends_at_least_its_own_part_and_at_most_the_error_so_far() {
+        // The exact two-sided probability to reject at one look alone is at most the error that may be spent by this look (plus
+        // 3% for the simulation of the table), and with the next larger critical value at least the error that this look adds.
         for alpha in [0.05, 0.10] {
-            let mut before = 0.0;
+            let mut spent_before = 0.0;
             for look in LOOKS {
                 let c = if alpha == 0.05 { look.c05 } else { look.c10 };
                 let p = signed_rank_cdf(look.rounds);
                 assert!(2.0 * p[c] <= spent_error(alpha, look.rounds) * 1.03, "{look:?} rejects too often");
-                assert!(2.0 * p[c + 1] >= spent_error(alpha, look.rounds) - before, "{look:?} rejects too rarely");
-                before = spent_error(alpha, look.rounds);
+                assert!(
+                    2.0 * p[c + 1] >= spent_error(alpha, look.rounds) - spent_before,
+                    "{look:?} rejects too rarely"
+                );
+                spent_before = spent_error(alpha, look.rounds);
             }
         }
     }
@@ -205,8 +213,8 @@ mod tests {
     fn levels_are_those_of_the_signed_rank_test() {
         for look in LOOKS.iter().filter(|look| (19..=60).contains(&look.rounds)) {
             let exact = signed_rank_cdf(look.rounds);
-            for (rivals, c) in [(1, look.c10), (2, look.c05)] {
-                let level = single_test_level(look.rounds, rivals).unwrap();
+            for (bound_count, c) in [(1, look.c10), (2, look.c05)] {
+                let level = single_test_level(look.rounds, bound_count).unwrap();
                 assert!((level / exact[c] - 1.0).abs() < 0.05, "{look:?}: {level}, exactly {}", exact[c]);
             }
         }
@@ -214,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_look_spends_what_it_may() {
+    fn the_first_look_spends_nearly_all_of_its_error() {
         // n = 8: P(V = 0) = 2⁻⁸, two-sided 0.0078 ≤ α(8) = 0.00799 < P at c = 1.
         assert!(2.0 / 256.0 <= spent_error(0.05, 8) && 4.0 / 256.0 > spent_error(0.05, 8));
     }
@@ -229,22 +237,22 @@ mod tests {
     }
 
     #[test]
-    fn more_rivals_require_more_rounds() {
+    fn more_bounds_require_more_rounds() {
         assert_eq!([1, 2, 3, 4, 7, 9, 64].map(rounds_for_first_bound), [8, 8, 10, 10, 10, 10, 15].map(Some));
         assert_eq!((critical_value(400, 65), critical_value(30, 9)), (None, critical_value(30, 10)));
     }
 
     #[test]
     fn bounds_spend_at_most_the_error_of_their_level() {
-        for (column, rivals) in RIVAL_COLUMNS.into_iter().enumerate() {
-            let alpha = 0.1 / rivals as f64;
+        for (column, bound_count) in BOUND_COUNTS.into_iter().enumerate() {
+            let alpha = 0.1 / bound_count as f64;
             for (look, bounds) in LOOKS.iter().zip(BOUND_CRITICAL_VALUES) {
                 let p = signed_rank_cdf(look.rounds);
                 let Ok(c) = usize::try_from(bounds[column]) else {
-                    assert!(2.0 * p[0] > spent_error(alpha, look.rounds), "{rivals} at {look:?}");
+                    assert!(2.0 * p[0] > spent_error(alpha, look.rounds), "{bound_count} at {look:?}");
                     continue;
                 };
-                assert!(2.0 * p[c] <= spent_error(alpha, look.rounds) * 1.03, "{rivals} at {look:?}");
+                assert!(2.0 * p[c] <= spent_error(alpha, look.rounds) * 1.03, "{bound_count} at {look:?}");
                 if look.rounds >= 48 {
                     break; // The exact distribution takes long; the simulation has the rest.
                 }

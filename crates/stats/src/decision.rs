@@ -35,10 +35,10 @@ pub enum Recommendation {
     /// The current variant is not in S, and some variants of S have a small regret.
     Move {
         /// The current variant.
-        from: usize,
+        current: usize,
         /// The variants of S that are significantly better than the current one and whose regret is at most [`MAX_REGRET`],
         /// best first, with their costs relative to the current variant.
-        to: Vec<RelativeCost>,
+        targets: Vec<RelativeCost>,
     },
     /// The current variant is not in S, but no variant of S has a small enough regret to recommend it.
     Better {
@@ -56,17 +56,22 @@ pub enum Recommendation {
     },
     /// Every variant of S may cost much more than the best.
     TooNoisy {
-        /// One of the two variants of S that may differ most.
-        one: usize,
-        /// The other one, with its cost relative to the first.
-        other: RelativeCost,
+        /// The first of the two variants of S that may differ most.
+        first: usize,
+        /// The second, with its cost relative to the first.
+        second: RelativeCost,
     },
 }
 
 impl Recommendation {
     /// The answer about `candidates`, best first. `current` is the variant in use today, if it is a candidate; it is kept if it
     /// costs less than `margin`, a logarithm, above the best. None if no two candidates can be compared.
-    pub fn of(regrets: &Regrets, candidates: &[usize], current: Option<usize>, margin: f64) -> Option<Recommendation> {
+    pub fn from_regrets(
+        regrets: &Regrets,
+        candidates: &[usize],
+        current: Option<usize>,
+        margin: f64,
+    ) -> Option<Recommendation> {
         let mut compared = candidates.to_vec();
         compared.retain(|variant| regrets.is_compared(*variant));
         if compared.is_empty() {
@@ -92,10 +97,10 @@ impl Recommendation {
 
     /// The answer if several variants can still be the best and there is a current variant.
     fn with_current(regrets: &Regrets, possible: &[usize], current: usize, margin: f64) -> Option<Recommendation> {
-        let costs_little = regrets.of(current).is_some_and(|regret| regret < margin);
+        let is_within_margin = regrets.regret_of(current).is_some_and(|regret| regret < margin);
         let costs = possible.iter().filter(|variant| **variant != current);
         let costs: Vec<RelativeCost> = costs.map(|variant| regrets.cost_relative_to(*variant, current)).collect();
-        if possible.contains(&current) || costs_little {
+        if possible.contains(&current) || is_within_margin {
             return Some(Recommendation::Keep { current, rivals: costs });
         }
         let mut better = costs;
@@ -103,12 +108,12 @@ impl Recommendation {
         if better.is_empty() {
             return Recommendation::too_noisy(regrets, possible);
         }
-        let mut to = better.clone();
-        to.retain(|cost| has_small_regret(regrets, cost.variant));
-        if to.is_empty() {
+        let mut targets = better.clone();
+        targets.retain(|cost| has_small_regret(regrets, cost.variant));
+        if targets.is_empty() {
             Some(Recommendation::Better { current, better })
         } else {
-            Some(Recommendation::Move { from: current, to })
+            Some(Recommendation::Move { current, targets })
         }
     }
 
@@ -119,7 +124,7 @@ impl Recommendation {
         if choices.is_empty() {
             return Recommendation::too_noisy(regrets, possible);
         }
-        let regret = choices.iter().filter_map(|variant| regrets.of(*variant)).fold(0.0, f64::max);
+        let regret = choices.iter().filter_map(|variant| regrets.regret_of(*variant)).fold(0.0, f64::max);
         Some(Recommendation::Choose { choices, regret })
     }
 
@@ -127,9 +132,9 @@ impl Recommendation {
     fn too_noisy(regrets: &Regrets, possible: &[usize]) -> Option<Recommendation> {
         let largest_difference = |cost: &RelativeCost| cost.high.max(-cost.low);
         let pairs = crate::ranks::pairs(possible.len()).map(|(i, j)| (possible[i], possible[j]));
-        let costs = pairs.map(|(one, other)| (one, regrets.cost_relative_to(other, one)));
-        let (one, other) = costs.max_by(|(_, a), (_, b)| largest_difference(a).total_cmp(&largest_difference(b)))?;
-        Some(Recommendation::TooNoisy { one, other })
+        let costs = pairs.map(|(first, second)| (first, regrets.cost_relative_to(second, first)));
+        let (first, second) = costs.max_by(|(_, a), (_, b)| largest_difference(a).total_cmp(&largest_difference(b)))?;
+        Some(Recommendation::TooNoisy { first, second })
     }
 
     /// The variants that the answer recommends, best first; empty if it recommends none.
@@ -137,7 +142,7 @@ impl Recommendation {
         match self {
             Recommendation::Use { choice, .. } => vec![*choice],
             Recommendation::Keep { current, .. } => vec![*current],
-            Recommendation::Move { to, .. } => to.iter().map(|cost| cost.variant).collect(),
+            Recommendation::Move { targets, .. } => targets.iter().map(|cost| cost.variant).collect(),
             Recommendation::Choose { choices, .. } => choices.clone(),
             Recommendation::TooFewRounds { .. } | Recommendation::Better { .. } | Recommendation::TooNoisy { .. } => {
                 vec![]
@@ -160,7 +165,7 @@ impl Recommendation {
 
 /// Whether the regret of a variant is at most [`MAX_REGRET`].
 fn has_small_regret(regrets: &Regrets, variant: usize) -> bool {
-    regrets.of(variant).is_some_and(|regret| regret <= MAX_REGRET.ln_1p())
+    regrets.regret_of(variant).is_some_and(|regret| regret <= MAX_REGRET.ln_1p())
 }
 
 #[cfg(test)]
@@ -168,8 +173,8 @@ mod tests {
     use super::*;
     use fsarena_core::sample::Direction;
 
-    /// The answer where variant k costs `factors[k]` in even rounds and `factors[k]` times 1 + `noise` in odd ones, shifted by
-    /// k.
+    /// The recommendation for variants of which k costs `factors[k]` if the round plus k is even, and (1 + `noise`) times as
+    /// much otherwise.
     fn recommendation(factors: &[f64], noise: f64, rounds: usize, current: Option<usize>) -> Recommendation {
         let value = |variant: usize, round: usize| {
             factors[variant] * if (round + variant).is_multiple_of(2) { 1.0 } else { 1.0 + noise }
@@ -178,18 +183,25 @@ mod tests {
             (0..factors.len()).map(|variant| (0..rounds).map(|round| value(variant, round)).collect()).collect();
         let mut order: Vec<usize> = (0..factors.len()).collect();
         order.sort_by(|a, b| factors[*a].total_cmp(&factors[*b]));
-        Recommendation::of(&Regrets::compute(&values, &[], Direction::Lower, 1), &order, current, 0.01f64.ln_1p())
-            .unwrap()
+        Recommendation::from_regrets(
+            &Regrets::compute(&values, &[], Direction::Lower, 1),
+            &order,
+            current,
+            0.01f64.ln_1p(),
+        )
+        .unwrap()
     }
 
     #[test]
     fn few_rounds_give_no_recommendation() {
-        let few = |variants: usize, rounds: usize| match recommendation(&vec![1.0; variants], 0.0, rounds, Some(0)) {
-            Recommendation::TooFewRounds { rounds, needed_rounds } => Some((rounds, needed_rounds)),
-            _ => None,
-        };
-        assert_eq!([few(2, 7), few(3, 5), few(5, 9)], [(7, 8), (5, 8), (9, 10)].map(|(n, m)| Some((n, Some(m)))));
-        assert_eq!([few(2, 8), few(3, 8), few(5, 10)], [None; 3]);
+        let rounds_and_need =
+            |variants: usize, rounds: usize| match recommendation(&vec![1.0; variants], 0.0, rounds, Some(0)) {
+                Recommendation::TooFewRounds { rounds, needed_rounds } => Some((rounds, needed_rounds)),
+                _ => None,
+            };
+        let too_few = [rounds_and_need(2, 7), rounds_and_need(3, 5), rounds_and_need(5, 9)];
+        assert_eq!(too_few, [(7, 8), (5, 8), (9, 10)].map(|(rounds, needed)| Some((rounds, Some(needed)))));
+        assert_eq!([rounds_and_need(2, 8), rounds_and_need(3, 8), rounds_and_need(5, 10)], [None; 3]);
     }
 
     #[test]
@@ -219,11 +231,11 @@ mod tests {
 
     #[test]
     fn move_recommends_only_variants_with_a_small_regret() {
-        let Recommendation::Move { from: 2, to } = recommendation(&[1.0, 1.001, 1.5], 0.01, 12, Some(2)) else {
+        let Recommendation::Move { current: 2, targets } = recommendation(&[1.0, 1.001, 1.5], 0.01, 12, Some(2)) else {
             panic!()
         };
-        assert_eq!(to.iter().map(|cost| cost.variant).collect::<Vec<_>>(), [0, 1]);
-        assert!(to.iter().all(|cost| cost.high < 0.0));
+        assert_eq!(targets.iter().map(|cost| cost.variant).collect::<Vec<_>>(), [0, 1]);
+        assert!(targets.iter().all(|cost| cost.high < 0.0));
         let Recommendation::Better { current: 2, better } = recommendation(&[1.0, 1.001, 1.9], 0.3, 12, Some(2)) else {
             panic!()
         };
@@ -236,10 +248,10 @@ mod tests {
             panic!()
         };
         assert!(choices == [0, 1] && regret > 0.0 && regret < 0.05, "{regret}");
-        let Recommendation::TooNoisy { one: 0, other } = recommendation(&[1.0, 1.0, 2.0], 0.3, 12, None) else {
+        let Recommendation::TooNoisy { first: 0, second } = recommendation(&[1.0, 1.0, 2.0], 0.3, 12, None) else {
             panic!()
         };
-        assert!(other.variant == 1 && other.low < -0.05 && other.high > 0.05, "{other:?}");
+        assert!(second.variant == 1 && second.low < -0.05 && second.high > 0.05, "{second:?}");
     }
 
     #[test]
@@ -258,7 +270,12 @@ mod tests {
     fn variants_without_shared_rounds_have_no_answer() {
         let without_shared_round = [vec![1.0; 9], vec![f64::NAN; 9]];
         assert_eq!(
-            Recommendation::of(&Regrets::compute(&without_shared_round, &[], Direction::Lower, 1), &[0, 1], None, 0.01),
+            Recommendation::from_regrets(
+                &Regrets::compute(&without_shared_round, &[], Direction::Lower, 1),
+                &[0, 1],
+                None,
+                0.01
+            ),
             None
         );
     }

@@ -9,7 +9,7 @@
 /// The absolute values of λ, the bets; each is used with both signs.
 const BETS: [f64; 5] = [0.15, 0.35, 0.8, 1.8, 4.0];
 
-/// The e-value against "the centre of `d` is `theta`"; `d` is in the order in which the rounds were run.
+/// The e-value against the hypothesis "the centre of `d` is `theta`"; `d` is in the order in which the rounds were run.
 ///
 /// It is 1 before any round. Reject at level α once it reaches 1/α. A factor is at most 2, so the product can overflow only
 /// after more than 1,000 rounds; then it stays infinite. All values must be finite.
@@ -40,9 +40,9 @@ impl Evidence {
         let z = self.score(d - self.theta);
         for (bet, [up, down]) in BETS.iter().zip(&mut self.wealth) {
             // exp(x)/cosh(x) = 2/(1 + exp(−2x)), and the factors of both signs add up to 2.
-            let won = 2.0 / (1.0 + (-2.0 * bet * z).exp());
-            *up *= won;
-            *down *= 2.0 - won;
+            let factor = 2.0 / (1.0 + (-2.0 * bet * z).exp());
+            *up *= factor;
+            *down *= 2.0 - factor;
         }
     }
 

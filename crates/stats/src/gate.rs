@@ -14,34 +14,40 @@ use crate::critical_values;
 use crate::hodges_lehmann::WalshAverages;
 use crate::mean_ratio::SharedCosts;
 use crate::verdict::{self, GateBounds, Outcome, Region, Verdict};
-use fsarena_core::claim::{Op, Pair};
+use fsarena_core::claim::{ClaimOperator, PairRelation};
 
-/// Judges one of the `claims` claims of a gate as [`verdict::judge`] does, but by one-sided bounds.
-pub fn judge_gate_claim(pair: &Pair, d: &[f64], margin: Option<f64>, claims: usize) -> Option<Verdict> {
-    let (verdict, walsh) = (verdict::judge(pair, d, margin)?, WalshAverages::new(d.to_vec())?);
-    let bounds = |claims| critical_values::critical_value_for_many(d.len(), claims).map(|c| walsh.interval(c));
+/// Judges one of the `claims` claims of a gate as [`verdict::judge_pair`] does, but by one-sided bounds. None without any
+/// round.
+pub fn judge_gate_claim(pair: &PairRelation, d: &[f64], margin: Option<f64>, claims: usize) -> Option<Verdict> {
+    let (verdict, walsh) = (verdict::judge_pair(pair, d, margin)?, WalshAverages::new(d.to_vec())?);
+    let bounds = |claims| critical_values::critical_value_for_any_count(d.len(), claims).map(|c| walsh.interval(c));
     Some(verdict_by_bounds(pair, verdict, margin, bounds(1), bounds(claims)))
 }
 
 /// Judges one of the `claims` claims of a gate about mean costs, by the same rules.
-pub fn judge_gate_claim_by_means(pair: &Pair, costs: &SharedCosts, margin: Option<f64>, claims: usize) -> Verdict {
-    let verdict = verdict::judge_means(pair, costs, margin);
+pub fn judge_gate_claim_by_means(
+    pair: &PairRelation,
+    costs: &SharedCosts,
+    margin: Option<f64>,
+    claims: usize,
+) -> Verdict {
+    let verdict = verdict::judge_pair_by_means(pair, costs, margin);
     let bounds = |claims| costs.bounds(claims).ok().map(|(low, high)| (low.ln(), high.ln()));
     verdict_by_bounds(pair, verdict, margin, bounds(1), bounds(claims))
 }
 
-/// The verdict by two pairs of bounds of ln(left/right): the claim passes by those at level 0.05 (`passing`), and fails by
-/// those at level 0.05/claims (`failing`).
+/// The verdict by two pairs of bounds of ln(left/right): `pass_bounds` at level 0.05 decide whether the claim passes, and
+/// `fail_bounds` at level 0.05/claims whether it fails.
 fn verdict_by_bounds(
-    pair: &Pair,
+    pair: &PairRelation,
     verdict: Verdict,
     margin: Option<f64>,
-    passing: Option<(f64, f64)>,
-    failing: Option<(f64, f64)>,
+    pass_bounds: Option<(f64, f64)>,
+    fail_bounds: Option<(f64, f64)>,
 ) -> Verdict {
-    let region = Region::of(pair, margin);
-    let is_at_most = pair.op == Op::AtMost;
-    let (lower, upper) = if is_at_most { (failing, passing) } else { (passing, failing) };
+    let region = Region::of_claim(pair, margin);
+    let is_at_most = pair.op == ClaimOperator::AtMost;
+    let (lower, upper) = if is_at_most { (fail_bounds, pass_bounds) } else { (pass_bounds, fail_bounds) };
     let (low, high) = (lower.map(|bounds| bounds.0), upper.map(|bounds| bounds.1));
     let (passes, fails) = if is_at_most {
         (high.is_some_and(|high| high <= region.high), low.is_some_and(|low| low > region.high))
@@ -71,14 +77,14 @@ pub fn gate_outcome(claims: impl IntoIterator<Item = Outcome>) -> Outcome {
     outcome
 }
 
-/// The outcome at one look of a claim that each of these differences is at most `edge`, the logarithm of the margin, in a gate
-/// of `claims` claims. It counts averages instead of computing bounds, which is faster in simulations.
-pub(crate) fn gate_claim_outcome(walsh: &WalshAverages, edge: f64, claims: usize) -> Outcome {
-    let bound = |claims| critical_values::critical_value_for_many(walsh.sample_size(), claims);
-    if bound(1).is_some_and(|c| walsh.lies_below(c, edge)) {
+/// The outcome at one look of the claim that the centre of the differences is at most `log_margin`, in a gate of `claims`
+/// claims. It counts averages instead of computing bounds, which is faster in simulations.
+pub(crate) fn gate_claim_outcome(walsh: &WalshAverages, log_margin: f64, claims: usize) -> Outcome {
+    let critical = |claims| critical_values::critical_value_for_any_count(walsh.sample_size(), claims);
+    if critical(1).is_some_and(|c| walsh.lies_below(c, log_margin)) {
         return Outcome::Held;
     }
-    let fails = bound(claims).is_some_and(|c| walsh.lies_above(c, edge));
+    let fails = critical(claims).is_some_and(|c| walsh.lies_above(c, log_margin));
     if fails { Outcome::Refuted } else { Outcome::Inconclusive }
 }
 
@@ -86,16 +92,17 @@ pub(crate) fn gate_claim_outcome(walsh: &WalshAverages, edge: f64, claims: usize
 mod tests {
     use super::*;
     use fsarena_core::claim::{Claim, Relation};
-    use fsarena_core::plan::MOST_GATE_CLAIMS;
+    use fsarena_core::plan::MAX_GATE_CLAIMS;
 
-    fn pair(text: &str) -> Pair {
+    fn pair(text: &str) -> PairRelation {
         match text.parse::<Claim>().unwrap().relation {
             Relation::Pair(pair) => pair,
             other => panic!("{other:?}"),
         }
     }
 
-    /// Ten rounds 0.001 … 0.010, shifted: sorted averages 1, 1.5, 2, 2, 2.5, 2.5, 3, 3, 3, …, 10 thousandths.
+    /// The log ratios of ten rounds, 0.001 … 0.010 plus `shift`. Without a shift, their sorted Walsh averages are 1, 1.5, 2, 2,
+    /// 2.5, 2.5, 3, 3, 3, …, 10 thousandths.
     fn ten_rounds(shift: f64) -> Vec<f64> {
         (1..=10).map(|i| f64::from(i) / 1000.0 + shift).collect()
     }
@@ -136,18 +143,22 @@ mod tests {
 
     #[test]
     fn fewer_than_eight_rounds_decide_nothing() {
-        let few = judge_gate_claim(&pair("x: b <= a within 50%"), &ten_rounds(0.0)[..7], None, 1).unwrap();
-        assert_eq!((few.outcome, few.gate), (Outcome::Inconclusive, Some(GateBounds { low: None, high: None })));
+        let of_seven = judge_gate_claim(&pair("x: b <= a within 50%"), &ten_rounds(0.0)[..7], None, 1).unwrap();
+        assert_eq!(
+            (of_seven.outcome, of_seven.gate),
+            (Outcome::Inconclusive, Some(GateBounds { low: None, high: None }))
+        );
         // Counts without any noise decide at the first look.
-        let counts = |d: f64| judge_gate_claim(&pair("x: b <= a within 0.1%"), &[d; 8], None, 1).unwrap().outcome;
-        assert_eq!((counts(0.0005), counts(0.0014)), (Outcome::Held, Outcome::Refuted));
+        let outcome_of_counts =
+            |d: f64| judge_gate_claim(&pair("x: b <= a within 0.1%"), &[d; 8], None, 1).unwrap().outcome;
+        assert_eq!((outcome_of_counts(0.0005), outcome_of_counts(0.0014)), (Outcome::Held, Outcome::Refuted));
     }
 
     #[test]
     fn claims_about_means_count_rare_stalls() {
         // Every eighth round takes 1.8 times as long: 10% more by mean, nothing in a typical round.
         let b: Vec<f64> = (0..96).map(|i| if i % 8 == 0 { 1.8 } else { 1.0 + f64::from(i) / 1e5 }).collect();
-        let costs = SharedCosts::of(&[1.0; 96], &b).unwrap();
+        let costs = SharedCosts::new(&[1.0; 96], &b).unwrap();
         let judged = judge_gate_claim_by_means(&pair("x: b <= a within 2%"), &costs, None, 1);
         assert_eq!(judged.outcome, Outcome::Refuted);
         assert!(judged.gate.unwrap().low.unwrap() > 0.02);
@@ -166,14 +177,14 @@ mod tests {
     #[test]
     fn counting_averages_decides_as_the_bounds_do() {
         for claims in [1, 2, 5] {
-            for edge in (0..30).map(|i| f64::from(i) / 2000.0) {
-                let text = format!("x: b <= a within {}%", 100.0 * edge.exp_m1() + 1e-9);
+            for log_margin in (0..30).map(|i| f64::from(i) / 2000.0) {
+                let text = format!("x: b <= a within {}%", 100.0 * log_margin.exp_m1() + 1e-9);
                 let judged = judge_gate_claim(&pair(&text), &ten_rounds(0.0), None, claims).unwrap().outcome;
                 let walsh = WalshAverages::new(ten_rounds(0.0)).unwrap();
                 assert_eq!(
-                    gate_claim_outcome(&walsh, (edge.exp_m1() + 1e-11).ln_1p(), claims),
+                    gate_claim_outcome(&walsh, (log_margin.exp_m1() + 1e-11).ln_1p(), claims),
                     judged,
-                    "{claims} {edge}"
+                    "{claims} {log_margin}"
                 );
             }
         }
@@ -182,8 +193,8 @@ mod tests {
     #[test]
     fn every_allowed_number_of_claims_has_bounds() {
         assert!(
-            critical_values::critical_value(400, MOST_GATE_CLAIMS).is_some()
-                && critical_values::critical_value(400, MOST_GATE_CLAIMS + 1).is_none()
+            critical_values::critical_value(400, MAX_GATE_CLAIMS).is_some()
+                && critical_values::critical_value(400, MAX_GATE_CLAIMS + 1).is_none()
         );
     }
 }

@@ -45,9 +45,9 @@ impl WalshAverages {
     /// # Panics
     /// If 2c + 1 > M: the interval would be empty.
     pub fn interval(&self, c: usize) -> (f64, f64) {
-        let all = self.len();
-        assert!(2 * c < all, "critical value {c} leaves nothing of {all} averages");
-        (kth_smallest(self, c + 1, self.selection_cutoff()), kth_smallest(self, all - c, self.selection_cutoff()))
+        let count = self.len();
+        assert!(2 * c < count, "critical value {c} leaves nothing of {count} averages");
+        (kth_smallest(self, c + 1, self.selection_cutoff()), kth_smallest(self, count - c, self.selection_cutoff()))
     }
 
     /// Whether the whole interval for the critical value c is above θ. Counts averages, which is cheaper than computing the
@@ -71,8 +71,8 @@ impl WalshAverages {
         self.range()
     }
 
-    /// The number of candidates at which [`kth_smallest`] stops counting and lists them. Listing n averages costs about as much
-    /// as one count.
+    /// The number of candidates at which [`kth_smallest`] stops counting and lists the candidates. Listing n averages costs
+    /// about as much as one count.
     fn selection_cutoff(&self) -> usize {
         self.halves.len()
     }
@@ -81,9 +81,9 @@ impl WalshAverages {
 impl Multiset for WalshAverages {
     fn counts_up_to<const N: usize>(&self, limits: [f64; N]) -> [usize; N] {
         let d = &self.halves;
-        // Not decided yet, for each limit: the pairs within d[first..=last]. If d[first] + d[last] is within the limit,
-        // so are all pairs of d[first], and they are counted; otherwise no pair of d[last] is, and it is dropped. The
-        // code avoids a branch, because the CPU would mispredict it half of the time.
+        // For each limit, the pairs within d[first..=last] are still undecided. If d[first] + d[last] is within the limit, all
+        // pairs of d[first] are within it, and are counted. Otherwise no pair of d[last] is, and d[last] is dropped. The code
+        // avoids a branch, because the CPU would mispredict it half of the time.
         let (mut first, mut last, mut counts) = ([0; N], [d.len() - 1; N], [0; N]);
         for _ in 0..d.len() {
             for i in 0..N {
@@ -98,7 +98,7 @@ impl Multiset for WalshAverages {
 
     fn values_between(&self, low: f64, high: f64) -> Vec<f64> {
         let d = &self.halves;
-        let mut found = Vec::new();
+        let mut in_range = Vec::new();
         let (mut start, mut end) = (d.len(), d.len());
         for (i, value) in d.iter().enumerate() {
             while end > 0 && value + d[end - 1] > high {
@@ -110,9 +110,9 @@ impl Multiset for WalshAverages {
             while start > 0 && value + d[start - 1] > low {
                 start -= 1;
             }
-            found.extend(d[start.max(i)..end].iter().map(|larger| value + larger));
+            in_range.extend(d[start.max(i)..end].iter().map(|larger| value + larger));
         }
-        found
+        in_range
     }
 
     fn len(&self) -> usize {
@@ -127,7 +127,7 @@ impl Multiset for WalshAverages {
 /// The sample size from which the normal approximation of U is used, as in R's wilcox.test.
 const NORMAL_APPROXIMATION_FROM: usize = 50;
 /// The 97.5% quantile of the normal distribution.
-const Z: f64 = 1.959_963_984_540_054;
+const NORMAL_QUANTILE_975: f64 = 1.959_963_984_540_054;
 
 /// How far the values of one of two independent samples lie above those of the other.
 pub(crate) struct Shift {
@@ -162,7 +162,7 @@ pub(crate) fn independent_shift(x: Vec<f64>, y: Vec<f64>) -> Option<Shift> {
 fn critical_value(m: usize, n: usize) -> Option<usize> {
     if m.max(n) >= NORMAL_APPROXIMATION_FROM {
         let (m, n) = (m as f64, n as f64);
-        let c = m * n / 2.0 - Z * (m * n * (m + n + 1.0) / 12.0).sqrt() - 0.5;
+        let c = m * n / 2.0 - NORMAL_QUANTILE_975 * (m * n * (m + n + 1.0) / 12.0).sqrt() - 0.5;
         return (c >= 0.0).then_some(c as usize);
     }
     let mut sum = 0.0;
@@ -176,12 +176,12 @@ fn critical_value(m: usize, n: usize) -> Option<usize> {
 /// P(U = u) for u = 0 … mn, by the recursion of Mann and Whitney (1947):
 /// p(m, n, u) = m/(m+n)·p(m−1, n, u−n) + n/(m+n)·p(m, n−1, u).
 pub(crate) fn mann_whitney(m: usize, n: usize) -> Vec<f64> {
-    // At the end of the pass for i, row[j] is the distribution for (i, j).
-    let mut row: Vec<Vec<f64>> = vec![vec![1.0]; n + 1];
+    // After iteration i, distributions[j] is the distribution for (i, j).
+    let mut distributions: Vec<Vec<f64>> = vec![vec![1.0]; n + 1];
     for i in 1..=m {
         let mut next: Vec<Vec<f64>> = vec![vec![1.0]];
         for j in 1..=n {
-            let (first, second) = (&row[j], &next[j - 1]);
+            let (first, second) = (&distributions[j], &next[j - 1]);
             let weight = i as f64 / (i + j) as f64;
             let p = (0..=i * j).map(|u| {
                 let from_first = u.checked_sub(j).and_then(|u| first.get(u)).map_or(0.0, |p| weight * p);
@@ -189,9 +189,9 @@ pub(crate) fn mann_whitney(m: usize, n: usize) -> Vec<f64> {
             });
             next.push(p.collect());
         }
-        row = next;
+        distributions = next;
     }
-    row.swap_remove(n)
+    distributions.swap_remove(n)
 }
 
 /// All y_j − x_i of two sorted samples.
@@ -217,7 +217,7 @@ impl Multiset for Differences {
 
     fn values_between(&self, low: f64, high: f64) -> Vec<f64> {
         let (mut start, mut end) = (0, 0);
-        let mut found = Vec::new();
+        let mut in_range = Vec::new();
         for x in &self.x {
             while end < self.y.len() && self.y[end] - x <= high {
                 end += 1;
@@ -225,9 +225,9 @@ impl Multiset for Differences {
             while start < self.y.len() && self.y[start] - x <= low {
                 start += 1;
             }
-            found.extend(self.y[start..end].iter().map(|y| y - x));
+            in_range.extend(self.y[start..end].iter().map(|y| y - x));
         }
-        found
+        in_range
     }
 
     fn len(&self) -> usize {
@@ -317,30 +317,34 @@ struct Bracket {
 }
 
 impl Bracket {
-    /// Two cuts lie on each side of the estimated position of the rank: at these parts of the way from it to the end of
-    /// the bracket. The near cuts usually enclose the rank closely; the far ones make progress for any distribution.
-    const DISTANCES: [f64; 2] = [0.05, 0.3];
-    /// If the rank is within this part of the bracket's ranks from an end, its position is interpolated from the log
-    /// odds of the ranks, as in the tails of a bell-shaped distribution; in the middle, from the ranks themselves.
-    const TAIL: f64 = 0.05;
+    /// The distances of the near and the far cut on each side of the estimated position of the rank, as shares of the distance
+    /// from that position to the end of the bracket. The near cuts usually enclose the rank closely; the far ones make progress
+    /// for any distribution.
+    const CUT_DISTANCES: [f64; 2] = [0.05, 0.3];
+    /// If the rank is within this share of the bracket's ranks from an end, its position is interpolated from the log odds of
+    /// the ranks, as in the tails of a bell-shaped distribution; otherwise from the ranks themselves.
+    const TAIL_SHARE: f64 = 0.05;
 
-    /// The next values to count, to find this rank of `all`. None if no number lies strictly between the ends.
-    fn cuts(&self, rank: usize, all: usize) -> Option<[f64; 4]> {
+    /// The next values to count, to find this rank among `count` values. None if no number lies strictly between the ends.
+    fn cuts(&self, rank: usize, count: usize) -> Option<[f64; 4]> {
         // At the searched value the count steps from `rank` − 1 to `rank`; this is the middle of the step.
         let (below, up_to, rank) = (self.below as f64, self.up_to as f64, rank as f64 - 0.5);
-        // The 0.5 keeps the log odds of the counts 0 and `all` finite.
-        let log_odds = |rank: f64| ((rank + 0.5) / (all as f64 - rank + 0.5)).ln();
-        let mut at = (rank - below) / (up_to - below);
-        if at.min(1.0 - at) < Bracket::TAIL {
-            at = (log_odds(rank) - log_odds(below)) / (log_odds(up_to) - log_odds(below));
+        // The 0.5 keeps the log odds of the ranks 0 and `count` finite.
+        let log_odds = |rank: f64| ((rank + 0.5) / (count as f64 - rank + 0.5)).ln();
+        // Positions are shares of the way from the low end to the high end.
+        let mut position = (rank - below) / (up_to - below);
+        if position.min(1.0 - position) < Bracket::TAIL_SHARE {
+            position = (log_odds(rank) - log_odds(below)) / (log_odds(up_to) - log_odds(below));
         }
-        let [near, far] = Bracket::DISTANCES;
-        let parts = [at * (1.0 - far), at * (1.0 - near), at + near * (1.0 - at), at + far * (1.0 - at)];
-        let cut = |part: f64| self.low + (self.high - self.low) * part;
-        let within = |cut: &f64| self.low < *cut && *cut < self.high;
-        let middle = Some(cut(0.5)).filter(within)?;
+        let [near, far] = Bracket::CUT_DISTANCES;
+        let rest = 1.0 - position;
+        let positions =
+            [position * (1.0 - far), position * (1.0 - near), position + near * rest, position + far * rest];
+        let cut = |position: f64| self.low + (self.high - self.low) * position;
+        let is_inside = |cut: &f64| self.low < *cut && *cut < self.high;
+        let middle = Some(cut(0.5)).filter(is_inside)?;
         // A cut that rounding puts on an end would not narrow the bracket.
-        Some(parts.map(|part| Some(cut(part)).filter(within).unwrap_or(middle)))
+        Some(positions.map(|position| Some(cut(position)).filter(is_inside).unwrap_or(middle)))
     }
 }
 

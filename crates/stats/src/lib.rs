@@ -17,7 +17,7 @@
 //!
 //! let old = [10.0, 11.0, 9.5, 10.2, 14.0, 10.4, 9.9, 10.1];
 //! let new = [9.1, 10.1, 8.6, 9.4, 12.5, 9.4, 9.0, 9.2];
-//! let ratio = Ratio::of(log_ratios(&old, &new).d).expect("they share rounds");
+//! let ratio = Ratio::from_log_ratios(log_ratios(&old, &new).d).expect("they share rounds");
 //! assert!(ratio.is_significant() && ratio.value > 0.90 && ratio.value < 0.92);
 //! ```
 //!
@@ -30,7 +30,7 @@
 //! let stopped = (0..400).find(|round| {
 //!     // ln(new/old) of one round: 1% less, with some noise.
 //!     d.push(-0.01 + f64::from(round * 7 % 24) / 2000.0 - 0.00575);
-//!     let centre = Centre::of(&d).expect("every value is finite");
+//!     let centre = Centre::from_log_ratios(&d).expect("every value is finite");
 //!     let (low, high) = centre.interval_95;
 //!     !centre.provisional && (low > 0.0 || high < 0.0)
 //! });
@@ -45,7 +45,7 @@
 //! let seconds = [vec![1.0; 12], vec![1.02; 12], vec![1.5; 12]];
 //! let regrets = Regrets::compute(&seconds, &[], Direction::Lower, 1);
 //! assert_eq!(regrets.choose(&[0, 1, 2]), Some(0));
-//! let second = regrets.of(1).expect("it shares rounds with the others").exp_m1();
+//! let second = regrets.regret_of(1).expect("it shares rounds with the others").exp_m1();
 //! assert!((second - 0.02).abs() < 1e-9 && regrets.is_dominated(2));
 //! ```
 

@@ -26,10 +26,10 @@ pub struct MatrixAnalysis {
     /// The findings, largest first.
     pub findings: Vec<Finding>,
     /// The number of comparisons that the rules made.
-    pub trials: usize,
+    pub comparisons: usize,
     /// The number of comparisons that e-BH selected: at most the share [`ALPHA`] of these is expected to be false. With
     /// few rounds, e-BH selects none in a large matrix, and new rounds must confirm the findings.
-    pub selected_trials: usize,
+    pub selected_comparisons: usize,
     /// The largest number of values of a cell; 1 for a published table.
     pub rounds: usize,
 }
@@ -46,8 +46,8 @@ pub fn find_anomalies(matrix: &Matrix, device_bandwidth: Option<f64>) -> MatrixA
     let selected = e_bh(&e_values, ALPHA);
     MatrixAnalysis {
         findings: finding::group_into_findings(flags, &borders, &selected),
-        trials: e_values.len(),
-        selected_trials: selected.len(),
+        comparisons: e_values.len(),
+        selected_comparisons: selected.len(),
         rounds: matrix.rounds(),
     }
 }

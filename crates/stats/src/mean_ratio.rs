@@ -23,7 +23,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// The smallest number of rounds for which an interval is computed.
 pub const ROUNDS_FOR_MEAN_RATIO: usize = 20;
 /// The largest share of the variance that one round may have.
-const LARGEST_VARIANCE_SHARE: f64 = 0.75;
+const MAX_VARIANCE_SHARE: f64 = 0.75;
 /// The factor on the skewness, because a sample of few rounds underestimates it.
 const SKEWNESS_FACTOR: f64 = 1.5;
 /// The number of bisections for an end of the interval: 22 find it to a millionth of the bracket.
@@ -67,8 +67,8 @@ pub struct MeanRatio {
 impl MeanRatio {
     /// The ratio of b to a, with its 95% interval. NaN marks a missing value. None without a shared round, if a value is
     /// negative or infinite, or if a sum is 0.
-    pub fn of(a: &[f64], b: &[f64]) -> Option<MeanRatio> {
-        let costs = SharedCosts::of(a, b)?;
+    pub fn from_costs(a: &[f64], b: &[f64]) -> Option<MeanRatio> {
+        let costs = SharedCosts::new(a, b)?;
         Some(MeanRatio { value: costs.ratio(), rounds: costs.rounds(), interval: costs.bounds(2) })
     }
 
@@ -92,14 +92,15 @@ impl MeanRatio {
 
 /// The costs of two variants in the rounds that have both.
 pub struct SharedCosts {
+    /// The costs of a and of b in each of these rounds.
     pairs: Vec<(f64, f64)>,
     /// The means of a and of b.
     means: (f64, f64),
 }
 
 impl SharedCosts {
-    /// The costs in the rounds in which neither a nor b is NaN. None in the cases of [`MeanRatio::of`].
-    pub fn of(a: &[f64], b: &[f64]) -> Option<SharedCosts> {
+    /// The costs in the rounds in which neither a nor b is NaN. None in the cases of [`MeanRatio::from_costs`].
+    pub fn new(a: &[f64], b: &[f64]) -> Option<SharedCosts> {
         let both = |(a, b): &(f64, f64)| !a.is_nan() && !b.is_nan();
         let pairs: Vec<(f64, f64)> = a.iter().copied().zip(b.iter().copied()).filter(both).collect();
         let (sum_a, sum_b) = pairs.iter().fold((0.0, 0.0), |(sum_a, sum_b), (a, b)| (sum_a + a, sum_b + b));
@@ -125,14 +126,15 @@ impl SharedCosts {
         ratios.fold((f64::INFINITY, 0.0), |(low, high), ratio| (low.min(ratio), high.max(ratio)))
     }
 
-    /// The ends of the interval. Each end is at level 0.05/`parts`: 1 makes a 90% interval, 2 a 95% interval, and K − 1 makes
-    /// K − 1 one-sided bounds that hold together. Both ends equal the ratio if all rounds have the same ratio.
+    /// The ends of the interval. Each end is a one-sided bound at level 0.05/`bound_count`, so that `bound_count` such bounds
+    /// hold together with 95%: 1 makes a 90% interval, 2 a 95% interval. Both ends equal the ratio if all rounds have the same
+    /// ratio.
     ///
     /// # Errors
     /// The interval is withheld; the error is the reason.
-    pub fn bounds(&self, parts: usize) -> Result<(f64, f64), WithheldReason> {
-        let (critical, ratio) = (self.critical_value(parts)?, self.ratio());
-        let step = critical * Statistics::of(self, ratio).standard_error / self.means.1;
+    pub fn bounds(&self, bound_count: usize) -> Result<(f64, f64), WithheldReason> {
+        let (critical, ratio) = (self.critical_value(bound_count)?, self.ratio());
+        let step = critical * TestStatistics::compute(self, ratio).standard_error / self.means.1;
         if step < f64::EPSILON {
             return Ok((ratio, ratio));
         }
@@ -147,29 +149,29 @@ impl SharedCosts {
     /// # Errors
     /// The interval is withheld; the error is the reason. It is never [`WithheldReason::Unbounded`], because a single ratio can
     /// be tested without the ends.
-    pub fn excludes(&self, ratio: f64, parts: usize) -> Result<bool, WithheldReason> {
-        let critical = self.critical_value(parts)?;
+    pub fn excludes(&self, ratio: f64, bound_count: usize) -> Result<bool, WithheldReason> {
+        let critical = self.critical_value(bound_count)?;
         self.check_that_no_round_dominates()?;
-        let statistics = Statistics::of(self, ratio);
+        let statistics = TestStatistics::compute(self, ratio);
         Ok(statistics.is_below(critical) || statistics.is_above(critical))
     }
 
     /// Checks that no single round makes up most of the variance of z.
     fn check_that_no_round_dominates(&self) -> Result<(), WithheldReason> {
         let squares = self.pairs.iter().map(|(a, b)| (b - self.ratio() * a).powi(2));
-        let (sum, largest) = squares.fold((0.0, 0.0f64), |(sum, most), square| (sum + square, most.max(square)));
-        let rounding = (f64::EPSILON * self.means.1).powi(2) * self.rounds() as f64;
-        if largest > LARGEST_VARIANCE_SHARE * sum && sum > rounding {
+        let (sum, largest) = squares.fold((0.0, 0.0f64), |(sum, largest), square| (sum + square, largest.max(square)));
+        let rounding_error = (f64::EPSILON * self.means.1).powi(2) * self.rounds() as f64;
+        if largest > MAX_VARIANCE_SHARE * sum && sum > rounding_error {
             Err(WithheldReason::OneRoundDominates)
         } else {
             Ok(())
         }
     }
 
-    /// The quantile of Student's t for this number of rounds.
-    fn critical_value(&self, parts: usize) -> Result<f64, WithheldReason> {
+    /// The quantile of Student's t for this number of rounds and level 0.05/`bound_count`.
+    fn critical_value(&self, bound_count: usize) -> Result<f64, WithheldReason> {
         let rounds = self.rounds();
-        let level = critical_values::single_test_level(rounds, parts).filter(|_| rounds >= ROUNDS_FOR_MEAN_RATIO);
+        let level = critical_values::single_test_level(rounds, bound_count).filter(|_| rounds >= ROUNDS_FOR_MEAN_RATIO);
         let level = level.ok_or(WithheldReason::FewRounds)?;
         let student = StudentsT::new(0.0, 1.0, (rounds - 1) as f64).expect("20 rounds have degrees of freedom");
         Ok(-student.inverse_cdf(level))
@@ -177,8 +179,8 @@ impl SharedCosts {
 
     /// The end of the interval in the direction of `step`: the first ratio that is rejected, found by doubling steps of ln R
     /// and then bisection. None if no ratio within a factor of e^[`MAX_LOG_DISTANCE`] is rejected.
-    fn find_end(&self, step: f64, rejected: impl Fn(&Statistics) -> bool) -> Option<f64> {
-        let is_rejected = |log: f64| rejected(&Statistics::of(self, self.ratio() * log.exp()));
+    fn find_end(&self, step: f64, rejects: impl Fn(&TestStatistics) -> bool) -> Option<f64> {
+        let is_rejected = |log: f64| rejects(&TestStatistics::compute(self, self.ratio() * log.exp()));
         let (mut within, mut beyond) = (0.0, step.clamp(-MAX_LOG_DISTANCE, MAX_LOG_DISTANCE));
         while !is_rejected(beyond) {
             if beyond.abs() >= MAX_LOG_DISTANCE {
@@ -195,7 +197,7 @@ impl SharedCosts {
 }
 
 /// The test statistics of a hypothesis R.
-struct Statistics {
+struct TestStatistics {
     /// Student's t of z.
     t: f64,
     /// t after the transformation that removes its skewness.
@@ -204,8 +206,8 @@ struct Statistics {
     standard_error: f64,
 }
 
-impl Statistics {
-    fn of(costs: &SharedCosts, ratio: f64) -> Statistics {
+impl TestStatistics {
+    fn compute(costs: &SharedCosts, ratio: f64) -> TestStatistics {
         let rounds = costs.rounds() as f64;
         let mean = costs.means.1 - ratio * costs.means.0;
         let (mut squares, mut cubes) = (0.0, 0.0);
@@ -217,13 +219,13 @@ impl Statistics {
         let standard_error = (squares / (rounds - 1.0) / rounds).sqrt();
         if squares == 0.0 {
             let t = if mean == 0.0 { 0.0 } else { mean.signum() * f64::INFINITY };
-            return Statistics { t, h: t, standard_error };
+            return TestStatistics { t, h: t, standard_error };
         }
         let skewness = cubes / rounds / (squares / rounds).powf(1.5);
         let t = mean / standard_error;
         let g = SKEWNESS_FACTOR * skewness;
         let h = t + g * (2.0 * t * t + 1.0) / (6.0 * rounds.sqrt()) + g * g * t.powi(3) / (27.0 * rounds);
-        Statistics { t, h, standard_error }
+        TestStatistics { t, h, standard_error }
     }
 
     /// Whether the mean of z is significantly below 0, so that R is too large.
@@ -250,12 +252,13 @@ mod tests {
     #[test]
     fn the_interval_of_three_stalls_matches_values_computed_by_hand() {
         let (a, b) = costs_with_three_stalls();
-        let ratio = MeanRatio::of(&a, &b).unwrap();
-        // (24 + 3·0.6)/24; with a constant, z is b − R: s² = 24·p·q·0.36/23 with p = 1/8, skewness (1 − 2p)/√(pq).
+        let ratio = MeanRatio::from_costs(&a, &b).unwrap();
+        // The ratio is (24 + 3·0.6)/24. Because a is constant, z = b − R. With the share p = 1/8 of stalls and q = 1 − p, the
+        // variance is s² = 24·p·q·0.36/23 and the skewness (1 − 2p)/√(pq).
         assert!((ratio.value - 1.075).abs() < 1e-12 && ratio.rounds == 24 && ratio.possible_stall_share() == 0.125);
         let (low, high) = ratio.interval.unwrap();
         let (s, skewness) = ((24.0 / 23.0 * 7.0 / 64.0 * 0.36f64).sqrt(), 0.75 / (7.0f64 / 64.0).sqrt());
-        let critical = SharedCosts::of(&a, &b).unwrap().critical_value(2).unwrap();
+        let critical = SharedCosts::new(&a, &b).unwrap().critical_value(2).unwrap();
         // The lower end is that of t alone. At the upper one h is −critical.
         assert!((low - (1.075 - critical * s / 24f64.sqrt())).abs() < 1e-6, "{low}");
         let (t, g) = ((1.075 - high) * 24f64.sqrt() / s, 1.5 * skewness);
@@ -271,7 +274,7 @@ mod tests {
         // −0.14686. The Edgeworth expansion adds a term of the kurtosis κ to the normal distribution: p = Φ(z) − φ(z)·κ/24·(z³
         // − 3z), with Φ(z) = 0.003467, φ(z) = 0.010421 and z³ − 3z = −11.583. So p = 0.003467 − 0.010421·0.14686/24·11.583 =
         // 0.002728. With 23 degrees of freedom that is t = 3.066.
-        let costs = |rounds| SharedCosts::of(&vec![1.0; rounds], &vec![1.0; rounds]).unwrap();
+        let costs = |rounds| SharedCosts::new(&vec![1.0; rounds], &vec![1.0; rounds]).unwrap();
         assert!((costs(24).critical_value(2).unwrap() - 3.066).abs() < 0.002, "{:?}", costs(24).critical_value(2));
         assert!(costs(24).critical_value(1).unwrap() < costs(24).critical_value(2).unwrap());
         assert!(costs(24).critical_value(8).unwrap() > costs(24).critical_value(2).unwrap());
@@ -282,26 +285,26 @@ mod tests {
     fn bounds_and_excludes_agree() {
         let a: Vec<f64> = (0..30).map(|i| 1.0 + f64::from(i * i % 31) / 100.0).collect();
         let b: Vec<f64> = (0..30).map(|i| 1.1 + f64::from(i * i * i % 29) / 50.0).collect();
-        let costs = SharedCosts::of(&a, &b).unwrap();
-        for parts in [1, 2, 5] {
-            let (low, high) = costs.bounds(parts).unwrap();
+        let costs = SharedCosts::new(&a, &b).unwrap();
+        for bound_count in [1, 2, 5] {
+            let (low, high) = costs.bounds(bound_count).unwrap();
             assert!(low < costs.ratio() && costs.ratio() < high);
-            let excluded = |ratio| costs.excludes(ratio, parts).unwrap();
+            let excluded = |ratio| costs.excludes(ratio, bound_count).unwrap();
             assert!(!excluded(low * 1.0001) && excluded(low * 0.9999), "{low}");
             assert!(!excluded(high * 0.9999) && excluded(high * 1.0001), "{high}");
         }
-        let reversed = SharedCosts::of(&b, &a).unwrap().bounds(2).unwrap();
+        let reversed = SharedCosts::new(&b, &a).unwrap().bounds(2).unwrap();
         let forward = costs.bounds(2).unwrap();
         assert!((reversed.0 * forward.1 - 1.0).abs() < 1e-6 && (reversed.1 * forward.0 - 1.0).abs() < 1e-6);
     }
 
     #[test]
-    fn equal_rounds_have_no_width() {
-        let interval = |a: f64, b: f64| MeanRatio::of(&[a; 20], &[b; 20]).unwrap().interval;
+    fn the_interval_of_equal_rounds_has_no_width() {
+        let interval = |a: f64, b: f64| MeanRatio::from_costs(&[a; 20], &[b; 20]).unwrap().interval;
         assert_eq!(interval(2.0, 3.0), Ok((1.5, 1.5)));
         assert_eq!(interval(0.1, 0.1), Ok((1.0, 1.0)));
         let a: Vec<f64> = (0..20).map(|i| 0.1 + f64::from(i % 3)).collect();
-        let (low, high) = MeanRatio::of(&a, &a).unwrap().interval.unwrap();
+        let (low, high) = MeanRatio::from_costs(&a, &a).unwrap().interval.unwrap();
         assert!((low - 1.0).abs() < 1e-9 && (high - 1.0).abs() < 1e-9, "{low} {high}");
     }
 
@@ -311,7 +314,7 @@ mod tests {
         stalled[9] = 20.97;
         let mut steady = vec![0.7; 22];
         steady[3] = 0.71;
-        let interval = |a: &[f64], b: &[f64]| MeanRatio::of(a, b).unwrap().interval;
+        let interval = |a: &[f64], b: &[f64]| MeanRatio::from_costs(a, b).unwrap().interval;
         assert_eq!(interval(&steady, &stalled), Err(WithheldReason::OneRoundDominates));
         assert_eq!(interval(&steady[..19], &stalled[..19]), Err(WithheldReason::FewRounds));
         assert_eq!(WithheldReason::FewRounds.text(), format!("fewer than {ROUNDS_FOR_MEAN_RATIO} rounds"));
@@ -321,11 +324,11 @@ mod tests {
 
     #[test]
     fn only_costs_in_shared_rounds_count() {
-        let shared = MeanRatio::of(&[1.0, f64::NAN, 2.0, 0.0], &[2.0, 3.0, f64::NAN, 1.0]).unwrap();
+        let shared = MeanRatio::from_costs(&[1.0, f64::NAN, 2.0, 0.0], &[2.0, 3.0, f64::NAN, 1.0]).unwrap();
         assert_eq!((shared.value, shared.rounds), (3.0, 2));
         for (a, b) in [([1.0, -1.0], [1.0, 3.0]), ([0.0, 0.0], [1.0, 1.0]), ([f64::NAN, 1.0], [1.0, f64::NAN])] {
-            assert_eq!(MeanRatio::of(&a, &b), None);
+            assert_eq!(MeanRatio::from_costs(&a, &b), None);
         }
-        assert_eq!(MeanRatio::of(&[1.0, f64::INFINITY], &[1.0, 1.0]), None);
+        assert_eq!(MeanRatio::from_costs(&[1.0, f64::INFINITY], &[1.0, 1.0]), None);
     }
 }

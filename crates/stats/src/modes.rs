@@ -26,11 +26,11 @@ const MIN_CLUSTER_ROUNDS: usize = 3;
 /// The share of runs that may err.
 const ALPHA: f64 = 0.05;
 /// The number of simulated runs of each noise.
-const RUNS: usize = 20_000;
+const SIMULATED_RUNS: usize = 20_000;
 /// The number of runs that are simulated at a time.
-const CHUNK: usize = 1_000;
+const RUNS_PER_CHUNK: usize = 1_000;
 /// The most rounds of a simulated run. With more rounds chance explains a smaller share, so the test of a longer run errs less.
-const MOST_SIMULATED: usize = 400;
+const MAX_SIMULATED_ROUNDS: usize = 400;
 
 /// Two modes of one variant at one task.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +66,7 @@ struct Cut {
 
 /// Finds the modes of every task and variant, the clearest first. `orders` has the variants of each round in the order in which
 /// they ran; `readings` returns the raw readings of a task and variant in each round.
-pub fn modes(
+pub fn find_modes(
     grid: &Grid,
     orders: &[Vec<usize>],
     readings: impl Fn(usize, usize) -> Vec<ReadingSeries>,
@@ -76,22 +76,22 @@ pub fn modes(
     for (task, values) in grid.values.iter().enumerate().filter(|(_, values)| has_data(values)) {
         let logs = logs(values);
         cuts.extend((0..logs.len()).filter_map(|variant| {
-            let (statistic, columns) = cut_residuals(&residuals(&logs, variant))?;
+            let (statistic, columns) = cut_residuals(&remove_round_effects(&logs, variant))?;
             Some(Cut { task, variant, statistic, columns })
         }));
     }
     cuts.sort_by(|a, b| b.statistic.total_cmp(&a.statistic));
     let tests = cuts.len();
     let significant_cuts = cuts.into_iter().enumerate().take_while(|(rank, cut)| {
-        let rounds = cut.columns.iter().map(Vec::len).sum::<usize>().min(MOST_SIMULATED);
+        let rounds = cut.columns.iter().map(Vec::len).sum::<usize>().min(MAX_SIMULATED_ROUNDS);
         is_significant(cut.statistic, rounds, ALPHA / (tests - rank) as f64)
     });
     let mut modes = vec![];
     for (_, Cut { task, variant, columns, .. }) in significant_cuts {
         let readings = readings(task, variant);
-        let correlates = ModeCorrelates::of((task, variant), &columns, orders, &readings, seed);
+        let correlates = ModeCorrelates::find((task, variant), &columns, orders, &readings, seed);
         let clusters = columns.map(|columns| {
-            let values: Vec<f64> = columns.iter().map(|at| grid.values[task][variant][*at]).collect();
+            let values: Vec<f64> = columns.iter().map(|column| grid.values[task][variant][*column]).collect();
             Cluster { median: median(&values).unwrap_or(f64::NAN), columns }
         });
         modes.push(Modes { task, variant, clusters, correlates });
@@ -102,7 +102,7 @@ pub fn modes(
 /// The logarithms of a variant without the effect of each round. This effect is the median, over the other variants, of the
 /// difference of their value from their own median. It counts as 0 if fewer than three others have a value in the round,
 /// because the modes of one of them would then appear in these residuals.
-fn residuals(logs: &[Vec<f64>], variant: usize) -> Vec<f64> {
+fn remove_round_effects(logs: &[Vec<f64>], variant: usize) -> Vec<f64> {
     let medians: Vec<f64> = logs.iter().map(|rounds| median(rounds).unwrap_or(f64::NAN)).collect();
     let round_effect = |column: usize| -> f64 {
         let others = (0..logs.len()).filter(|other| *other != variant);
@@ -123,46 +123,46 @@ fn cut_residuals(residuals: &[f64]) -> Option<(f64, [Vec<usize>; 2])> {
     }
     known.sort_by(|a, b| a.0.total_cmp(&b.0));
     let sorted: Vec<f64> = known.iter().map(|(x, _)| *x).collect();
-    let (statistic, at) = best_cut(&sorted)?;
+    let (statistic, low_count) = best_cut(&sorted)?;
     let columns = |known: &[(f64, usize)]| {
         let mut columns: Vec<usize> = known.iter().map(|(_, column)| *column).collect();
         columns.sort_unstable();
         columns
     };
-    Some((statistic, [columns(&known[..at]), columns(&known[at..])]))
+    Some((statistic, [columns(&known[..low_count]), columns(&known[low_count..])]))
 }
 
 /// The statistic of the best cut of sorted values (the share of the variance that the cut explains, times its balance), and the
-/// number of values below the cut.
+/// number of values below the cut. None for fewer than 6 values, or if all are equal.
 fn best_cut(sorted: &[f64]) -> Option<(f64, usize)> {
     let count = sorted.len() as f64;
-    let (mean, all) = (mean(sorted), squared_deviations(sorted.iter()));
-    if all <= 0.0 {
+    let (mean, total) = (mean(sorted), squared_deviations(sorted.iter()));
+    if total <= 0.0 {
         return None;
     }
     let mut sum_of_low = 0.0;
     let mut best = (0.0, 0);
-    for (at, x) in sorted.iter().enumerate().take(sorted.len() - MIN_CLUSTER_ROUNDS) {
+    for (index, x) in sorted.iter().enumerate().take(sorted.len() - MIN_CLUSTER_ROUNDS) {
         sum_of_low += x - mean;
-        let low = (at + 1) as f64;
+        let low = (index + 1) as f64;
         // The sum of squares between the clusters. The deviations of the high cluster from the mean add up to -sum_of_low.
         let between = sum_of_low * sum_of_low * (1.0 / low + 1.0 / (count - low));
         let balance = 2.0 * (low * (count - low)).sqrt() / count;
-        let statistic = between / all * balance;
-        if at + 1 >= MIN_CLUSTER_ROUNDS && statistic > best.0 {
-            best = (statistic, at + 1);
+        let statistic = between / total * balance;
+        if index + 1 >= MIN_CLUSTER_ROUNDS && statistic > best.0 {
+            best = (statistic, index + 1);
         }
     }
     (best.1 > 0).then_some(best)
 }
 
-/// Whether a statistic is significant: for every noise, at most the share `level` of the simulated runs have a statistic at
-/// least as large.
+/// Whether the statistic of a run with this number of rounds is significant: for every noise, at most the share `level` of the
+/// simulated runs have a statistic at least as large.
 fn is_significant(statistic: f64, rounds: usize, level: f64) -> bool {
-    let max_count = (level * (RUNS + 1) as f64).floor() as usize;
+    let max_count = (level * (SIMULATED_RUNS + 1) as f64).floor() as usize;
     (0..Noise::ALL.len()).all(|noise| {
         let mut at_least_as_large = 1; // the run itself
-        (0..RUNS / CHUNK).all(|chunk| {
+        (0..SIMULATED_RUNS / RUNS_PER_CHUNK).all(|chunk| {
             at_least_as_large += count_at_least(statistic, noise, rounds, chunk);
             at_least_as_large <= max_count
         })
@@ -174,12 +174,12 @@ fn is_significant(statistic: f64, rounds: usize, level: f64) -> bool {
 fn count_at_least(statistic: f64, noise: usize, rounds: usize, chunk: usize) -> usize {
     static CACHE: Mutex<BTreeMap<(usize, usize, usize), Vec<f64>>> = Mutex::new(BTreeMap::new());
     let simulate = |run: u64| {
-        let mut rng = run_rng(noise as u64, (chunk * CHUNK) as u64 + run);
+        let mut rng = run_rng(noise as u64, (chunk * RUNS_PER_CHUNK) as u64 + run);
         let values = noise::simulate_log_ratios(Noise::ALL[noise], Order::Random, rounds, &mut rng);
         best_cut(&sorted(values)).map_or(0.0, |(statistic, _)| statistic)
     };
     let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    let statistics = cache.entry((noise, rounds, chunk)).or_insert_with(|| in_parallel(CHUNK, simulate));
+    let statistics = cache.entry((noise, rounds, chunk)).or_insert_with(|| in_parallel(RUNS_PER_CHUNK, simulate));
     statistics.iter().filter(|simulated| **simulated >= statistic).count()
 }
 
@@ -195,9 +195,9 @@ pub struct ModeCorrelates {
     /// Whether the higher cluster has the later places; None if the place has no significant effect.
     pub later_is_higher: Option<bool>,
     /// The variant after which the higher cluster is most frequent; None if the variant before has no significant effect.
-    pub after: Option<usize>,
-    /// The reading that differs most between the clusters.
-    pub associated: Option<AssociatedReading>,
+    pub predecessor: Option<usize>,
+    /// The reading that differs most between the clusters; None if no reading differs significantly.
+    pub associated_reading: Option<AssociatedReading>,
 }
 
 /// A reading that differs between the clusters.
@@ -216,7 +216,7 @@ type IsHigh = BTreeMap<usize, bool>;
 
 impl ModeCorrelates {
     /// Finds what is associated with the clusters of a task and variant, given as columns, lower values first.
-    fn of(
+    fn find(
         (task, variant): (usize, usize),
         columns: &[Vec<usize>; 2],
         orders: &[Vec<usize>],
@@ -224,12 +224,12 @@ impl ModeCorrelates {
         seed: u64,
     ) -> ModeCorrelates {
         let mut is_high: IsHigh = BTreeMap::new();
-        for (higher, columns) in [false, true].into_iter().zip(columns) {
-            is_high.extend(columns.iter().map(|column| (*column, higher)));
+        for (is_higher, columns) in [false, true].into_iter().zip(columns) {
+            is_high.extend(columns.iter().map(|column| (*column, is_higher)));
         }
-        let (later_is_higher, after) = order_associations(orders, variant, &is_high, seed);
-        let rng = run_rng(seed, task as u64);
-        ModeCorrelates { later_is_higher, after, associated: find_associated_reading(readings, &is_high, rng) }
+        let (later_is_higher, predecessor) = order_associations(orders, variant, &is_high, seed);
+        let associated_reading = find_associated_reading(readings, &is_high, run_rng(seed, task as u64));
+        ModeCorrelates { later_is_higher, predecessor, associated_reading }
     }
 }
 
@@ -241,21 +241,22 @@ fn order_associations(
     is_high: &IsHigh,
     seed: u64,
 ) -> (Option<bool>, Option<usize>) {
-    let places_later = |orders: &[Vec<usize>]| places_later(orders, variant, is_high);
+    let place_difference = |orders: &[Vec<usize>]| place_difference(orders, variant, is_high);
     let dependence = |orders: &[Vec<usize>]| dependence_on_predecessor(orders, variant, is_high).0;
     let is_significant =
         |statistic: &dyn Fn(&[Vec<usize>]) -> f64| order_p_value(orders, seed, DRAWS, statistic) <= ALPHA / 2.0;
     (
-        is_significant(&|orders| places_later(orders).abs()).then(|| places_later(orders) > 0.0),
+        is_significant(&|orders| place_difference(orders).abs()).then(|| place_difference(orders) > 0.0),
         is_significant(&dependence).then(|| dependence_on_predecessor(orders, variant, is_high).1).flatten(),
     )
 }
 
-/// By how many places the variant ran later in rounds of the higher cluster than in those of the lower one, in the mean.
-fn places_later(orders: &[Vec<usize>], variant: usize, is_high: &IsHigh) -> f64 {
+/// The mean place of the variant in rounds of the higher cluster minus its mean place in rounds of the lower one. Place 0 runs
+/// first.
+fn place_difference(orders: &[Vec<usize>], variant: usize, is_high: &IsHigh) -> f64 {
     let mut places = [vec![], vec![]];
     for (column, order) in orders.iter().enumerate() {
-        if let (Some(high), Some(place)) = (is_high.get(&column), order.iter().position(|one| *one == variant)) {
+        if let (Some(high), Some(place)) = (is_high.get(&column), order.iter().position(|other| *other == variant)) {
             places[usize::from(*high)].push(place as f64);
         }
     }
@@ -268,23 +269,24 @@ fn places_later(orders: &[Vec<usize>], variant: usize, is_high: &IsHigh) -> f64 
 /// rounds in which this variant follows v, and hᵥ the number of those in the higher cluster. The sum is smallest if the higher
 /// cluster has the same share after every v. Also returns the predecessor with the largest share.
 fn dependence_on_predecessor(orders: &[Vec<usize>], variant: usize, is_high: &IsHigh) -> (f64, Option<usize>) {
+    // By predecessor: hᵥ and nᵥ.
     let mut counts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
-    for (column, (order, before)) in orders.iter().zip(predecessors(orders)).enumerate() {
-        let places = order.iter().zip(before).filter(|(one, _)| **one == variant);
-        for (_, before) in places {
-            if let (Some(high), Some(before)) = (is_high.get(&column), before) {
-                let (highs, all) = counts.entry(before).or_default();
+    for (column, (order, predecessors)) in orders.iter().zip(predecessors(orders)).enumerate() {
+        let cells = order.iter().zip(predecessors).filter(|(other, _)| **other == variant);
+        for (_, predecessor) in cells {
+            if let (Some(high), Some(predecessor)) = (is_high.get(&column), predecessor) {
+                let (highs, all) = counts.entry(predecessor).or_default();
                 (*highs, *all) = (*highs + f64::from(*high), *all + 1.0);
             }
         }
     }
-    let most = counts.iter().max_by(|a, b| (a.1.0 / a.1.1).total_cmp(&(b.1.0 / b.1.1)));
-    (counts.values().map(|(highs, all)| highs * highs / all).sum(), most.map(|(variant, _)| *variant))
+    let largest_share = counts.iter().max_by(|a, b| (a.1.0 / a.1.1).total_cmp(&(b.1.0 / b.1.1)));
+    (counts.values().map(|(highs, all)| highs * highs / all).sum(), largest_share.map(|(variant, _)| *variant))
 }
 
-/// The reading (a count or an amount of bytes) that separates the clusters best. None unless the largest separation of all
-/// readings is above the largest separation of all readings in 95% of permutations among neighbouring rounds (Westfall and
-/// Young 1993).
+/// The reading (a count or an amount of bytes) that separates the clusters best. Of readings that separate them equally well,
+/// the one whose medians have the largest ratio. None unless the largest separation of all readings is above that of 95% of
+/// permutations of the clusters among neighbouring rounds (Westfall and Young 1993).
 fn find_associated_reading(
     readings: &[ReadingSeries],
     is_high: &IsHigh,
@@ -293,22 +295,23 @@ fn find_associated_reading(
     let mut candidates: Vec<(&ReadingSeries, Vec<f64>)> = vec![];
     for reading in readings {
         let values: Vec<f64> = is_high.keys().map(|column| reading.values[*column]).collect();
-        let known = values.iter().all(|value| value.is_finite());
+        let is_complete = values.iter().all(|value| value.is_finite());
         let varies = values.iter().any(|value| *value != values[0]);
-        if known && varies && matches!(reading.unit, Unit::Bytes | Unit::Count) {
+        if is_complete && varies && matches!(reading.unit, Unit::Bytes | Unit::Count) {
             candidates.push((reading, values));
         }
     }
     let labels: Vec<bool> = is_high.values().copied().collect();
-    let largest = |labels: &[bool]| candidates.iter().map(|(_, values)| separation(values, labels)).fold(0.0, f64::max);
-    let observed = largest(&labels) - 1e-12;
-    let mut at_least_as_far = 1;
+    let largest_separation =
+        |labels: &[bool]| candidates.iter().map(|(_, values)| separation(values, labels)).fold(0.0, f64::max);
+    let observed = largest_separation(&labels) - 1e-12;
+    let mut at_least_as_large = 1; // the run itself
     for _ in 0..DRAWS {
         let mut labels = labels.clone();
         labels.chunks_mut(NEIGHBOURS).for_each(|rounds| rounds.shuffle(&mut rng));
-        at_least_as_far += usize::from(largest(&labels) >= observed);
+        at_least_as_large += usize::from(largest_separation(&labels) >= observed);
     }
-    if candidates.is_empty() || at_least_as_far as f64 / (1 + DRAWS) as f64 > ALPHA {
+    if candidates.is_empty() || at_least_as_large as f64 / (1 + DRAWS) as f64 > ALPHA {
         return None;
     }
     let medians = |values: &[f64]| {
@@ -317,6 +320,7 @@ fn find_associated_reading(
             median(&in_cluster.map(|(value, _)| *value).collect::<Vec<_>>()).unwrap_or(f64::NAN)
         })
     };
+    // The 1 keeps the ratio of counts finite if one of them is 0.
     let ratio = |[low, high]: [f64; 2]| ((high + 1.0) / (low + 1.0)).ln().abs();
     let best = candidates.iter().filter(|(_, values)| separation(values, &labels) >= observed);
     let (best, values) = best.max_by(|a, b| ratio(medians(&a.1)).total_cmp(&ratio(medians(&b.1))))?;
@@ -345,75 +349,75 @@ mod tests {
 
     #[test]
     fn the_best_cut_matches_values_computed_by_hand() {
-        // Means 1 and 5; within 0 and 0; all 6 values lie 2 from the mean.
+        // The clusters have the means 1 and 5 and no variance within, so the cut explains all of the variance.
         assert_eq!(best_cut(&[1.0, 1.0, 1.0, 5.0, 5.0, 5.0]), Some((1.0, 3)));
         // No cut of four values has three on each side, and equal values have no variance.
         assert_eq!(best_cut(&[1.0, 2.0, 3.0, 4.0]), None);
         assert_eq!(best_cut(&[1.0; 9]), None);
-        let (share, at) = best_cut(&[0.0, 0.1, 0.2, 0.3, 1.0, 1.1, 1.2, 1.3]).unwrap();
-        // Between: 8 · 0.5²; within: twice 0.05.
-        assert!(at == 4 && (share - 2.0 / 2.1).abs() < 1e-12, "{share}");
+        let (statistic, low_count) = best_cut(&[0.0, 0.1, 0.2, 0.3, 1.0, 1.1, 1.2, 1.3]).unwrap();
+        // The sum of squares is 8 · 0.5² between the clusters, and 0.05 within each.
+        assert!(low_count == 4 && (statistic - 2.0 / 2.1).abs() < 1e-12, "{statistic}");
     }
 
     #[test]
     fn an_effect_of_a_round_on_all_variants_is_no_mode() {
-        let slow = |column: usize| if column.is_multiple_of(2) { 0.7 } else { 0.0 };
+        let round_effect = |column: usize| if column.is_multiple_of(2) { 0.7 } else { 0.0 };
         let logs: Vec<Vec<f64>> = (0..4)
             .map(|variant| {
-                let own = |at| if variant == 3 && at < 4 { 0.5 } else { 0.0 };
-                (0..9).map(|at| slow(at) + own(at)).collect()
+                let own_effect = |column| if variant == 3 && column < 4 { 0.5 } else { 0.0 };
+                (0..9).map(|column| round_effect(column) + own_effect(column)).collect()
             })
             .collect();
-        assert!(residuals(&logs, 0).windows(2).all(|pair| (pair[0] - pair[1]).abs() < 1e-12));
-        let (share, [low, high]) = cut_residuals(&residuals(&logs, 3)).unwrap();
-        // A balance of 2·√20/9.
-        assert!((0.99..0.994).contains(&share) && low == [4, 5, 6, 7, 8] && high == [0, 1, 2, 3], "{share} {low:?}");
+        assert!(remove_round_effects(&logs, 0).windows(2).all(|pair| (pair[0] - pair[1]).abs() < 1e-12));
+        let (statistic, [low, high]) = cut_residuals(&remove_round_effects(&logs, 3)).unwrap();
+        // The cut explains all of the variance; its balance is 2·√20/9 = 0.994.
+        assert!((0.99..0.994).contains(&statistic), "{statistic}");
+        assert!(low == [4, 5, 6, 7, 8] && high == [0, 1, 2, 3], "{low:?} {high:?}");
     }
 
     #[test]
-    fn two_speeds_stand_out_and_noise_does_not() {
-        let cut_of = |values: &[f64]| {
-            let mut sorted = values.to_vec();
-            sorted.sort_by(f64::total_cmp);
-            best_cut(&sorted).unwrap().0
-        };
-        // 2.4 times as slow in seven of fifteen rounds, with 5% of noise; as one of 105 tests.
+    fn two_speeds_are_significant_and_noise_is_not() {
+        let statistic = |values: &[f64]| best_cut(&sorted(values.to_vec())).unwrap().0;
+        // A variant that takes 2.4 times as long in seven of fifteen rounds, with 5% of noise, in one of 105 tests.
         let noise = noise::simulate_log_ratios(Noise::Normal, Order::Random, 15, &mut run_rng(3, 3));
-        let two: Vec<f64> =
-            noise.iter().enumerate().map(|(at, x)| 3.5 * x + if at % 2 == 1 { 2.4f64.ln() } else { 0.0 }).collect();
-        assert!(is_significant(cut_of(&two), 15, ALPHA / 105.0));
+        let two_speeds: Vec<f64> = noise
+            .iter()
+            .enumerate()
+            .map(|(column, x)| 3.5 * x + if column % 2 == 1 { 2.4f64.ln() } else { 0.0 })
+            .collect();
+        assert!(is_significant(statistic(&two_speeds), 15, ALPHA / 105.0));
         for (number, noise) in Noise::ALL.iter().enumerate() {
-            let plain = noise::simulate_log_ratios(*noise, Order::Random, 15, &mut run_rng(5, number as u64));
-            assert!(!is_significant(cut_of(&plain), 15, ALPHA / 105.0), "{}", noise.name());
+            let noise_alone = noise::simulate_log_ratios(*noise, Order::Random, 15, &mut run_rng(5, number as u64));
+            assert!(!is_significant(statistic(&noise_alone), 15, ALPHA / 105.0), "{}", noise.name());
         }
     }
 
     fn orders(rounds: u32) -> Vec<Vec<usize>> {
-        (0..rounds).map(|number| order_of_round(7, number, 4)).collect()
+        (0..rounds).map(|round| order_of_round(7, round, 4)).collect()
     }
 
     /// Marks the rounds for whose order `holds` is true as the higher cluster.
-    fn higher_cluster(orders: &[Vec<usize>], holds: impl Fn(usize, &[usize]) -> bool) -> BTreeMap<usize, bool> {
+    fn higher_cluster(orders: &[Vec<usize>], holds: impl Fn(usize, &[usize]) -> bool) -> IsHigh {
         orders.iter().enumerate().map(|(column, order)| (column, holds(column, order))).collect()
     }
 
     #[test]
-    fn a_cluster_without_a_place_is_no_reason() {
+    fn rounds_in_which_the_variant_has_no_place_show_no_association() {
         let (orders, all) = (vec![vec![]; 8], higher_cluster(&vec![vec![]; 8], |_, _| true));
-        assert_eq!((places_later(&orders, 0, &all), order_associations(&orders, 0, &all, 1).0), (0.0, None));
+        assert_eq!((place_difference(&orders, 0, &all), order_associations(&orders, 0, &all, 1).0), (0.0, None));
     }
 
     #[test]
     fn places_and_predecessors_that_matter_are_found() {
         let orders = orders(20);
-        let place = |order: &[usize]| order.iter().position(|one| *one == 0).unwrap();
+        let place = |order: &[usize]| order.iter().position(|variant| *variant == 0).unwrap();
         let late = higher_cluster(&orders, |_, order| place(order) > 1);
         assert_eq!(order_associations(&orders, 0, &late, 1).0, Some(true));
-        let before = predecessors(&orders);
-        let after_two = higher_cluster(&orders, |column, order| before[column][place(order)] == Some(2));
+        let predecessors = predecessors(&orders);
+        let after_two = higher_cluster(&orders, |column, order| predecessors[column][place(order)] == Some(2));
         assert_eq!(order_associations(&orders, 0, &after_two, 1).1, Some(2));
-        let thirds = higher_cluster(&orders, |column, _| column.is_multiple_of(3));
-        assert_eq!(order_associations(&orders, 0, &thirds, 1), (None, None));
+        let unrelated = higher_cluster(&orders, |column, _| column.is_multiple_of(3));
+        assert_eq!(order_associations(&orders, 0, &unrelated, 1), (None, None));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The resolution of a machine: the smallest detectable difference within a budget, computed before the run. Also tests whether
-//! identical variants are called different more often than by chance.
+//! The resolution of a machine: the smallest detectable difference within a budget, computed before the run. Also the test
+//! whether identical variants are found different more often than by chance.
 
 use crate::average::median;
 use crate::critical_values::{self, FIRST_LOOK_ROUNDS, LOOKS};
@@ -10,23 +10,23 @@ use fsarena_core::number::{percent, three_digits};
 use fsarena_core::schedule::mix;
 use std::fmt;
 
-/// For each look the effect, in standard deviations of d, that the sequential test has found by then in four
-/// of five runs. Simulated under normal noise; `examples/power.rs` computes it again.
+/// For each look the effect, in standard deviations of d, that the sequential test finds by this look in four of five runs.
+/// Simulated under normal noise; `examples/power.rs` computes it again.
 pub const DETECTABLE_EFFECTS_IN_SD: [f64; LOOKS.len()] = [
     1.915, 1.613, 1.306, 1.111, 0.926, 0.799, 0.702, 0.610, 0.535, 0.474, 0.417, 0.368, 0.326, 0.289, 0.257, 0.228,
     0.202, 0.176,
 ];
 
-/// For each look the distance from its margin, in standard deviations of d, at which a claim of a gate has passed by then in four
-/// of five runs. Simulated like [`DETECTABLE_EFFECTS_IN_SD`], with one-sided 95% bounds.
+/// For each look the distance of d from the margin, in standard deviations of d, at which a claim of a gate passes by this look
+/// in four of five runs. Simulated like [`DETECTABLE_EFFECTS_IN_SD`], with one-sided 95% bounds.
 pub const GATE_DISTANCES_IN_SD: [f64; LOOKS.len()] = [
     1.554, 1.350, 1.166, 0.981, 0.841, 0.718, 0.631, 0.554, 0.486, 0.431, 0.379, 0.334, 0.296, 0.263, 0.232, 0.206,
     0.183, 0.159,
 ];
 
-/// The spread of d from a pilot of a few rounds: 1.0483 times the median of all |d_i − d_j|, i < j (Shamos
-/// 1976; Rousseeuw and Croux 1993, section 3). It estimates the standard deviation of normal noise, with 86%
-/// of its efficiency, and a spike in the pilot does not ruin it. None under three rounds.
+/// The spread of d from a pilot of a few rounds: 1.0483 times the median of all |d_i − d_j|, i < j (Shamos 1976; Rousseeuw and
+/// Croux 1993, section 3). It estimates the standard deviation of normal noise with an efficiency of 86%, and one spike in the
+/// pilot hardly changes it. None for fewer than three rounds.
 pub fn spread(d: &[f64]) -> Option<f64> {
     if d.len() < 3 || d.iter().any(|d| !d.is_finite()) {
         return None;
@@ -71,9 +71,9 @@ pub struct Forecast {
     /// The effect that the user wants to detect, as a fraction.
     pub wanted_effect: f64,
     /// The time to detect that effect, in seconds. None if 400 rounds do not suffice.
-    pub wanted_s: Option<f64>,
-    /// The time of the fewest rounds with a verdict, in seconds.
-    pub least_verdict_s: f64,
+    pub wanted_effect_s: Option<f64>,
+    /// The time until the first verdict is possible, in seconds.
+    pub first_verdict_s: f64,
 }
 
 /// Forecasts from the log ratios d of a pilot and the seconds that one of its rounds took. None if the pilot has fewer than
@@ -89,8 +89,8 @@ pub fn forecast(pilot: &[f64], round_s: f64, budget_s: f64, wanted_effect: f64) 
         rounds,
         detectable_effect: detectable_effect(spread, rounds),
         wanted_effect,
-        wanted_s: rounds_to_detect(spread, wanted_effect).map(|rounds| rounds as f64 * round_s),
-        least_verdict_s: critical_values::FIRST_LOOK_ROUNDS as f64 * round_s,
+        wanted_effect_s: rounds_to_detect(spread, wanted_effect).map(|rounds| rounds as f64 * round_s),
+        first_verdict_s: critical_values::FIRST_LOOK_ROUNDS as f64 * round_s,
     })
 }
 
@@ -98,8 +98,8 @@ impl fmt::Display for Forecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let budget = format_budget(self.budget_s);
         let Some(detectable) = self.detectable_effect else {
-            let (rounds, least) = (self.rounds, format_duration(self.least_verdict_s));
-            return write!(f, "{budget} allows {rounds} rounds, and a verdict requires 8: allow {least}");
+            let (rounds, needed) = (self.rounds, format_duration(self.first_verdict_s));
+            return write!(f, "{budget} allows {rounds} rounds, and a verdict requires 8: allow {needed}");
         };
         let wanted = percent(self.wanted_effect);
         let smallest = match detectable {
@@ -108,7 +108,7 @@ impl fmt::Display for Forecast {
             size => percent(size),
         };
         write!(f, "smallest detectable difference in {budget}: {smallest}; ")?;
-        match self.wanted_s {
+        match self.wanted_effect_s {
             Some(seconds) => write!(f, "{wanted} requires {}", format_duration(seconds)),
             None => write!(f, "{wanted} requires more than 400 rounds"),
         }
@@ -117,8 +117,12 @@ impl fmt::Display for Forecast {
 
 /// Formats the time that a user gave, in minutes or hours if it is a whole number of them.
 fn format_budget(seconds: f64) -> String {
-    let whole = |unit: f64| seconds >= unit && (seconds / unit).fract() == 0.0;
-    if whole(3600.0) || whole(60.0) { format_duration(seconds) } else { format!("{:.0} seconds", seconds.floor()) }
+    let is_whole_number_of = |unit: f64| seconds >= unit && (seconds / unit).fract() == 0.0;
+    if is_whole_number_of(3600.0) || is_whole_number_of(60.0) {
+        format_duration(seconds)
+    } else {
+        format!("{:.0} seconds", seconds.floor())
+    }
 }
 
 /// Formats the time that something requires, rounded up.
@@ -139,22 +143,22 @@ fn differs(d: &[f64]) -> bool {
     WalshAverages::new(d.to_vec()).as_ref().is_some_and(excludes_zero)
 }
 
-/// The number of verdicts on identical variants, one for each series of d and batch of 8 rounds, and the number of those that
-/// found a difference.
-pub fn count_false_verdicts(identical: &[Vec<f64>], rounds: usize) -> (usize, usize) {
-    let batches = identical.iter().flat_map(|d| d[..d.len().min(rounds)].chunks_exact(FIRST_LOOK_ROUNDS));
-    batches.fold((0, 0), |(all, wrong), batch| (all + 1, wrong + usize::from(differs(batch))))
+/// The number of verdicts on identical variants, one for each series of their log ratios d and each batch of 8 rounds, and the
+/// number of verdicts that found a difference. Only the first `rounds` rounds of each series count.
+pub fn count_false_verdicts(d_of_identical: &[Vec<f64>], rounds: usize) -> (usize, usize) {
+    let batches = d_of_identical.iter().flat_map(|d| d[..d.len().min(rounds)].chunks_exact(FIRST_LOOK_ROUNDS));
+    batches.fold((0, 0), |(all, false_verdicts), batch| (all + 1, false_verdicts + usize::from(differs(batch))))
 }
 
-/// The p value of the number of false verdicts `seen`, by a permutation test: if the two variants are identical, they could
-/// have been exchanged in any round. Each permutation exchanges them in random rounds, in all series at once, because the
-/// series depend on each other. The p value counts the observed order as one of the permutations (Phipson and Smyth 2010).
-pub fn p_value_of_false_verdicts(identical: &[Vec<f64>], rounds: usize, seen: usize, seed: u64) -> f64 {
+/// The p value of a number of false verdicts, by a permutation test: if the two variants are identical, they could have been
+/// exchanged in any round. Each permutation exchanges them in random rounds, in all series at once, because the series depend
+/// on each other. The p value counts the observed order as one of the permutations (Phipson and Smyth 2010).
+pub fn p_value_of_false_verdicts(d_of_identical: &[Vec<f64>], rounds: usize, false_verdicts: usize, seed: u64) -> f64 {
     let at_least_as_many = (0..PERMUTATIONS).filter(|permutation| {
         let swapped = |round: usize| mix(mix(seed, *permutation), round as u64) & 1 == 1;
         let sign = |(round, d): (usize, &f64)| if swapped(round) { -d } else { *d };
-        let flipped: Vec<Vec<f64>> = identical.iter().map(|d| d.iter().enumerate().map(sign).collect()).collect();
-        count_false_verdicts(&flipped, rounds).1 >= seen
+        let flipped: Vec<Vec<f64>> = d_of_identical.iter().map(|d| d.iter().enumerate().map(sign).collect()).collect();
+        count_false_verdicts(&flipped, rounds).1 >= false_verdicts
     });
     (at_least_as_many.count() + 1) as f64 / (PERMUTATIONS + 1) as f64
 }
@@ -165,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_spread_matches_values_computed_by_hand() {
-        // Gaps of 1, 2, 4, 8: 1, 2, 3, 4, 6, 7; their median is 3.5.
+        // The gaps between 1, 2, 4 and 8 are 1, 2, 3, 4, 6, 7; their median is 3.5.
         assert!((spread(&[1.0, 8.0, 2.0, 4.0]).unwrap() - 1.0483 * 3.5).abs() < 1e-12);
         assert_eq!(spread(&[1.0, 2.0]), None);
         assert_eq!(spread(&[1.0, 2.0, f64::NAN]), None);
@@ -190,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_gate_passes_sooner_than_a_difference_of_its_margin_is_found() {
-        // 0.559 σ: 0.554 at 38 rounds.
+        // ln(1.01) is 0.559 spreads, and the distance at 38 rounds is 0.554.
         assert_eq!((rounds_to_pass(0.0178, 0.01), rounds_to_detect(0.0178, 0.01)), (Some(38), Some(48)));
         assert_eq!((rounds_to_pass(0.001, 0.01), rounds_to_pass(0.1, 0.005)), (Some(8), None));
         assert!(GATE_DISTANCES_IN_SD.iter().zip(DETECTABLE_EFFECTS_IN_SD).all(|(gate, both)| *gate < both));
@@ -223,9 +227,9 @@ mod tests {
         assert_eq!(texts, ["2.33%", "1%", "10.5%", "0.0123%", "150%"]);
     }
 
-    /// d of two series over 16 rounds, of which the first batch of the first is all of one sign.
+    /// The log ratios d of two series of 16 rounds. In the first batch of the first series, all are above 0.
     fn two_series() -> Vec<Vec<f64>> {
-        let noise = |at: u64| (mix(3, at) % 1000) as f64 / 1000.0 - 0.5;
+        let noise = |index: u64| (mix(3, index) % 1000) as f64 / 1000.0 - 0.5;
         let mut first: Vec<f64> = (0..16).map(noise).collect();
         first[..8].iter_mut().for_each(|d| *d = d.abs() + 0.01);
         vec![first, (16..32).map(noise).collect()]
@@ -234,7 +238,7 @@ mod tests {
     #[test]
     fn each_series_and_batch_has_a_verdict() {
         assert_eq!(count_false_verdicts(&two_series(), 16), (4, 1));
-        // A batch that is not whole has none.
+        // A batch of fewer than 8 rounds has no verdict.
         assert_eq!(count_false_verdicts(&two_series(), 15).0, 2);
     }
 

@@ -43,13 +43,13 @@ pub struct RankedVariant {
 impl Ranking {
     /// Ranks the variants of a run by a metric. The same values and seed give the same probabilities. None with fewer than two
     /// variants that have data, or if neither way is better.
-    pub fn of(analysis: &Analysis, weight: impl Fn(&TaskInfo) -> f64, seed: u64) -> Option<Ranking> {
+    pub fn compute(analysis: &Analysis, weight: impl Fn(&TaskInfo) -> f64, seed: u64) -> Option<Ranking> {
         let (grid, direction) = (&analysis.grid, analysis.metric.direction);
         if direction == Direction::Neutral {
             return None;
         }
-        let tasks: Vec<&TaskInfo> = grid.comparable_tasks().into_iter().map(|at| &grid.tasks[at]).collect();
-        let values: Vec<&VariantValues> = grid.comparable_tasks().into_iter().map(|at| &grid.values[at]).collect();
+        let tasks: Vec<&TaskInfo> = grid.comparable_tasks().into_iter().map(|task| &grid.tasks[task]).collect();
+        let values: Vec<&VariantValues> = grid.comparable_tasks().into_iter().map(|task| &grid.values[task]).collect();
         let variants = values.first()?.len();
         let weights: Vec<f64> = tasks.iter().map(|task| weight(task)).collect();
         let means: VariantValues = (0..variants).map(|variant| weighted_mean(&values, variant, &weights)).collect();
@@ -58,22 +58,22 @@ impl Ranking {
         if included.len() < 2 {
             return None;
         }
-        let of_included: VariantValues = included.iter().map(|variant| means[*variant].clone()).collect();
-        let is_complete = |round: usize| of_included.iter().all(|variant| variant[round].is_finite());
-        let rounds = (0..of_included[0].len()).filter(|round| is_complete(*round)).count();
-        let ranks = simultaneous_intervals(&of_included, seed)
+        let included_means: VariantValues = included.iter().map(|variant| means[*variant].clone()).collect();
+        let is_complete = |round: usize| included_means.iter().all(|variant| variant[round].is_finite());
+        let rounds = (0..included_means[0].len()).filter(|round| is_complete(*round)).count();
+        let ranks = simultaneous_intervals(&included_means, seed)
             .filter(|_| rounds >= FIRST_LOOK_ROUNDS)
-            .and_then(|all| rank_sets(&all.intervals, direction));
-        let of_tasks: Vec<Vec<&[f64]>> =
+            .and_then(|simultaneous| rank_sets(&simultaneous.intervals, direction));
+        let included_values: Vec<Vec<&[f64]>> =
             values.iter().map(|task| included.iter().map(|variant| task[*variant].as_slice()).collect()).collect();
-        let probability = probability_best(&of_tasks, &weights, direction, seed);
-        let variants = included.iter().enumerate().map(|(at, variant)| RankedVariant {
+        let probability = probability_best(&included_values, &weights, direction, seed);
+        let variants = included.iter().enumerate().map(|(index, variant)| RankedVariant {
             variant: *variant,
-            ranks: ranks.as_ref().map(|ranks| ranks[at]),
-            ratios_without_one_task: (at > 0)
+            ranks: ranks.as_ref().map(|ranks| ranks[index]),
+            ratios_without_one_task: (index > 0)
                 .then(|| leave_one_out_ratios(&values, included[0], *variant, &weights))
                 .flatten(),
-            probability_best: probability.as_ref().map(|all| all[at]),
+            probability_best: probability.as_ref().map(|all| all[index]),
         });
         Some(Ranking {
             metric: analysis.metric.id.clone(),
@@ -90,8 +90,8 @@ impl Ranking {
         self.weights.iter().all(|(_, weight)| *weight == self.weights[0].1)
     }
 
-    /// A variant that would overtake or equal the best if some single task were left out. A variant that equals the best
-    /// whichever task is left out does not count.
+    /// The first variant that would overtake or equal the best if some single task were left out. A variant that equals the
+    /// best whichever task is left out does not count.
     pub fn overtaken_by(&self) -> Option<usize> {
         let overtakes = |ranked: &&RankedVariant| {
             ranked.ratios_without_one_task.is_some_and(|(low, high)| match self.direction {
@@ -112,8 +112,8 @@ fn weighted_mean(values: &[&VariantValues], variant: usize, weights: &[f64]) -> 
 
 /// The variants with enough rounds, best first.
 fn with_enough_rounds(comparison: &Comparison) -> Vec<usize> {
-    let most = comparison.variants.iter().map(|variant| variant.rounds).max().unwrap_or(0);
-    let has_enough = |variant: &&usize| comparison.variants[**variant].rounds >= FIRST_LOOK_ROUNDS.min(most);
+    let max_rounds = comparison.variants.iter().map(|variant| variant.rounds).max().unwrap_or(0);
+    let has_enough = |variant: &&usize| comparison.variants[**variant].rounds >= FIRST_LOOK_ROUNDS.min(max_rounds);
     comparison.order.iter().filter(has_enough).copied().collect()
 }
 
@@ -134,23 +134,28 @@ pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
     if weighted_tasks.len() < 2 {
         return None;
     }
-    let total: f64 = weighted_tasks.iter().map(|task| weights[*task]).sum();
+    let total_weight: f64 = weighted_tasks.iter().map(|task| weights[*task]).sum();
     let rounds = weighted_tasks.iter().map(|task| d[*task].len()).min()?;
-    // For each round, the sum over the tasks that it has, and the number that it lacks. One subtraction then leaves a task out.
+    // For each round, the weighted sum over the tasks that it has, and the number of tasks that it lacks. One subtraction then
+    // leaves a task out.
     let sum = |round: usize| {
-        weighted_tasks.iter().fold((0.0, 0), |(sum, lacks), task| match d[*task][round] {
-            value if value.is_finite() => (sum + weights[*task] * value, lacks),
-            _ => (sum, lacks + 1),
+        weighted_tasks.iter().fold((0.0, 0), |(sum, missing), task| match d[*task][round] {
+            value if value.is_finite() => (sum + weights[*task] * value, missing),
+            _ => (sum, missing + 1),
         })
     };
     let sums: Vec<(f64, usize)> = (0..rounds).map(sum).collect();
     let estimate_without = |left_out: &usize| {
         let weight = weights[*left_out];
-        let known = sums.iter().zip(&d[*left_out]).filter_map(|((sum, lacks), value)| match value.is_finite() {
-            true => (*lacks == 0).then(|| (sum - weight * value) / (total - weight)),
-            false => (*lacks == 1).then(|| sum / (total - weight)),
-        });
-        WalshAverages::new(known.collect()).map(|walsh| walsh.estimate())
+        let mut means = vec![];
+        for ((sum, missing), value) in sums.iter().zip(&d[*left_out]) {
+            if value.is_finite() && *missing == 0 {
+                means.push((sum - weight * value) / (total_weight - weight));
+            } else if !value.is_finite() && *missing == 1 {
+                means.push(sum / (total_weight - weight));
+            }
+        }
+        WalshAverages::new(means).map(|walsh| walsh.estimate())
     };
     let estimates: Vec<f64> = weighted_tasks.iter().map(estimate_without).collect::<Option<_>>()?;
     let low = estimates.iter().copied().min_by(f64::total_cmp)?;
@@ -176,8 +181,8 @@ pub fn probability_best(
     };
     let variants = values.first()?.len();
     let score = |variant: usize| {
-        let of_variant = values.iter().map(|task| task[variant].as_ref());
-        let logs = of_variant.map(|rounds| rounds.iter().map(|value| sign * value.ln()).collect());
+        let rounds_of_tasks = values.iter().map(|task| task[variant].as_ref());
+        let logs = rounds_of_tasks.map(|rounds| rounds.iter().map(|value| sign * value.ln()).collect());
         weighted_means(&logs.collect::<Vec<Vec<f64>>>(), weights)
     };
     let scores: Vec<Vec<f64>> = (0..variants).map(score).collect();
@@ -198,8 +203,8 @@ pub fn probability_best(
     for _ in 0..resamples {
         let mut sums = vec![0.0; variants];
         for _ in 0..complete.len() {
-            let from = variants * rng.random_range(0..complete.len());
-            sums.iter_mut().zip(&scores_by_round[from..from + variants]).for_each(|(sum, score)| *sum += score);
+            let start = variants * rng.random_range(0..complete.len());
+            sums.iter_mut().zip(&scores_by_round[start..start + variants]).for_each(|(sum, score)| *sum += score);
         }
         let best = sums.iter().copied().fold(f64::INFINITY, f64::min);
         let winners: Vec<usize> = (0..variants).filter(|variant| sums[*variant] == best).collect();
@@ -249,19 +254,19 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_lacks_only_the_task_left_out_counts() {
+    fn a_round_that_lacks_only_the_task_that_is_left_out_counts() {
         // The second round lacks the first task, the third the second.
         let d = [vec![0.1, f64::NAN, 0.1], vec![0.4, 0.2, f64::NEG_INFINITY], vec![0.4, 0.2, 0.1]];
-        let expected = |left: usize| {
+        let expected = |left_out: usize| {
             let mut weights = [3.0, 1.0, 2.0];
-            weights[left] = 0.0;
+            weights[left_out] = 0.0;
             let known = weighted_means(&d, &weights).into_iter().filter(|g| g.is_finite()).collect();
             WalshAverages::new(known).unwrap().estimate()
         };
-        let each = [0, 1, 2].map(expected);
+        let expected = [0, 1, 2].map(expected);
         let (low, high) = leave_one_out(&d, &[3.0, 1.0, 2.0]).unwrap();
-        let [least, most] = [f64::min, f64::max].map(|extreme| each.into_iter().reduce(extreme).unwrap());
-        assert!((low - least).abs() < 1e-12 && (high - most).abs() < 1e-12, "{low} {high} {each:?}");
+        let [least, most] = [f64::min, f64::max].map(|extreme| expected.into_iter().reduce(extreme).unwrap());
+        assert!((low - least).abs() < 1e-12 && (high - most).abs() < 1e-12, "{low} {high} {expected:?}");
     }
 
     #[test]
@@ -279,8 +284,9 @@ mod tests {
 
     #[test]
     fn the_probability_of_disagreeing_rounds_matches_the_binomial_distribution() {
-        // d = +1 in five rounds, −1 in three: P(mean of 8 resampled > 0) + P(= 0)/2, each + with p = 5/8.
-        // scipy: binom.sf(4, 8, 0.625) + binom.pmf(4, 8, 0.625)/2.
+        // d is 1 in five rounds and −1 in three. Each of 8 resampled rounds has d = 1 with p = 5/8, and the first variant is
+        // the best with probability P(their mean > 0) + P(their mean = 0)/2. scipy: binom.sf(4, 8, 0.625) + binom.pmf(4, 8,
+        // 0.625)/2.
         let a = vec![1.0; 8];
         let b = (0..8).map(|round| if round < 5 { 1f64.exp() } else { (-1f64).exp() }).collect();
         let p = probability_best(&[vec![a, b]], &[1.0], Direction::Lower, 1).unwrap();

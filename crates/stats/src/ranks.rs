@@ -19,10 +19,10 @@ pub struct SimultaneousIntervals {
 /// Computes the intervals of all pairs of variants from `values[variant][round]`; NaN marks a missing value. The same values
 /// and seed give the same intervals.
 ///
-/// For each pair T = mean(d)/se(d). Its interval is mean(d) ± q·se(d), q the 95% quantile of the largest |T|
-/// over all pairs when the labels are permuted within every round, after each variant's own mean log has been
-/// taken from it (Westfall and Young 1993, "Resampling-based multiple testing", max T). A fixed-sample
-/// interval: not for deciding when to stop. None under two complete rounds or two variants.
+/// For each pair, T = mean(d)/se(d), where se is the standard error. The interval is mean(d) ± q·se(d). To find q, the mean log
+/// of each variant is subtracted from its logs, and the variants are permuted within every round; q is the 95% quantile of the
+/// largest |T| over all pairs (Westfall and Young 1993, "Resampling-based multiple testing", max T). The intervals hold for a
+/// fixed number of rounds, so they must not decide when to stop. None for fewer than two complete rounds or two variants.
 pub fn simultaneous_intervals(values: &[Vec<f64>], seed: u64) -> Option<SimultaneousIntervals> {
     let logs = complete_logs(values);
     let (rounds, variants) = (logs.len(), values.len());
@@ -38,13 +38,13 @@ pub fn simultaneous_intervals(values: &[Vec<f64>], seed: u64) -> Option<Simultan
     // The number of permutations. 100 of them lie beyond the 95% quantile; only 50 above [`MANY_ROUNDS`], where each takes
     // long. The test is exact with either number.
     let permutations = if rounds <= MANY_ROUNDS { 1_999 } else { 999 };
-    let permuted = |_| {
+    let largest_t_of_permutation = |_| {
         residuals.chunks_exact_mut(variants).for_each(|round| round.shuffle(&mut rng));
         largest_t(&residuals, variants)
     };
-    let largest = sorted((0..permutations).map(permuted));
+    let null_distribution = sorted((0..permutations).map(largest_t_of_permutation));
     // With B permutations the ⌈0.95·(B + 1)⌉-th smallest is exact.
-    let critical = largest[(0.95 * (permutations + 1) as f64).ceil() as usize - 1];
+    let critical = null_distribution[(0.95 * (permutations + 1) as f64).ceil() as usize - 1];
     let interval = |i: usize, j: usize| {
         let (mean, error) = mean_log_ratio(&logs, i, j);
         (mean - critical * error, mean + critical * error)
@@ -56,8 +56,8 @@ pub fn simultaneous_intervals(values: &[Vec<f64>], seed: u64) -> Option<Simultan
 /// `logs[round][variant]` of the rounds in which every variant has a positive value.
 fn complete_logs(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let rounds = values.iter().map(Vec::len).min().unwrap_or(0);
-    let logs = (0..rounds).map(|round| values.iter().map(|variant| variant[round].ln()).collect::<Vec<f64>>());
-    logs.filter(|logs| logs.iter().all(|log| log.is_finite())).collect()
+    let all_logs = (0..rounds).map(|round| values.iter().map(|variant| variant[round].ln()).collect::<Vec<f64>>());
+    all_logs.filter(|logs| logs.iter().all(|log| log.is_finite())).collect()
 }
 
 /// The mean of log j − log i over rounds, and its standard error.
@@ -71,6 +71,7 @@ fn mean_log_ratio(logs: &[Vec<f64>], i: usize, j: usize) -> (f64, f64) {
 fn largest_t(residuals: &[f64], variants: usize) -> f64 {
     let n = (residuals.len() / variants) as f64;
     let pairs: Vec<(usize, usize)> = pairs(variants).collect();
+    // For each pair, the sum of its log ratios and the sum of their squares.
     let mut sums = vec![(0.0, 0.0); pairs.len()];
     for round in residuals.chunks_exact(variants) {
         for ((i, j), sum) in pairs.iter().zip(&mut sums) {
@@ -147,6 +148,7 @@ mod tests {
     use super::*;
     use crate::simulate::noise::{Noise, Order, simulate_log_ratios};
 
+    /// Values with normal noise of `count` variants, each multiplied by `factor(variant)`.
     fn simulated_values(count: u64, rounds: usize, factor: impl Fn(u64) -> f64) -> Vec<Vec<f64>> {
         (0..count)
             .map(|variant| {
@@ -158,8 +160,8 @@ mod tests {
 
     #[test]
     fn the_critical_value_is_that_of_the_studentised_range() {
-        // scipy.stats.studentized_range.ppf(0.95, k, (k − 1)·59)/√2, which holds for normal noise of equal
-        // size; T here takes each pair's own error, which adds a little.
+        // scipy.stats.studentized_range.ppf(0.95, k, (k − 1)·59)/√2 is for normal noise with one common standard error. T uses
+        // the standard error of each pair, so its quantile is slightly larger.
         for (k, expected) in [(2, 2.0010), (4, 2.5936), (6, 2.8686)] {
             let q = simultaneous_intervals(&simulated_values(k, 60, |_| 1.0), 1).unwrap().critical;
             assert!((q / expected - 1.0).abs() < 0.06, "{k} variants: {q} for {expected}");
@@ -173,7 +175,7 @@ mod tests {
         assert!((equal.critical - different.critical).abs() < 1e-9);
         let (low, high) = different.intervals[0][1];
         assert!(low < 2f64.ln() && 2f64.ln() < high && low > 0.6);
-        assert!((different.intervals[1][0].0 + high).abs() < 1e-12, "the other way round");
+        assert!((different.intervals[1][0].0 + high).abs() < 1e-12, "the interval of the inverse ratio");
     }
 
     #[test]
@@ -208,7 +210,7 @@ mod tests {
         assert_eq!(swapped_pairs(&[1.0, 1.0], &[1.0, 2.0]), []);
     }
 
-    /// The intervals of variants at these positions on the logarithmic scale: each ratio ± 1.
+    /// The intervals of variants at these positions on the logarithmic scale: each log ratio ± 1.
     fn intervals_of(positions: &[f64]) -> Vec<Vec<(f64, f64)>> {
         positions.iter().map(|i| positions.iter().map(|j| (j - i - 1.0, j - i + 1.0)).collect()).collect()
     }

@@ -10,13 +10,13 @@ pub struct LogRatios {
     /// d_i = ln(b_i / a_i), one for each round that has both.
     pub d: Vec<f64>,
     /// The number of rounds that have both variants, but no log ratio because a value is zero, negative or infinite.
-    pub excluded: usize,
+    pub excluded_rounds: usize,
 }
 
 /// Computes the log ratios of two variants within rounds; NaN marks a missing value.
 ///
-/// Rounds in which one value is zero, negative or infinite are left out and counted. It does not matter which variant has it.
-/// If many rounds are left out, a ratio is the wrong question.
+/// Rounds in which either value is zero, negative or infinite are left out and counted. If many rounds are left out, a ratio
+/// does not describe the difference of the variants.
 pub fn log_ratios(a: &[f64], b: &[f64]) -> LogRatios {
     let mut ratios = LogRatios::default();
     for (a, b) in a.iter().zip(b).filter(|(a, b)| !a.is_nan() && !b.is_nan()) {
@@ -24,7 +24,7 @@ pub fn log_ratios(a: &[f64], b: &[f64]) -> LogRatios {
         if *a > 0.0 && *b > 0.0 && d.is_finite() {
             ratios.d.push(d);
         } else {
-            ratios.excluded += 1;
+            ratios.excluded_rounds += 1;
         }
     }
     ratios
@@ -48,12 +48,13 @@ pub struct Ratio {
 impl Ratio {
     /// Estimates the ratio from paired log ratios: Hodges–Lehmann, with the interval of [`crate::critical_values`]. None
     /// without a pair.
-    pub fn of(d: Vec<f64>) -> Option<Ratio> {
-        WalshAverages::new(d).map(|walsh| Ratio::of_averages(&walsh))
+    pub fn from_log_ratios(d: Vec<f64>) -> Option<Ratio> {
+        WalshAverages::new(d).map(|walsh| Ratio::from_averages(&walsh))
     }
 
-    /// The typical value of some rounds with its interval, which is not a ratio: both are in the units of the values. None for
-    /// a single round, or if a value is negative. Computed on logarithms, or on the values themselves if one of them is zero.
+    /// The typical value of some rounds with its interval. Despite the type it is no ratio: all fields are in the unit of the
+    /// values. None for fewer than two finite values, or if a value is negative. Computed on logarithms, or on the values
+    /// themselves if one of them is zero.
     pub fn typical_value(values: &[f64]) -> Option<Ratio> {
         let known: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
         if known.len() < 2 || known.iter().any(|value| *value < 0.0) {
@@ -62,11 +63,11 @@ impl Ratio {
         if known.contains(&0.0) {
             return Some(Ratio::converted(&WalshAverages::new(known)?, |value| value));
         }
-        Ratio::of(known.into_iter().map(f64::ln).collect())
+        Ratio::from_log_ratios(known.into_iter().map(f64::ln).collect())
     }
 
-    /// The same as [`Ratio::of`], for log ratios whose Walsh averages already exist.
-    pub fn of_averages(walsh: &WalshAverages) -> Ratio {
+    /// The same as [`Ratio::from_log_ratios`], for log ratios whose Walsh averages already exist.
+    pub fn from_averages(walsh: &WalshAverages) -> Ratio {
         Ratio::converted(walsh, f64::exp)
     }
 
@@ -140,10 +141,10 @@ mod tests {
     #[test]
     fn eight_rounds_are_the_first_that_decide() {
         let d: Vec<f64> = (1..=8).map(|i| f64::from(i) / 100.0).collect();
-        let seven = Ratio::of(d[..7].to_vec()).unwrap();
+        let seven = Ratio::from_log_ratios(d[..7].to_vec()).unwrap();
         assert!(seven.provisional && !seven.is_significant());
         assert_eq!((seven.low, seven.high), (0.01f64.exp(), 0.07f64.exp()));
-        let eight = Ratio::of(d).unwrap();
+        let eight = Ratio::from_log_ratios(d).unwrap();
         // c = 0 at n = 8: the whole range of Walsh averages, which is that of d.
         assert!(!eight.provisional && eight.is_significant());
         assert_eq!((eight.low, eight.high), (0.01f64.exp(), 0.08f64.exp()));
@@ -152,10 +153,10 @@ mod tests {
 
     #[test]
     fn values_with_zeros_have_a_typical_value() {
-        let eight = Ratio::typical_value(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0]).unwrap();
-        assert_eq!((eight.low, eight.high, eight.provisional), (0.0, 4.0, false));
-        let few = Ratio::typical_value(&[0.0, f64::NAN, 3.0]).unwrap();
-        assert_eq!((few.low, few.high, few.provisional), (0.0, 3.0, true));
+        let exact = Ratio::typical_value(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0]).unwrap();
+        assert_eq!((exact.low, exact.high, exact.provisional), (0.0, 4.0, false));
+        let provisional = Ratio::typical_value(&[0.0, f64::NAN, 3.0]).unwrap();
+        assert_eq!((provisional.low, provisional.high, provisional.provisional), (0.0, 3.0, true));
         assert_eq!(Ratio::typical_value(&[2.0; 9]).unwrap().rounds, 9);
         assert_eq!(Ratio::typical_value(&[1.0]), None);
     }
@@ -169,13 +170,13 @@ mod tests {
 
     #[test]
     fn only_rounds_with_both_variants_count() {
-        let pairs = log_ratios(&[1.0, f64::NAN, 2.0, 4.0], &[2.0, 3.0, f64::NAN, 4.0]);
-        assert_eq!(pairs, LogRatios { d: vec![2f64.ln(), 0.0], excluded: 0 });
+        let ratios = log_ratios(&[1.0, f64::NAN, 2.0, 4.0], &[2.0, 3.0, f64::NAN, 4.0]);
+        assert_eq!(ratios, LogRatios { d: vec![2f64.ln(), 0.0], excluded_rounds: 0 });
     }
 
     #[test]
     fn rounds_without_a_log_ratio_are_excluded() {
-        let pairs = log_ratios(&[0.0, 1.0, 1.0, f64::INFINITY], &[1.0, 0.0, -1.0, 1.0]);
-        assert_eq!(pairs, LogRatios { d: vec![], excluded: 4 });
+        let ratios = log_ratios(&[0.0, 1.0, 1.0, f64::INFINITY], &[1.0, 0.0, -1.0, 1.0]);
+        assert_eq!(ratios, LogRatios { d: vec![], excluded_rounds: 4 });
     }
 }

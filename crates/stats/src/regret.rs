@@ -1,6 +1,6 @@
 //! The regret of choosing a variant: how much more it can cost than the best. The method is multiple comparisons with the best
-//! (Hsu 1981, "SimultaneousIntervals confidence intervals for all distances from the best"), with bounds that stay valid if
-//! they are computed at every look.
+//! (Hsu 1981, "Simultaneous confidence intervals for all distances from the 'best'", Ann. Stat. 9), with bounds that stay valid
+//! if they are computed at every look.
 //!
 //! U_ij is an upper bound of ln(cost of i/cost of j), at level 0.05/(K − 1), where K is the number of variants. If b is the
 //! best variant, all U_ib hold together with 95%. So the regrets of all variants hold together, whichever variant is then
@@ -19,7 +19,7 @@ pub struct Regrets {
     bounds: Vec<Vec<f64>>,
     /// The smallest number of rounds that a pair shares.
     pub rounds: usize,
-    /// The number of rounds that the level requires; None if there are too many rivals for any number.
+    /// The number of rounds that the level requires; None if there are too many variants for any number.
     pub needed_rounds: Option<usize>,
     /// Whether there are too few rounds for the level. Then the bounds are the extremes of the rounds.
     pub provisional: bool,
@@ -46,22 +46,23 @@ struct ComparedVariants {
 }
 
 impl ComparedVariants {
-    /// The variants of `values[variant][round]` without the references, for `split` runs that share the error.
-    fn of(values: &[Vec<f64>], references: &[usize], split: usize) -> ComparedVariants {
-        let count = |(at, rounds): (usize, &Vec<f64>)| {
-            rounds.iter().filter(|value| **value > 0.0 && !references.contains(&at)).count()
+    /// The variants of `values[variant][round]` without the references. `error_split` is the number of runs that share the
+    /// error probability of 5%.
+    fn new(values: &[Vec<f64>], references: &[usize], error_split: usize) -> ComparedVariants {
+        let count = |(variant, rounds): (usize, &Vec<f64>)| {
+            rounds.iter().filter(|value| **value > 0.0 && !references.contains(&variant)).count()
         };
         let counts: Vec<usize> = values.iter().enumerate().map(count).collect();
-        let bound_count = split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
+        let bound_count = error_split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
         ComparedVariants { counts, bound_count }
     }
 
     /// The pairs (i, j) of variants that both have `required` values, each with `compare(i, j)`, which is None if they share no
     /// round. If no variant has that many values, the largest number that a variant has is required instead.
     fn pairs<T>(&self, required: usize, compare: impl Fn(usize, usize) -> Option<T>) -> Vec<ComparedPair<T>> {
-        let enough = required.min(self.counts.iter().copied().max().unwrap_or(0)).max(1);
-        let has_enough = |(i, j): &(usize, usize)| self.counts[*i].min(self.counts[*j]) >= enough;
-        let pairs = pairs(self.counts.len()).filter(has_enough);
+        let min_count = required.min(self.counts.iter().copied().max().unwrap_or(0)).max(1);
+        let have_enough = |(i, j): &(usize, usize)| self.counts[*i].min(self.counts[*j]) >= min_count;
+        let pairs = pairs(self.counts.len()).filter(have_enough);
         pairs.map(|(i, j)| ComparedPair { i, j, comparison: compare(i, j) }).collect()
     }
 }
@@ -97,20 +98,20 @@ fn regret_bounds<T>(
 impl Regrets {
     /// Computes the regrets from `values[variant][round]`; NaN marks a missing value. A variant that left early, with too few
     /// rounds for a bound while others have enough, is not compared, but counts as a rival. `references` are not compared and
-    /// do not count. `split` is the number of runs that share the error probability of 5%.
-    pub fn compute(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
-        let compared = ComparedVariants::of(values, references, split);
-        let rivals = compared.bound_count;
-        let needed_rounds = critical_values::rounds_for_first_bound(rivals);
+    /// do not count. `error_split` is the number of runs that share the error probability of 5%.
+    pub fn compute(values: &[Vec<f64>], references: &[usize], direction: Direction, error_split: usize) -> Regrets {
+        let compared = ComparedVariants::new(values, references, error_split);
+        let bound_count = compared.bound_count;
+        let needed_rounds = critical_values::rounds_for_first_bound(bound_count);
         let averages = |i: usize, j: usize| WalshAverages::new(log_ratios(&values[j], &values[i]).d);
         let pairs = compared.pairs(needed_rounds.unwrap_or(FIRST_LOOK_ROUNDS), averages);
         let rounds = fewest_rounds(&pairs, WalshAverages::sample_size);
-        let provisional = critical_values::cautious_critical_value(rounds, rivals).is_none();
-        let interval = |pair: &WalshAverages| match critical_values::cautious_critical_value(pair.sample_size(), rivals)
-        {
-            Some(critical) if !provisional => pair.interval(critical),
-            _ => pair.extremes(),
-        };
+        let provisional = critical_values::cautious_critical_value(rounds, bound_count).is_none();
+        let interval =
+            |pair: &WalshAverages| match critical_values::cautious_critical_value(pair.sample_size(), bound_count) {
+                Some(critical) if !provisional => pair.interval(critical),
+                _ => pair.extremes(),
+            };
         Regrets { bounds: regret_bounds(values.len(), &pairs, direction, interval), rounds, needed_rounds, provisional }
     }
 
@@ -118,17 +119,22 @@ impl Regrets {
     /// [`SharedCosts::bounds`] at the same levels and looks. A variant with fewer than [`ROUNDS_FOR_MEAN_RATIO`] rounds is not
     /// compared if others have more. The regrets are provisional below [`ROUNDS_FOR_MEAN_RATIO`] rounds, or below
     /// [`Regrets::needed_rounds`] if that is more. A pair whose interval is withheld has infinite bounds.
-    pub fn compute_by_mean(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
-        let compared = ComparedVariants::of(values, references, split);
-        let rivals = compared.bound_count;
-        let pairs = compared.pairs(ROUNDS_FOR_MEAN_RATIO, |i, j| SharedCosts::of(&values[j], &values[i]));
+    pub fn compute_by_mean(
+        values: &[Vec<f64>],
+        references: &[usize],
+        direction: Direction,
+        error_split: usize,
+    ) -> Regrets {
+        let compared = ComparedVariants::new(values, references, error_split);
+        let bound_count = compared.bound_count;
+        let pairs = compared.pairs(ROUNDS_FOR_MEAN_RATIO, |i, j| SharedCosts::new(&values[j], &values[i]));
         let rounds = fewest_rounds(&pairs, SharedCosts::rounds);
         let needed_rounds =
-            critical_values::rounds_for_first_bound(rivals).map(|first| first.max(ROUNDS_FOR_MEAN_RATIO));
+            critical_values::rounds_for_first_bound(bound_count).map(|first| first.max(ROUNDS_FOR_MEAN_RATIO));
         let provisional = needed_rounds.is_none_or(|needed| rounds < needed);
         let interval = |costs: &SharedCosts| {
             let (low, high) =
-                if provisional { costs.extremes() } else { costs.bounds(rivals).unwrap_or((0.0, f64::INFINITY)) };
+                if provisional { costs.extremes() } else { costs.bounds(bound_count).unwrap_or((0.0, f64::INFINITY)) };
             (low.ln(), high.ln())
         };
         Regrets { bounds: regret_bounds(values.len(), &pairs, direction, interval), rounds, needed_rounds, provisional }
@@ -149,9 +155,10 @@ impl Regrets {
         self.bounds.is_empty()
     }
 
-    /// The bounds if all log ratios were `scale` times as large, and each variant cost exp(`added(variant)`) times as much.
-    pub(crate) fn rescaled(&self, scale: f64, added: impl Fn(usize) -> f64) -> Regrets {
-        let bound = |i: usize, j: usize| scale * self.bounds[i][j] + added(i) - added(j);
+    /// The bounds if all log ratios were `scale` times as large, and each variant cost exp(`added_log_cost(variant)`) times as
+    /// much.
+    pub(crate) fn rescaled(&self, scale: f64, added_log_cost: impl Fn(usize) -> f64) -> Regrets {
+        let bound = |i: usize, j: usize| scale * self.bounds[i][j] + added_log_cost(i) - added_log_cost(j);
         let all = 0..self.len();
         Regrets { bounds: all.clone().map(|i| all.clone().map(|j| bound(i, j)).collect()).collect(), ..*self }
     }
@@ -169,10 +176,10 @@ impl Regrets {
     /// The regret of a variant: the upper bound of ln(cost of the variant/cost of the best); 0 if all others cost more. Bounds
     /// relative to dominated variants do not count, so that a variant that left early does not raise the regret of others.
     /// None if the regret is unbounded.
-    pub fn of(&self, variant: usize) -> Option<f64> {
+    pub fn regret_of(&self, variant: usize) -> Option<f64> {
         let bounds = self.bounds.get(variant)?.iter().enumerate().filter(|(_, bound)| !bound.is_nan());
         let bounds = bounds.map(|(other, bound)| if self.is_dominated(other) { 0.0 } else { *bound });
-        bounds.reduce(f64::max).filter(|most| most.is_finite()).map(|most| most.max(0.0))
+        bounds.reduce(f64::max).filter(|largest| largest.is_finite()).map(|largest| largest.max(0.0))
     }
 
     /// The regrets among some of the variants only.
@@ -189,7 +196,7 @@ impl Regrets {
     /// dominated, the one of them with the smallest regret.
     pub fn choose(&self, order: &[usize]) -> Option<usize> {
         let known =
-            order.iter().filter_map(|variant| Some((self.is_dominated(*variant), self.of(*variant)?, *variant)));
+            order.iter().filter_map(|variant| Some((self.is_dominated(*variant), self.regret_of(*variant)?, *variant)));
         known.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|(_, _, variant)| variant)
     }
 
@@ -215,8 +222,8 @@ mod tests {
     fn the_regret_is_the_distance_to_the_best() {
         let regrets = Regrets::compute(&constant_values(&[1.0, 1.1, 1.005], 8), &[], Direction::Lower, 1);
         assert!(!regrets.provisional && regrets.rounds == 8);
-        assert_eq!((regrets.of(0), regrets.choose(&[0, 1, 2])), (Some(0.0), Some(0)));
-        assert!((regrets.of(1).unwrap() - 1.1f64.ln()).abs() < 1e-12);
+        assert_eq!((regrets.regret_of(0), regrets.choose(&[0, 1, 2])), (Some(0.0), Some(0)));
+        assert!((regrets.regret_of(1).unwrap() - 1.1f64.ln()).abs() < 1e-12);
         assert_eq!(regrets.equivalent_to(0, 0.01), [2]);
         assert_eq!(
             Regrets::compute(&constant_values(&[1.0, 1.1], 8), &[], Direction::Higher, 1).choose(&[0, 1]),
@@ -235,8 +242,8 @@ mod tests {
         // n = 10, one rival: c = 1. The Walsh averages of 0.01…0.10 end 0.09, 0.095, 0.1: w_(54) of 55 is 0.095.
         let values = [vec![1.0; 10], (1..=10).map(|i| (f64::from(i) / 100.0).exp()).collect()];
         let regrets = Regrets::compute(&values, &[], Direction::Lower, 1);
-        assert_eq!(regrets.of(0), Some(0.0));
-        assert!((regrets.of(1).unwrap() - 0.095).abs() < 1e-12, "{regrets:?}");
+        assert_eq!(regrets.regret_of(0), Some(0.0));
+        assert!((regrets.regret_of(1).unwrap() - 0.095).abs() < 1e-12, "{regrets:?}");
     }
 
     #[test]
@@ -248,18 +255,18 @@ mod tests {
         assert_eq!(Regrets::compute(&values, &[], Direction::Lower, 1).choose(&[0, 1]), Some(1));
         let means = Regrets::compute_by_mean(&values, &[], Direction::Lower, 1);
         assert!(!means.provisional && means.rounds == 96 && means.is_dominated(1));
-        assert_eq!((means.of(0), means.choose(&[0, 1])), (Some(0.0), Some(0)));
+        assert_eq!((means.regret_of(0), means.choose(&[0, 1])), (Some(0.0), Some(0)));
         assert_eq!(Regrets::compute_by_mean(&values, &[], Direction::Higher, 1).choose(&[0, 1]), Some(1));
         let few = values.map(|rounds| rounds[..19].to_vec());
         let few = Regrets::compute_by_mean(&few, &[], Direction::Lower, 1);
-        assert!(few.provisional && few.of(0).unwrap() > 0.0);
+        assert!(few.provisional && few.regret_of(0).unwrap() > 0.0);
     }
 
     #[test]
     fn a_dominated_variant_that_left_early_does_not_raise_regrets() {
-        // Variant 2 left after 12 rounds, each slower than variant 1. Variant 0 was slower than 2 in nine of them, and in the
-        // other 51 of 60 rounds it was equal to 1: so 51·52/2 = 1326 of the 1830 Walsh averages are 0, more than the c = 542
-        // that the interval leaves out at each end.
+        // Variant 2 left after 12 rounds, and was slower than variant 1 in each of them. Variant 0 was slower than variant 2 in
+        // nine of these rounds, and equal to variant 1 in the other 51 of all 60 rounds. So of the 1830 Walsh averages of 0 and
+        // 1, 51·52/2 = 1326 are 0, more than the c = 542 that the interval leaves out at each end.
         let slow = |round: usize| (3..12).contains(&round);
         let first: Vec<f64> = (0..60).map(|round| if slow(round) { 2.5 } else { 1.0 }).collect();
         let dominated = (0..12).map(|round| if slow(round) { 2.0 } else { 1.001 });
@@ -267,7 +274,7 @@ mod tests {
         let regrets = Regrets::compute(&[first, vec![1.0; 60], dominated], &[], Direction::Lower, 1);
         assert_eq!([0, 1, 2].map(|variant| regrets.is_dominated(variant)), [false, false, true]);
         assert!((regrets.bounds[0][2] - 1.25f64.ln()).abs() < 1e-12, "{regrets:?}");
-        assert_eq!((regrets.of(0), regrets.choose(&[2, 1, 0])), (Some(0.0), Some(1)));
+        assert_eq!((regrets.regret_of(0), regrets.choose(&[2, 1, 0])), (Some(0.0), Some(1)));
     }
 
     #[test]
@@ -288,7 +295,7 @@ mod tests {
     fn variants_that_share_too_few_rounds_have_no_regret() {
         let early = [vec![1.0; 9], vec![2.0; 9], [vec![0.5], vec![f64::NAN; 8]].concat()];
         let regrets = Regrets::compute(&early, &[], Direction::Lower, 1);
-        assert_eq!((regrets.choose(&[2, 0, 1]), regrets.of(2)), (Some(0), None));
+        assert_eq!((regrets.choose(&[2, 0, 1]), regrets.regret_of(2)), (Some(0), None));
         let without_shared_round = [vec![1.0, f64::NAN], vec![f64::NAN, 1.0]];
         assert_eq!(Regrets::compute(&without_shared_round, &[], Direction::Lower, 1).choose(&[0, 1]), None);
         for values in [vec![], constant_values(&[1.0], 9), constant_values(&[0.0, 0.0], 9)] {
@@ -298,19 +305,19 @@ mod tests {
 
     #[test]
     fn regrets_hold_for_all_variants_at_every_look() {
-        // Five variants 0, ½, … 2% apart, the noise of each larger than that of the one before.
-        let truth = |variant: usize| 0.005 * variant as f64;
+        // Five variants that cost 0, 0.5, … 2% more than the first; the noise of each is larger than that of the one before.
+        let true_regret = |variant: usize| 0.005 * variant as f64;
         let is_exceeded = |run: u64| {
             let mut rng = run_rng(3, run);
             let series = |variant: usize| {
                 let noise = simulate_log_ratios(Noise::Spikes, Order::Random, 30, &mut rng);
-                noise.iter().map(|d| (truth(variant) + d * (1.0 + 0.5 * variant as f64)).exp()).collect()
+                noise.iter().map(|d| (true_regret(variant) + d * (1.0 + 0.5 * variant as f64)).exp()).collect()
             };
             let values: Vec<Vec<f64>> = (0..5).map(series).collect();
             [10, 12, 15, 19, 24, 30].iter().any(|n| {
-                let seen: Vec<Vec<f64>> = values.iter().map(|rounds| rounds[..*n].to_vec()).collect();
-                let regrets = Regrets::compute(&seen, &[], Direction::Lower, 1);
-                (0..5).any(|variant| regrets.of(variant).unwrap() < truth(variant))
+                let values_so_far: Vec<Vec<f64>> = values.iter().map(|rounds| rounds[..*n].to_vec()).collect();
+                let regrets = Regrets::compute(&values_so_far, &[], Direction::Lower, 1);
+                (0..5).any(|variant| regrets.regret_of(variant).unwrap() < true_regret(variant))
             })
         };
         let wrong = in_parallel(100, is_exceeded).into_iter().filter(|wrong| *wrong).count();

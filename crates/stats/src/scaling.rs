@@ -6,7 +6,6 @@
 
 pub mod growth;
 pub mod laws;
-mod least_squares;
 mod series;
 
 pub use series::{Series, SeriesError, SeriesRow};
@@ -25,7 +24,7 @@ pub struct Scaling {
     pub choice: Option<LawChoice>,
     /// Where more clients stop gaining throughput. None if no number of clients was measured together with its double.
     pub saturation: Option<Saturation>,
-    /// The highest throughput, and the share of it at the largest number of clients.
+    /// The highest throughput, and the share of it that remains at the largest number of clients.
     pub peak: Peak,
     /// The peak of the universal scalability law. None unless that law is the winner and has a peak.
     pub modelled_peak: Option<Estimate>,
@@ -33,11 +32,11 @@ pub struct Scaling {
 
 /// Analyses one series. The same series and seed give the same intervals.
 pub fn analyse_scaling(series: Series, seed: u64) -> Scaling {
-    let choice = LawChoice::of(&series);
+    let choice = LawChoice::fit(&series);
     let winner_has_peak = choice.as_ref().and_then(LawChoice::winner).is_some_and(|fit| fit.law.peak().is_some());
     Scaling {
-        saturation: Saturation::of(&series),
-        peak: Peak::of(&series, seed),
+        saturation: Saturation::find(&series),
+        peak: Peak::find(&series, seed),
         modelled_peak: winner_has_peak.then(|| modelled_peak(&series, seed)).flatten(),
         choice,
         series,
@@ -50,8 +49,8 @@ pub const MIN_GAIN: f64 = 1.05;
 /// The gain in throughput from doubling one number of clients.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Doubling {
-    /// The number of clients.
-    pub n: f64,
+    /// The number of clients N before the doubling.
+    pub clients: f64,
     /// The ratio X(2N)/X(N).
     pub gain: Ratio,
 }
@@ -62,28 +61,31 @@ pub struct Saturation {
     /// The doublings of all numbers whose double was also measured, ascending.
     pub doublings: Vec<Doubling>,
     /// The saturation point: the first N whose upper limit of X(2N)/X(N) is under [`MIN_GAIN`]. None if no N has such a limit.
-    pub at: Option<f64>,
+    pub clients: Option<f64>,
     /// The first N that may be saturated: its lower limit is under [`MIN_GAIN`]. The interval of the saturation point is from
-    /// this N to `at`.
-    pub from: Option<f64>,
+    /// this N to `clients`.
+    pub possible_from: Option<f64>,
 }
 
 impl Saturation {
     /// Finds the saturation point of a series. None if no number of clients was measured together with its double.
-    pub fn of(series: &Series) -> Option<Saturation> {
-        let doubling = |(at, n): (usize, &f64)| {
-            let double = series.index_of(2.0 * n)?;
-            let gain = series.ratio(double, at)?;
-            Some(Doubling { n: *n, gain })
+    pub fn find(series: &Series) -> Option<Saturation> {
+        let doubling = |(index, n): (usize, &f64)| {
+            let gain = series.ratio(series.index_of(2.0 * n)?, index)?;
+            Some(Doubling { clients: *n, gain })
         };
         let doublings: Vec<Doubling> = series.n.iter().enumerate().filter_map(doubling).collect();
         if doublings.is_empty() {
             return None;
         }
-        let first = |limit: fn(&Ratio) -> f64| {
-            doublings.iter().find(|doubling| limit(&doubling.gain) < MIN_GAIN).map(|doubling| doubling.n)
+        let first_without_gain = |limit: fn(&Ratio) -> f64| {
+            doublings.iter().find(|doubling| limit(&doubling.gain) < MIN_GAIN).map(|doubling| doubling.clients)
         };
-        Some(Saturation { at: first(|gain| gain.high), from: first(|gain| gain.low), doublings })
+        Some(Saturation {
+            clients: first_without_gain(|gain| gain.high),
+            possible_from: first_without_gain(|gain| gain.low),
+            doublings,
+        })
     }
 
     /// Whether a doubling has too few rounds for an exact interval.
@@ -101,7 +103,7 @@ const REFITS: usize = 200;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Peak {
     /// The number of clients.
-    pub at: f64,
+    pub clients: f64,
     /// Its 95% interval by bootstrap. None for fewer than two rounds.
     pub interval: Option<(f64, f64)>,
     /// The geometric mean over rounds of the throughput at the peak.
@@ -112,13 +114,14 @@ pub struct Peak {
 
 impl Peak {
     /// Finds the peak of the geometric mean over rounds.
-    pub fn of(series: &Series, seed: u64) -> Peak {
-        let log_means = series.means();
+    pub fn find(series: &Series, seed: u64) -> Peak {
+        let log_means = series.log_means();
         let top = index_of_largest(&log_means);
         let last = series.n.len() - 1;
-        let draws = resampled_statistics(series, seed, RESAMPLES, |drawn| drawn.n[index_of_largest(&drawn.means())]);
+        let draws =
+            resampled_statistics(series, seed, RESAMPLES, |drawn| drawn.n[index_of_largest(&drawn.log_means())]);
         Peak {
-            at: series.n[top],
+            clients: series.n[top],
             interval: percentile_interval(draws).filter(|_| series.rounds() > 1),
             throughput: log_means[top].exp(),
             ratio_at_end: (top != last).then(|| series.ratio(last, top)).flatten(),
@@ -159,14 +162,14 @@ fn percentile_interval(draws: Vec<f64>) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::series::tests::unreplicated;
+    use super::series::tests::one_round;
     use super::*;
 
     #[test]
     fn saturation_of_single_values_is_provisional() {
-        let series = unreplicated(&[(1.0, 100.0), (2.0, 190.0), (4.0, 250.0), (8.0, 255.0), (16.0, 250.0)]);
-        let saturation = Saturation::of(&series).unwrap();
-        assert_eq!((saturation.at, saturation.from), (Some(4.0), Some(4.0)));
+        let series = one_round(&[(1.0, 100.0), (2.0, 190.0), (4.0, 250.0), (8.0, 255.0), (16.0, 250.0)]);
+        let saturation = Saturation::find(&series).unwrap();
+        assert_eq!((saturation.clients, saturation.possible_from), (Some(4.0), Some(4.0)));
         assert_eq!(saturation.doublings.len(), 4);
         assert!(saturation.is_provisional());
     }
@@ -181,25 +184,25 @@ mod tests {
             let four = two * (1.01 + 0.07 * step);
             rows.extend([(1.0, round, 100.0), (2.0, round, two), (4.0, round, four), (8.0, round, four * 1.01)]);
         }
-        let saturation = Saturation::of(&Series::new("s", &rows).unwrap()).unwrap();
-        assert_eq!((saturation.from, saturation.at), (Some(2.0), Some(4.0)));
+        let saturation = Saturation::find(&Series::new("s", &rows).unwrap()).unwrap();
+        assert_eq!((saturation.possible_from, saturation.clients), (Some(2.0), Some(4.0)));
         assert!(!saturation.is_provisional());
     }
 
     #[test]
     fn a_growing_series_is_not_saturated() {
-        let saturation = Saturation::of(&unreplicated(&[(1.0, 1.0), (2.0, 2.0), (4.0, 4.0)])).unwrap();
-        assert_eq!((saturation.at, saturation.from), (None, None));
-        assert!(Saturation::of(&unreplicated(&[(1.0, 1.0), (3.0, 2.0)])).is_none());
+        let saturation = Saturation::find(&one_round(&[(1.0, 1.0), (2.0, 2.0), (4.0, 4.0)])).unwrap();
+        assert_eq!((saturation.clients, saturation.possible_from), (None, None));
+        assert!(Saturation::find(&one_round(&[(1.0, 1.0), (3.0, 2.0)])).is_none());
     }
 
     #[test]
     fn the_peak_has_its_throughput_and_the_share_at_the_end() {
-        let peak = Peak::of(&unreplicated(&[(1.0, 50.0), (3.0, 100.0), (10.0, 33.0)]), 1);
-        assert_eq!((peak.at, peak.interval), (3.0, None));
+        let peak = Peak::find(&one_round(&[(1.0, 50.0), (3.0, 100.0), (10.0, 33.0)]), 1);
+        assert_eq!((peak.clients, peak.interval), (3.0, None));
         assert!((peak.throughput - 100.0).abs() < 1e-9);
         assert!((peak.ratio_at_end.unwrap().value - 0.33).abs() < 1e-12);
-        assert!(Peak::of(&unreplicated(&[(1.0, 50.0), (3.0, 100.0)]), 1).ratio_at_end.is_none());
+        assert!(Peak::find(&one_round(&[(1.0, 50.0), (3.0, 100.0)]), 1).ratio_at_end.is_none());
     }
 
     #[test]
@@ -210,10 +213,10 @@ mod tests {
             let (two, four) = if round < 5 { (100.0, 120.0) } else { (120.0, 100.0) };
             rows.extend([(1.0, round, 60.0), (2.0, round, two), (4.0, round, four)]);
         }
-        let peak = Peak::of(&Series::new("s", &rows).unwrap(), 1);
-        assert_eq!((peak.at, peak.interval), (4.0, Some((2.0, 4.0))));
+        let peak = Peak::find(&Series::new("s", &rows).unwrap(), 1);
+        assert_eq!((peak.clients, peak.interval), (4.0, Some((2.0, 4.0))));
         let steady: Vec<_> = rows.iter().filter(|row| row.1 < 5).copied().collect();
-        assert_eq!(Peak::of(&Series::new("s", &steady).unwrap(), 1).interval, Some((4.0, 4.0)));
+        assert_eq!(Peak::find(&Series::new("s", &steady).unwrap(), 1).interval, Some((4.0, 4.0)));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct Centre {
 
 impl Centre {
     /// Analyses paired log ratios. None without values, or if one is not finite.
-    pub fn of(d: &[f64]) -> Option<Centre> {
+    pub fn from_log_ratios(d: &[f64]) -> Option<Centre> {
         let walsh = WalshAverages::new(d.to_vec())?;
         let extremes = walsh.extremes();
         let look = critical_values::last_look_by(d.len());
@@ -45,7 +45,7 @@ impl Centre {
     }
 
     /// Analyses ln(ΣB/ΣA), the logarithm of the ratio of mean costs.
-    pub fn of_means(costs: &SharedCosts) -> Centre {
+    pub fn from_mean_costs(costs: &SharedCosts) -> Centre {
         let logs = |(low, high): (f64, f64)| (low.ln(), high.ln());
         // At level 0.05/2 for each end an interval has 95%, at 0.05/1 it has 90%.
         let both = costs.bounds(2).and_then(|interval_95| Ok((interval_95, costs.bounds(1)?)));
@@ -55,7 +55,7 @@ impl Centre {
             estimate,
             interval_95: logs(interval_95),
             interval_90: logs(interval_90),
-            // No interval: the sign test is about the typical round, not about the mean.
+            // Unbounded, because the sign test is about the typical round, not about the mean.
             median: (estimate, (f64::NEG_INFINITY, f64::INFINITY)),
             rounds: costs.rounds(),
             provisional: both.is_err(),
@@ -66,12 +66,12 @@ impl Centre {
     /// The analysis of the same rounds with the two variants exchanged.
     pub(crate) fn exchanged(&self) -> Centre {
         let negated = |(low, high): (f64, f64)| (-high, -low);
-        let (median, by_sign) = self.median;
+        let (median, sign_interval) = self.median;
         Centre {
             estimate: -self.estimate,
             interval_95: negated(self.interval_95),
             interval_90: negated(self.interval_90),
-            median: (-median, negated(by_sign)),
+            median: (-median, negated(sign_interval)),
             ..*self
         }
     }
@@ -79,8 +79,8 @@ impl Centre {
     /// Whether the differences are not symmetric: the interval of the median excludes the Hodges–Lehmann estimate, or the
     /// interval of that estimate excludes the median. For symmetric d both estimate the same centre.
     pub fn is_asymmetric(&self) -> bool {
-        let (median, by_sign) = self.median;
-        !self.provisional && (!contains(by_sign, self.estimate) || !contains(self.interval_95, median))
+        let (median, sign_interval) = self.median;
+        !self.provisional && (!contains(sign_interval, self.estimate) || !contains(self.interval_95, median))
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
     fn intervals_of_ten_rounds_match_values_computed_by_hand() {
         // n = 10: c(.05) = 1, c(.10) = 3. Walsh averages of 1…10: 1, 1.5, 2, 2, 2.5, …
         let d: Vec<f64> = (1..=10).map(f64::from).collect();
-        let centre = Centre::of(&d).unwrap();
+        let centre = Centre::from_log_ratios(&d).unwrap();
         assert_eq!((centre.estimate, centre.interval_95, centre.interval_90), (5.5, (1.5, 9.5), (2.0, 9.0)));
         assert!(!centre.provisional && !centre.is_asymmetric());
     }
@@ -140,8 +140,8 @@ mod tests {
     fn the_ratio_of_means_counts_stalls_that_the_centre_does_not() {
         // B is 1% faster, and stalls by 60% in 3 of 24 rounds.
         let b: Vec<f64> = (0..24).map(|round| if round % 8 == 7 { 1.6 } else { 0.99 }).collect();
-        let costs = SharedCosts::of(&[1.0; 24], &b).unwrap();
-        let centre = Centre::of_means(&costs);
+        let costs = SharedCosts::new(&[1.0; 24], &b).unwrap();
+        let centre = Centre::from_mean_costs(&costs);
         assert!((centre.estimate - (21.0 * 0.99 + 4.8f64).ln() + 24f64.ln()).abs() < 1e-12);
         assert!(
             !centre.provisional
@@ -150,7 +150,7 @@ mod tests {
         );
         assert_eq!(centre.exchanged().exchanged(), centre);
         assert_eq!(centre.exchanged().interval_95.0, -centre.interval_95.1);
-        let few = Centre::of_means(&SharedCosts::of(&[1.0; 9], &b[..9]).unwrap());
+        let few = Centre::from_mean_costs(&SharedCosts::new(&[1.0; 9], &b[..9]).unwrap());
         assert_eq!((few.withheld, few.interval_95), (Some(WithheldReason::FewRounds), (0.99f64.ln(), 1.6f64.ln())));
     }
 
@@ -169,17 +169,18 @@ mod tests {
 
     #[test]
     fn seven_rounds_are_provisional() {
-        let centre = Centre::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();
+        let centre = Centre::from_log_ratios(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();
         assert!(centre.provisional && centre.interval_95 == (1.0, 7.0) && centre.interval_90 == (1.0, 7.0));
-        assert_eq!(Centre::of(&[]), None);
-        assert_eq!(Centre::of(&[f64::NAN]), None);
+        assert_eq!(Centre::from_log_ratios(&[]), None);
+        assert_eq!(Centre::from_log_ratios(&[f64::NAN]), None);
     }
 
     #[test]
     fn a_skewed_sample_is_asymmetric() {
-        // Two thirds of the rounds at 0, one third spread far out: the median is 0, the centre is not.
+        // Two thirds of the rounds are 0, and one third is spread far above: the median is 0, but the Hodges–Lehmann estimate
+        // is not.
         let d: Vec<f64> = (0..60).map(|i| if i % 3 == 0 { 1.0 + f64::from(i) } else { 0.0 }).collect();
-        assert!(Centre::of(&d).unwrap().is_asymmetric());
+        assert!(Centre::from_log_ratios(&d).unwrap().is_asymmetric());
     }
 
     #[test]

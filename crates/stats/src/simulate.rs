@@ -53,7 +53,7 @@ pub struct ErrorCount {
 
 impl ErrorCount {
     /// Performs `runs` runs on all CPUs and counts those that err.
-    pub fn of(runs: usize, errs: impl Fn(u64) -> bool + Sync) -> ErrorCount {
+    pub fn simulate(runs: usize, errs: impl Fn(u64) -> bool + Sync) -> ErrorCount {
         ErrorCount { wrong: count_runs(runs, errs), runs }
     }
 
@@ -84,8 +84,8 @@ impl ErrorCount {
     }
 }
 
-/// The number of rounds above which fewer samples are drawn, because each takes long. Runs that stop once their claims
-/// are decided need far fewer rounds.
+/// The number of rounds above which bootstrap and permutation tests draw fewer samples, because each sample takes long. Runs
+/// that stop once their claims are decided have far fewer rounds.
 pub(crate) const MANY_ROUNDS: usize = 2_000;
 
 /// The random number generator of one simulated run. It depends on the seed and the run's number only, so that a
@@ -94,7 +94,7 @@ pub fn run_rng(seed: u64, run: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(mix(seed, run))
 }
 
-/// Calls `perform` with the number of each of `runs` runs, on all CPUs, and returns the results in order.
+/// Calls `perform` with each number from 0 up to `runs`, on all CPUs, and returns the results in order.
 pub fn in_parallel<T: Send>(runs: usize, perform: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(runs.max(1));
     let bounds = |thread: usize| (runs * thread / threads) as u64..(runs * (thread + 1) / threads) as u64;
@@ -126,14 +126,16 @@ pub fn lower_limit(events: usize, runs: usize) -> f64 {
     lower_limit_of_largest(events, runs, 1)
 }
 
-/// The lower 95% confidence limit of the largest of `among` rates: 0.05 is split among them (Bonferroni).
-pub fn lower_limit_of_largest(events: usize, runs: usize, among: usize) -> f64 {
+/// The lower 95% confidence limit of a probability that was selected as the largest of `rate_count` estimates: the error of
+/// 0.05 is split among these (Bonferroni).
+pub fn lower_limit_of_largest(events: usize, runs: usize, rate_count: usize) -> f64 {
     if events == 0 {
         return 0.0;
     }
-    beta_quantile(events, runs - events + 1, 0.05 / among as f64)
+    beta_quantile(events, runs - events + 1, 0.05 / rate_count as f64)
 }
 
+/// The `p` quantile of Beta(a, b).
 fn beta_quantile(a: usize, b: usize, p: f64) -> f64 {
     Beta::new(a as f64, b as f64).expect("both counts are above 0").inverse_cdf(p)
 }
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_as_scipy_has_them() {
+    fn limits_agree_with_scipy() {
         // scipy.stats.binomtest(k, n).proportion_ci(0.90): its two ends are the one-sided 95% limits.
         for (events, runs, low, high) in [
             (100, 2000, 0.042_228_405_899_487, 0.058_770_314_230_601),

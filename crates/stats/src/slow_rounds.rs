@@ -47,12 +47,12 @@ impl SlowRounds {
 
 /// Finds the slow rounds of a variant in its values by round; NaN marks a missing value. None for fewer than three rounds, if
 /// the median is not above 0, or if neither direction is better.
-pub fn slow_rounds(values: &[f64], direction: Direction) -> Option<SlowRounds> {
+pub fn find_slow_rounds(values: &[f64], direction: Direction) -> Option<SlowRounds> {
     let median = median(values).filter(|median| *median > 0.0 && direction != Direction::Neutral)?;
     let known = values.iter().enumerate().filter(|(_, value)| !value.is_nan());
     let factor = |value: f64| if direction == Direction::Higher { median / value } else { value / median };
-    let cost = |(column, value): (usize, &f64)| SlowRound { column, value: *value, factor: factor(*value) };
-    let mut slow: Vec<SlowRound> = known.clone().map(cost).filter(|round| round.factor > SLOW_FACTOR).collect();
+    let round = |(column, value): (usize, &f64)| SlowRound { column, value: *value, factor: factor(*value) };
+    let mut slow: Vec<SlowRound> = known.clone().map(round).filter(|round| round.factor > SLOW_FACTOR).collect();
     slow.sort_by(|a, b| b.factor.total_cmp(&a.factor));
     let rounds = known.count();
     (rounds >= MIN_ROUNDS).then_some(SlowRounds { rounds, median, slow })
@@ -84,21 +84,21 @@ pub fn variants_with_more_stalls(values: &[Vec<f64>], direction: Direction, seed
 struct RoundWithStalls {
     /// The variants with a value.
     variants: Vec<usize>,
-    /// Which of them were slow.
+    /// Whether each of them was slow.
     is_slow: Vec<bool>,
 }
 
-/// The rounds in which some variant was slow. Variants without enough rounds or a median above 0 are left out.
+/// The rounds in which some variant was slow, without the variants that [`find_slow_rounds`] returns None for.
 fn rounds_with_stalls(values: &[Vec<f64>], direction: Direction) -> Vec<RoundWithStalls> {
     let columns = values.iter().map(Vec::len).max().unwrap_or(0);
     let mut rounds: Vec<RoundWithStalls> =
         (0..columns).map(|_| RoundWithStalls { variants: vec![], is_slow: vec![] }).collect();
     for (variant, values) in values.iter().enumerate() {
-        let Some(found) = slow_rounds(values, direction) else { continue };
-        let slow: BTreeSet<usize> = found.slow.iter().map(|slow| slow.column).collect();
+        let Some(found) = find_slow_rounds(values, direction) else { continue };
+        let slow_columns: BTreeSet<usize> = found.slow.iter().map(|slow| slow.column).collect();
         for (column, _) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
             rounds[column].variants.push(variant);
-            rounds[column].is_slow.push(slow.contains(&column));
+            rounds[column].is_slow.push(slow_columns.contains(&column));
         }
     }
     rounds.retain(|round| round.is_slow.contains(&true));
@@ -125,7 +125,7 @@ mod tests {
         let mut values = vec![0.7; 22];
         values[9] = 20.97;
         values[3] = f64::NAN;
-        let found = slow_rounds(&values, Direction::Lower).unwrap();
+        let found = find_slow_rounds(&values, Direction::Lower).unwrap();
         assert_eq!((found.rounds, found.median, found.slow.len()), (21, 0.7, 1));
         let slow = found.slow[0];
         assert_eq!((slow.column, slow.value), (9, 20.97));
@@ -134,15 +134,15 @@ mod tests {
 
     #[test]
     fn slow_is_above_one_and_a_half_times_the_median() {
-        let slow = |values: &[f64], direction| slow_rounds(values, direction).map(|found| found.slow.len());
-        assert_eq!(slow(&[1.0, 1.0, 1.5, 1.0], Direction::Lower), Some(0));
-        assert_eq!(slow(&[1.0, 1.0, 1.51, 2.0, 1.0], Direction::Lower), Some(2));
+        let count = |values: &[f64], direction| find_slow_rounds(values, direction).map(|found| found.slow.len());
+        assert_eq!(count(&[1.0, 1.0, 1.5, 1.0], Direction::Lower), Some(0));
+        assert_eq!(count(&[1.0, 1.0, 1.51, 2.0, 1.0], Direction::Lower), Some(2));
         // For a throughput, less than two thirds of the median is slow.
-        assert_eq!(slow(&[900.0, 900.0, 590.0, 2000.0, 0.0], Direction::Higher), Some(2));
+        assert_eq!(count(&[900.0, 900.0, 590.0, 2000.0, 0.0], Direction::Higher), Some(2));
         for (values, direction) in
             [(vec![1.0, 9.0], Direction::Lower), (vec![0.0; 9], Direction::Lower), (vec![1.0; 9], Direction::Neutral)]
         {
-            assert_eq!(slow(&values, direction), None);
+            assert_eq!(count(&values, direction), None);
         }
     }
 
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn variants_that_stall_equally_often_are_rarely_returned() {
-        // A slow variant is divided by its own median.
+        // The last variant is always seven times as slow, which its own median removes.
         let returns_any = |run: u64| {
             let mut values = simulated_values(&[0.1, 0.1, 0.1], 40, run);
             values[2].iter_mut().for_each(|value| *value *= 7.0);

@@ -1,5 +1,5 @@
-//! Writes a run with made-up samples in DIR, and prints the time to write a cell, the time to read the run, and the peak memory.
-//! `fsarena report` can be timed on that run:
+//! Writes a run with made-up samples in DIR, and prints the time to write a cell, the time to read the run, and the peak
+//! memory. `fsarena report` can be timed on that run:
 //!
 //! ```text
 //! cargo run --release -p fsarena-store --example make_big_run -- DIR [ROWS [TASKS [SHARDS]]]
@@ -19,7 +19,7 @@ use fsarena_store::{RunDir, Writer, read};
 use std::time::{Duration, Instant};
 use std::{error::Error, path::Path};
 
-const VARIANTS: u32 = 5;
+const VARIANT_COUNT: u32 = 5;
 
 const PLAN: &str = "
 name = 'big'
@@ -45,15 +45,15 @@ use = 'made-up'
 ";
 
 /// Nineteen readings in addition to the two of the timer.
-const NAMES: [(&str, Unit); 19] = [
-    (reading::USER, Unit::Nanoseconds),
-    (reading::SYSTEM, Unit::Nanoseconds),
+const FURTHER_READINGS: [(&str, Unit); 19] = [
+    (reading::USER_CPU, Unit::Nanoseconds),
+    (reading::SYSTEM_CPU, Unit::Nanoseconds),
     (reading::TREE_CPU_SYNCED, Unit::Nanoseconds),
     (reading::MACHINE_CPU, Unit::Nanoseconds),
-    (reading::WRITTEN, Unit::Bytes),
-    (reading::READ, Unit::Bytes),
-    (reading::DEVICE_WRITTEN, Unit::Bytes),
-    (reading::DEVICE_READ, Unit::Bytes),
+    (reading::WRITTEN_BYTES, Unit::Bytes),
+    (reading::READ_BYTES, Unit::Bytes),
+    (reading::DEVICE_WRITTEN_BYTES, Unit::Bytes),
+    (reading::DEVICE_READ_BYTES, Unit::Bytes),
     ("device_reads", Unit::Count),
     ("device_writes", Unit::Count),
     ("device_flushes", Unit::Count),
@@ -70,40 +70,41 @@ const NAMES: [(&str, Unit); 19] = [
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let dir = args.next().ok_or("usage: make_big_run DIR [ROWS [TASKS [SHARDS]]]")?;
-    let rows: u32 = args.next().map_or(Ok(1_008_000), |rows| rows.parse())?;
+    let value_count: u32 = args.next().map_or(Ok(1_008_000), |count| count.parse())?;
     let tasks: u32 = args.next().map_or(Ok(24), |tasks| tasks.parse())?;
     let shards: Option<u32> = args.next().map(|shards| shards.parse()).transpose()?;
 
     let defs = if shards.is_some() { TIMER_READINGS.to_vec() } else { definitions() };
-    let rounds = rows.div_ceil(VARIANTS * tasks * defs.len() as u32);
+    let rounds = value_count.div_ceil(VARIANT_COUNT * tasks * defs.len() as u32);
     let mut plan: Plan = toml::from_str(PLAN)?;
     plan.stop.rounds = rounds;
-    if let Some(of) = shards {
-        for number in 1..=of {
-            plan.stop.shard = Some(Shard { number, count: of });
+    if let Some(count) = shards {
+        for number in 1..=count {
+            plan.stop.shard = Some(Shard { number, count });
             let run = RunDir::create(Path::new(&dir), &plan, env!("CARGO_PKG_VERSION"))?;
-            write(&run, &plan, &defs, (rounds, tasks))?;
+            write_cells(&run, &plan, &defs, (rounds, tasks))?;
         }
         return Ok(());
     }
     let run = RunDir::create(Path::new(&dir), &plan, env!("CARGO_PKG_VERSION"))?;
-    let per_cell = write(&run, &plan, &defs, (rounds, tasks))?;
-    println!("{}: {per_cell:?} a cell to write", run.path().display());
+    let time_per_cell = write_cells(&run, &plan, &defs, (rounds, tasks))?;
+    println!("{}: {time_per_cell:?} a cell to write", run.path().display());
 
-    let begun = Instant::now();
+    let start = Instant::now();
     let record = read(&run)?;
     let values: usize = record.samples.values.iter().flatten().filter(|value| !value.is_nan()).count();
-    println!("{values} values read in {:?}, {}", begun.elapsed(), peak_memory()?);
+    println!("{values} values read in {:?}, {}", start.elapsed(), peak_memory()?);
     Ok(())
 }
 
+/// The definitions of all readings of the run.
 fn definitions() -> Vec<ReadingDef> {
-    let of = |&(id, unit)| ReadingDef::lower(id, unit).help("made up");
-    TIMER_READINGS.iter().copied().chain(NAMES.iter().map(of)).collect()
+    let definition = |&(id, unit)| ReadingDef::lower(id, unit).help("made up");
+    TIMER_READINGS.iter().copied().chain(FURTHER_READINGS.iter().map(definition)).collect()
 }
 
 /// Writes all cells through the store, like a real run. Returns the mean time to store a cell.
-fn write(
+fn write_cells(
     run: &RunDir,
     plan: &Plan,
     defs: &[ReadingDef],
@@ -114,23 +115,23 @@ fn write(
     let hostname = plan.stop.shard.map_or(String::new(), |shard| format!("host{:03}", shard.number));
     let facts = [(BUILD_FACT.to_string(), "made-up".to_string())].into();
     let mut writer = Writer::open(run, &Host { hostname, facts, ..Host::default() }, defs)?;
-    let mut spent = Duration::ZERO;
+    let mut write_time = Duration::ZERO;
     for round in (0..rounds).filter(|round| plan.stop.runs_round(*round)) {
-        let cells = matrix::cells(plan, &variants, &live, round);
+        let cells = matrix::cells_of_round(plan, &variants, &live, round);
         let order = cells.iter().map(|cell| cell.variant.name.clone()).collect();
         writer.apply(&Event::RoundStarted { round, order })?;
         for cell in cells {
             let events = cell_events(&cell, defs, tasks);
-            let begun = Instant::now();
+            let start = Instant::now();
             for event in &events {
                 writer.apply(event)?;
             }
-            spent += begun.elapsed();
+            write_time += start.elapsed();
         }
         writer.apply(&Event::RoundFinished { round })?;
     }
     writer.apply(&Event::RunFinished { why: "all rounds done".into(), complete: true })?;
-    Ok(spent / (rounds * VARIANTS).max(1))
+    Ok(write_time / (rounds * VARIANT_COUNT).max(1))
 }
 
 fn cell_events(cell: &Cell, defs: &[ReadingDef], tasks: u32) -> Vec<Event> {
@@ -138,10 +139,10 @@ fn cell_events(cell: &Cell, defs: &[ReadingDef], tasks: u32) -> Vec<Event> {
     let mut events = vec![Event::CellStarted { cell: cell.clone() }];
     for task in 0..tasks {
         let mut readings = Readings::default();
-        for (i, def) in defs.iter().enumerate() {
+        for (index, def) in defs.iter().enumerate() {
             // The values differ from cell to cell, so that none are equal by accident.
             let jitter = 1.0 + (cell.seed % 1_000) as f64 / 1e4 + cell.variant.name.len() as f64 / 10.0;
-            readings.set(def.id, 1e6 * (task + 1) as f64 * (i + 1) as f64 * jitter);
+            readings.set(def.id, 1e6 * (task + 1) as f64 * (index + 1) as f64 * jitter);
         }
         let info = TaskInfo {
             id: TaskId::new(format!("task{task:03}")),
@@ -150,12 +151,13 @@ fn cell_events(cell: &Cell, defs: &[ReadingDef], tasks: u32) -> Vec<Event> {
             in_totals: true,
         };
         let sample = Sample { task: info, started_at: 1.7e9, readings, series: vec![], latencies: Default::default() };
-        events.push(Event::Cell { cell: id.clone(), what: CellEvent::Sample(sample) });
+        events.push(Event::Cell { cell: id.clone(), event: CellEvent::Sample(sample) });
     }
     events.push(Event::CellFinished { cell: id, outcome: Outcome::Done });
     events
 }
 
+/// The line of `/proc/self/status` with the peak memory of this process.
 fn peak_memory() -> Result<String, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     Ok(status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("VmHWM: unknown").to_string())

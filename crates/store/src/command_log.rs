@@ -3,7 +3,7 @@
 use crate::{Error, Result, insert::to_json};
 use fsarena_core::{cell::CellId, event::CommandRecord, record::CommandLogLine};
 use fsarena_sys::wait::{Cancel, wait_until};
-use fsarena_sys::{input, kernel::SysRoot, lock::describe_holders};
+use fsarena_sys::{input, kernel::SysRoot, lock::describe_lock_holders};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::fs::{File, TryLockError};
@@ -23,17 +23,17 @@ impl CommandLog {
     /// # Errors
     /// [`Error::Busy`] if another process has it locked.
     pub fn open(path: &Path) -> Result<CommandLog> {
-        let open = input::open_with(path, File::options().read(true).append(true).create(true));
-        let mut file = open.map_err(Error::io("opening", path))?;
+        let opened = input::open_with(path, File::options().read(true).append(true).create(true));
+        let mut file = opened.map_err(Error::io("opening", path))?;
         lock(&file, path)?;
         end_torn_line(&mut file).map_err(Error::io("writing", path))?;
         Ok(CommandLog { file, path: path.into() })
     }
 
-    /// Appends one command.
+    /// Appends one command with the current time.
     pub fn append(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
-        let at = format!("{:.3}", Timestamp::now());
-        let line = CommandLogLine { at, cell: cell.map(CellId::to_string), command: command.clone() };
+        let ended_at = format!("{:.3}", Timestamp::now());
+        let line = CommandLogLine { ended_at, cell: cell.map(CellId::to_string), command: command.clone() };
         self.append_lines(&to_json_line(&line))
     }
 
@@ -43,12 +43,13 @@ impl CommandLog {
     }
 }
 
-/// Locks the log. Retries, because a process that calls [`is_locked`] also holds the lock for a moment.
+/// Locks the log. Tries for up to [`LOCK_TIMEOUT`], because a process that calls [`is_locked`] also holds the lock for a
+/// moment.
 fn lock(file: &File, path: &Path) -> Result<()> {
     // Some network filesystems do not support locks: the run then continues without a lock.
     let try_lock = || (!matches!(file.try_lock(), Err(TryLockError::WouldBlock))).then_some(());
     wait_until(Instant::now() + LOCK_TIMEOUT, Cancel::Never, try_lock).map_err(|_| {
-        let holder = describe_holders(&SysRoot::host(), file);
+        let holder = describe_lock_holders(&SysRoot::host(), file);
         Error::Busy(path.parent().unwrap_or(path).into(), holder)
     })
 }
@@ -57,7 +58,7 @@ fn lock(file: &File, path: &Path) -> Result<()> {
 const LOCK_TIMEOUT: Duration = Duration::from_millis(25);
 /// The longest line of the command log that fsarena reads, in bytes. An argument vector may have two megabytes; a damaged log
 /// may consist of one endless line.
-const LONGEST_LINE: u64 = 4 << 20;
+const MAX_LINE_BYTES: u64 = 4 << 20;
 
 /// Calls `visit` with every command of a log; see [`crate::for_each_command`].
 pub fn read_commands(path: &Path, visit: &mut dyn FnMut(&CommandLogLine)) -> Result<()> {
@@ -70,7 +71,7 @@ pub fn read_commands(path: &Path, visit: &mut dyn FnMut(&CommandLogLine)) -> Res
     let mut line = Vec::new();
     loop {
         line.clear();
-        let length = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+        let length = reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
         if length.map_err(Error::io("reading", path))? == 0 {
             return Ok(());
         }

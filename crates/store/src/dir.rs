@@ -2,7 +2,7 @@
 
 use crate::{Error, Result, command_log, insert::intern_variant, schema, views};
 use bytesize::ByteSize;
-use fsarena_core::{cell::Cell, event::CommandRecord, matrix, names::unknown, plan::Plan};
+use fsarena_core::{cell::Cell, event::CommandRecord, matrix, names::unknown_name, plan::Plan};
 use fsarena_sys::input;
 use jiff::Timestamp;
 use rusqlite::params;
@@ -14,7 +14,7 @@ use std::{io::Write, time::SystemTime};
 const SUFFIX_CHARACTERS: &[u8] = b"23456789abcdefghijkmnpqrstuvwxyz";
 /// The largest plan that fsarena stores or reads, in bytes. A plan with the largest number of variants takes about 2 MB.
 /// Parsing a damaged plan takes up to eighty times its size in memory.
-const LARGEST_PLAN: u64 = 4 << 20;
+const MAX_PLAN_BYTES: u64 = 4 << 20;
 /// The largest number of runs that an error message names.
 const MAX_NAMED_RUNS: usize = 8;
 
@@ -56,8 +56,8 @@ impl RunDir {
             }
         };
         let dir = RunDir { path };
-        let written = dir.write_plan_and_database(&id, plan, version, now);
-        if written.is_err() {
+        let result = dir.write_plan_and_database(&id, plan, version, now);
+        if result.is_err() {
             // Remove the incomplete run. Errors are ignored, because the first error matters more. A
             // directory with any other file in it stays.
             for file in [dir.plan_file(), dir.database_file(), dir.path.join("run.db-journal")] {
@@ -65,23 +65,24 @@ impl RunDir {
             }
             let _ = fs::remove_dir(&dir.path);
         }
-        written.map(|()| dir)
+        result.map(|()| dir)
     }
 
     fn write_plan_and_database(&self, id: &str, plan: &Plan, version: &str, now: Timestamp) -> Result<()> {
         let file = self.plan_file();
         let text = toml::to_string(plan)
-            .map_err(|error| Error::unfit(&file, format!("the plan cannot be written as TOML: {error}")))?;
-        if text.len() as u64 > LARGEST_PLAN {
-            let (size, limit) = (ByteSize(text.len() as u64), ByteSize(LARGEST_PLAN));
+            .map_err(|error| Error::invalid_data(&file, format!("the plan cannot be written as TOML: {error}")))?;
+        if text.len() as u64 > MAX_PLAN_BYTES {
+            let (size, limit) = (ByteSize(text.len() as u64), ByteSize(MAX_PLAN_BYTES));
             let reason = format!("the resolved plan has {size}, and the limit is {limit}; compare fewer variants");
-            return Err(Error::unfit(&file, reason));
+            return Err(Error::invalid_data(&file, reason));
         }
         // Refuse a plan that could not be read back. That would be a fault in the code that made it.
-        Plan::of_stored(&text).map_err(|reason| Error::unfit(&file, format!("the plan cannot be stored: {reason}")))?;
+        Plan::of_stored(&text)
+            .map_err(|reason| Error::invalid_data(&file, format!("the plan cannot be stored: {reason}")))?;
         write_new_file(&file, text.as_bytes()).map_err(Error::io("writing", &file))?;
         let path = self.database_file();
-        let mut db = schema::create(&path)?;
+        let mut db = schema::create_database(&path)?;
         let mut insert = || -> rusqlite::Result<()> {
             let transaction = db.transaction()?;
             transaction.execute(
@@ -129,9 +130,9 @@ impl RunDir {
     /// # Ok::<(), fsarena_store::Error>(())
     /// ```
     pub fn find(runs_root: &Path, name: &str) -> Result<RunDir> {
-        let dirs = RunDir::all(runs_root)?;
+        let dirs = RunDir::find_all(runs_root)?;
         if name == "latest" {
-            return dirs.into_iter().next().ok_or_else(|| no_such_run(runs_root, name, &[]));
+            return dirs.into_iter().next().ok_or_else(|| unknown_run_error(runs_root, name, &[]));
         }
         if let Some(exact) = dirs.iter().find(|dir| dir.id() == name) {
             return Ok(exact.clone());
@@ -141,7 +142,7 @@ impl RunDir {
         }
         let matching: Vec<_> = dirs.iter().filter(|dir| !name.is_empty() && dir.id().starts_with(name)).collect();
         match matching[..] {
-            [] => Err(no_such_run(runs_root, name, &dirs)),
+            [] => Err(unknown_run_error(runs_root, name, &dirs)),
             [run] => Ok(run.clone()),
             _ => {
                 let ids = matching.into_iter().take(MAX_NAMED_RUNS).map(RunDir::id).collect();
@@ -154,7 +155,7 @@ impl RunDir {
     ///
     /// # Errors
     /// `runs_root` cannot be read.
-    pub fn all(runs_root: &Path) -> Result<Vec<RunDir>> {
+    pub fn find_all(runs_root: &Path) -> Result<Vec<RunDir>> {
         let entries = match fs::read_dir(runs_root) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
@@ -217,7 +218,7 @@ impl RunDir {
     /// The file is missing or is not a resolved plan.
     pub fn plan(&self) -> Result<Plan> {
         let file = self.plan_file();
-        let bytes = input::read(&file, LARGEST_PLAN).map_err(|error| match error.kind() {
+        let bytes = input::read(&file, MAX_PLAN_BYTES).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::damaged(&file, "the run's plan is missing"),
             _ if input::is_refusal(&error) => Error::damaged(&file, error.to_string()),
             _ => Error::io("reading", &file)(error),
@@ -247,23 +248,24 @@ fn sync_directory(dir: &Path) {
     let _ = fs::File::open(dir).and_then(|dir| dir.sync_all());
 }
 
-fn no_such_run(runs_root: &Path, name: &str, dirs: &[RunDir]) -> Error {
+/// The error for a name that no run has.
+fn unknown_run_error(runs_root: &Path, name: &str, dirs: &[RunDir]) -> Error {
     if dirs.is_empty() {
         let hint = format!("The directory {} has no runs.", runs_root.display());
-        return unknown("run", name, []).with_hint(hint).into();
+        return unknown_name("run", name, []).with_hint(hint).into();
     }
     let ids: Vec<String> = dirs.iter().take(MAX_NAMED_RUNS).map(RunDir::id).collect();
-    let known = ids.iter().map(String::as_str).chain(["latest"]);
-    unknown("run", name, known).at(format!("in {}", runs_root.display())).into()
+    let known_names = ids.iter().map(String::as_str).chain(["latest"]);
+    unknown_name("run", name, known_names).with_place(format!("in {}", runs_root.display())).into()
 }
 
 /// A name in a form that is safe in file names: lower-case letters, digits and `-`, at most 40 characters.
 pub(crate) fn slug(name: &str) -> String {
-    let plain: String =
+    let safe: String =
         name.chars().take(40).map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
-    match plain.trim_matches('-') {
+    match safe.trim_matches('-') {
         "" => "plan".into(),
-        plain => plain.into(),
+        slug => slug.into(),
     }
 }
 
@@ -297,19 +299,20 @@ pub(crate) fn remove_output(run: &RunDir, cell: &Cell) -> Result<()> {
 pub(crate) fn append_output(run: &RunDir, cell: &Cell, command: &CommandRecord, output: &str) -> Result<()> {
     let (dir, path) = (run.output_dir(), run.output_file(cell));
     fs::create_dir_all(&dir).map_err(Error::io("creating", &dir))?;
-    let end = if output.ends_with('\n') { "" } else { "\n" };
-    let text = format!("$ {}\n{output}{end}[{}, {} ms]\n", command.argv.join(" "), command.ended, command.ms);
+    let line_end = if output.ends_with('\n') { "" } else { "\n" };
+    let text = format!("$ {}\n{output}{line_end}[{}, {} ms]\n", command.argv.join(" "), command.ended, command.ms);
     let mut file = File::options().append(true).create(true).open(&path).map_err(Error::io("opening", &path))?;
     file.write_all(text.as_bytes()).map_err(Error::io("writing", &path))
 }
 
-/// Copies the output files that the directory `to` lacks. Output files of different cells have different names.
-pub(crate) fn copy_missing_outputs(from: &Path, to: &Path) -> Result<()> {
-    let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
-    fs::create_dir_all(to).map_err(Error::io("creating", to))?;
+/// Copies the output files of one run that the other run lacks, by the directories of their outputs. Output files of
+/// different cells have different names.
+pub(crate) fn copy_missing_outputs(source_dir: &Path, target_dir: &Path) -> Result<()> {
+    let Ok(entries) = fs::read_dir(source_dir) else { return Ok(()) };
+    fs::create_dir_all(target_dir).map_err(Error::io("creating", target_dir))?;
     for entry in entries {
-        let entry = entry.map_err(Error::io("reading", from))?;
-        let target = to.join(entry.file_name());
+        let entry = entry.map_err(Error::io("reading", source_dir))?;
+        let target = target_dir.join(entry.file_name());
         // Shards may come from another machine, so only regular files are copied.
         if entry.file_type().is_ok_and(|kind| kind.is_file()) && !target.exists() {
             fs::copy(entry.path(), &target).map_err(Error::io("writing", &target))?;
@@ -322,7 +325,7 @@ pub(crate) fn copy_missing_outputs(from: &Path, to: &Path) -> Result<()> {
 mod tests {
     use super::*;
     use crate::testing::plan;
-    use fsarena_core::exit::{ExitCode, Exits};
+    use fsarena_core::exit::{ExitCode, HasExitCode};
 
     #[test]
     fn a_new_run_is_found_by_id_prefix_path_and_latest() {
@@ -332,11 +335,11 @@ mod tests {
         let find = |name: &str| RunDir::find(root.path(), name).unwrap();
         assert_eq!(find(&older.id()), older);
         assert_eq!(find(older.path().to_str().unwrap()), older);
-        let unique = &newer.id()[..newer.id().len() - 1];
-        if !older.id().starts_with(unique) {
-            assert_eq!(find(unique), newer);
+        let unique_prefix = &newer.id()[..newer.id().len() - 1];
+        if !older.id().starts_with(unique_prefix) {
+            assert_eq!(find(unique_prefix), newer);
         }
-        assert_eq!(find("latest").id(), RunDir::all(root.path()).unwrap()[0].id());
+        assert_eq!(find("latest").id(), RunDir::find_all(root.path()).unwrap()[0].id());
         assert_eq!(older.plan().unwrap(), plan(&["ext4"]));
     }
 
@@ -370,7 +373,8 @@ mod tests {
             fs::create_dir(root.path().join(id)).unwrap();
             fs::write(root.path().join(id).join("run.db"), "").unwrap();
         }
-        let years: Vec<_> = RunDir::all(root.path()).unwrap().iter().map(|dir| dir.id()[..4].to_string()).collect();
+        let years: Vec<_> =
+            RunDir::find_all(root.path()).unwrap().iter().map(|dir| dir.id()[..4].to_string()).collect();
         assert_eq!(years, ["2026", "2023", "2020"]);
     }
 

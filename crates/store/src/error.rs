@@ -1,6 +1,6 @@
 //! Errors from writing, finding or reading runs.
 
-use fsarena_core::exit::{ExitCode, Exits, is_shortage};
+use fsarena_core::exit::{ExitCode, HasExitCode, is_resource_shortage};
 use fsarena_core::names::UnknownName;
 use fsarena_sys::limits;
 use fsarena_sys::limits::remedy_suffix;
@@ -15,9 +15,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A failure of the store. The message names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No run has the name.
+    /// No run has this name.
     #[error(transparent)]
-    Unknown(#[from] UnknownName),
+    UnknownRun(#[from] UnknownName),
     /// The ids of several runs begin with the given name. Fields: the name, these ids.
     #[error("`{0}` fits several runs: {known}. Type more of the id", known = .1.join(", "))]
     Ambiguous(String, Vec<String>),
@@ -33,9 +33,9 @@ pub enum Error {
     /// An archive that could write outside of its directory or fill the disk, and the reason.
     #[error("{path}: refused: {1}", path = .0.display())]
     Hostile(PathBuf, String),
-    /// A file, and the reason why the data to store in it is wrong. This is a bug of the caller.
+    /// A file, and the reason why the data to store in it is invalid. This is a bug of the caller.
     #[error("{path}: {1}", path = .0.display())]
-    Unfit(PathBuf, String),
+    InvalidData(PathBuf, String),
 }
 
 impl Error {
@@ -43,8 +43,8 @@ impl Error {
         Error::Damaged(path.into(), reason.into())
     }
 
-    pub(crate) fn unfit(path: &Path, reason: impl Into<String>) -> Error {
-        Error::Unfit(path.into(), reason.into())
+    pub(crate) fn invalid_data(path: &Path, reason: impl Into<String>) -> Error {
+        Error::InvalidData(path.into(), reason.into())
     }
 
     pub(crate) fn io(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
@@ -61,7 +61,7 @@ impl Error {
                     io::Error::new(ErrorKind::FileTooLarge, error)
                 }
                 Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => {
-                    File::open(path).err().filter(is_shortage).unwrap_or_else(|| io::Error::other(error))
+                    File::open(path).err().filter(is_resource_shortage).unwrap_or_else(|| io::Error::other(error))
                 }
                 _ => io::Error::other(error),
             };
@@ -88,17 +88,17 @@ impl Error {
 /// Whether the database or its log has grown to the limit of file sizes of this process.
 fn is_at_size_limit(path: &Path) -> bool {
     /// The largest growth of a file in one step, in bytes: SQLite extends the `-shm` file by it.
-    const LARGEST_STEP: u64 = 32 << 10;
-    let Some(limit) = limits::max_file_size() else { return false };
+    const MAX_STEP_BYTES: u64 = 32 << 10;
+    let Some(limit) = limits::max_file_bytes() else { return false };
     let files = [path.to_path_buf(), path.with_extension("db-wal"), path.with_extension("db-shm")];
-    files.iter().any(|file| file.metadata().map_or(0, |meta| meta.len()) + LARGEST_STEP > limit)
+    files.iter().any(|file| file.metadata().map_or(0, |meta| meta.len()) + MAX_STEP_BYTES > limit)
 }
 
-impl Exits for Error {
+impl HasExitCode for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Error::Io(.., source) if is_shortage(source) => ExitCode::Missing,
-            Error::Io(..) | Error::Unfit(..) => ExitCode::Internal,
+            Error::Io(.., source) if is_resource_shortage(source) => ExitCode::Missing,
+            Error::Io(..) | Error::InvalidData(..) => ExitCode::Internal,
             Error::Hostile(..) => ExitCode::Refused,
             _ => ExitCode::Usage,
         }

@@ -18,13 +18,14 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// The longest line of an event, in bytes. The reader skips longer lines.
-const LONGEST_EVENT: u64 = 1 << 20;
+const MAX_EVENT_BYTES: u64 = 1 << 20;
 
 /// An event and its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimedEvent {
-    /// Seconds since 1970, UTC.
-    pub at: f64,
+    /// When the event happened: seconds since 1970, UTC.
+    #[serde(rename = "at")]
+    pub time_s: f64,
     /// The event.
     pub event: Event,
 }
@@ -56,13 +57,13 @@ impl EventLog {
     }
 
     /// Appends an event with its time in seconds since 1970, unless live views do not need it.
-    pub(crate) fn append(&mut self, at: f64, event: &Event) {
+    pub(crate) fn append(&mut self, time_s: f64, event: &Event) {
         let Some(event) = self.reduce_event(event) else { return };
         let Some(file) = &mut self.file else { return };
         // Rounds down to whole milliseconds.
-        let at = (at * 1e3).floor() / 1e3;
+        let time_s = (time_s * 1e3).floor() / 1e3;
         // One write, so that concurrent readers see whole lines.
-        if let Err(error) = file.write_all(to_json_line(&TimedEvent { at, event }).as_bytes()) {
+        if let Err(error) = file.write_all(to_json_line(&TimedEvent { time_s, event }).as_bytes()) {
             self.file = None;
             self.failure = Some(error);
         }
@@ -83,10 +84,10 @@ impl EventLog {
 
     /// Returns an event with only the data that the log keeps; None for events that it omits.
     fn reduce_event(&self, event: &Event) -> Option<Event> {
-        let Event::Cell { cell, what } = event else {
+        let Event::Cell { cell, event } = event else {
             return (!matches!(event, Event::Command(_))).then(|| event.clone());
         };
-        let what = match what {
+        let reduced = match event {
             CellEvent::Command(_) | CellEvent::Spent { .. } | CellEvent::Profile { .. } | CellEvent::Tree(_) => {
                 return None;
             }
@@ -97,9 +98,9 @@ impl EventLog {
                 let latencies = Default::default();
                 CellEvent::Sample(Sample { task, started_at, readings, series: vec![], latencies })
             }
-            CellEvent::Phase { .. } | CellEvent::Reading(_) | CellEvent::Note(_) => what.clone(),
+            CellEvent::Phase { .. } | CellEvent::Reading(_) | CellEvent::Note(_) => event.clone(),
         };
-        Some(Event::Cell { cell: cell.clone(), what })
+        Some(Event::Cell { cell: cell.clone(), event: reduced })
     }
 }
 
@@ -128,9 +129,9 @@ impl EventReader {
         let mut line = Vec::new();
         while events.len() < max_events {
             line.clear();
-            let length = reader.by_ref().take(LONGEST_EVENT).read_until(b'\n', &mut line);
+            let length = reader.by_ref().take(MAX_EVENT_BYTES).read_until(b'\n', &mut line);
             let length = length.map_err(Error::io("reading", &self.path))? as u64;
-            if length == 0 || (length < LONGEST_EVENT && line.last() != Some(&b'\n')) {
+            if length == 0 || (length < MAX_EVENT_BYTES && line.last() != Some(&b'\n')) {
                 break;
             }
             self.offset += length;
@@ -181,7 +182,7 @@ mod tests {
         writer.apply(&Event::RoundStarted { round: 0, order: vec!["ext4".into()] }).unwrap();
         let before_cell = events.read_next(9).unwrap();
         assert!(
-            matches!(&before_cell[..], [(_, TimedEvent { event: Event::RoundStarted { round: 0, .. }, at })] if *at > 1.7e9)
+            matches!(&before_cell[..], [(_, TimedEvent { event: Event::RoundStarted { round: 0, .. }, time_s })] if *time_s > 1.7e9)
         );
         writer.apply(&Event::Command(command("losetup"))).unwrap();
         run_cell(&mut writer, &cells(&plan, 0)[0], Outcome::Done);
@@ -189,7 +190,7 @@ mod tests {
         // The start of the cell, its two samples and its end, without the command.
         assert_eq!((started.len(), rest.len()), (1, 3));
         assert!(before_cell[0].0 < started[0].0 && started[0].0 < rest[0].0);
-        let Event::Cell { what: CellEvent::Sample(sample), .. } = &rest[0].1.event else { panic!("{rest:?}") };
+        let Event::Cell { event: CellEvent::Sample(sample), .. } = &rest[0].1.event else { panic!("{rest:?}") };
         assert_eq!(sample.readings.0.keys().collect::<Vec<_>>(), ["elapsed_ns"]);
         drop(writer);
         assert_eq!(events.read_next(9).unwrap(), []);
@@ -206,9 +207,9 @@ mod tests {
         writer.apply(&Event::CellStarted { cell: cell.clone() }).unwrap();
         let mut sample = sample("append", 1.0);
         sample.readings.set("commit_iops_per_s", 7.0);
-        writer.apply(&Event::Cell { cell: cell.id(), what: CellEvent::Sample(sample) }).unwrap();
+        writer.apply(&Event::Cell { cell: cell.id(), event: CellEvent::Sample(sample) }).unwrap();
         let events = EventReader::open(&run).read_next(9).unwrap();
-        let Event::Cell { what: CellEvent::Sample(sample), .. } = &events[1].1.event else { panic!("{events:?}") };
+        let Event::Cell { event: CellEvent::Sample(sample), .. } = &events[1].1.event else { panic!("{events:?}") };
         assert_eq!(sample.readings.0, [("commit_iops_per_s".to_string(), 7.0)].into());
     }
 
@@ -216,18 +217,18 @@ mod tests {
     fn torn_foreign_and_endless_lines_are_skipped() {
         let root = tempfile::tempdir().unwrap();
         let (run, mut writer) = create_run(root.path(), &plan(&["ext4"]));
-        let ended = Event::RunFinished { why: "done".into(), complete: true };
-        writer.apply(&ended).unwrap();
+        let run_finished = Event::RunFinished { why: "done".into(), complete: true };
+        writer.apply(&run_finished).unwrap();
         let mut events = EventReader::open(&run);
         append(&run.event_log_file(), b"not an event\n{\"at\":1}\n");
-        append(&run.event_log_file(), &vec![b'x'; 2 * LONGEST_EVENT as usize]);
+        append(&run.event_log_file(), &vec![b'x'; 2 * MAX_EVENT_BYTES as usize]);
         append(&run.event_log_file(), b"\n{\"at\":");
         assert_eq!(events.read_next(9).unwrap().len(), 1);
         append(&run.event_log_file(), b"2.5,\"event\":{\"run_event\":\"round_finished\",\"round\":3}}\n");
-        let next = events.read_next(9).unwrap();
+        let after_torn_line = events.read_next(9).unwrap();
         assert!(
-            matches!(&next[..], [(_, TimedEvent { at: 2.5, event: Event::RoundFinished { round: 3 } })]),
-            "{next:?}"
+            matches!(&after_torn_line[..], [(_, TimedEvent { time_s: 2.5, event: Event::RoundFinished { round: 3 } })]),
+            "{after_torn_line:?}"
         );
     }
 
@@ -243,11 +244,11 @@ mod tests {
             }
             let mut writer = crate::Writer::open(&run, &host("b"), &[]).unwrap();
             writer.apply(&Event::RoundStarted { round: 0, order: vec![] }).unwrap();
-            let note = writer.take_failure_of_log().unwrap();
+            let note = writer.take_event_log_failure().unwrap();
             let why = if is_disk_full { "No space left on device" } else { "Is a directory" };
             assert!(note.text.contains("events.jsonl") && note.text.contains(why), "{note:?}");
             writer.apply(&Event::RoundFinished { round: 0 }).unwrap();
-            assert_eq!(writer.take_failure_of_log(), None);
+            assert_eq!(writer.take_event_log_failure(), None);
             assert_eq!(EventReader::open(&run).read_next(9).unwrap(), []);
         }
     }

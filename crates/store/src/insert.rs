@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::event::{Note, Outcome};
 use fsarena_core::sample::{MetricSpec, ReadingDef, Sample};
-use fsarena_core::series::{LatencyPercentiles, Point};
+use fsarena_core::series::{LatencyPercentiles, SeriesPoint};
 use fsarena_core::{host::Host, state::CellState};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
@@ -15,8 +15,8 @@ pub fn intern_host(db: &Connection, host: &Host) -> rusqlite::Result<i64> {
     let facts = to_json(&host.facts);
     let key = params![host.hostname, host.boot_id, host.kernel, facts];
     db.execute("INSERT OR IGNORE INTO host(hostname, boot_id, kernel, facts) VALUES(?1, ?2, ?3, ?4)", key)?;
-    let find = "SELECT id FROM host WHERE hostname = ?1 AND boot_id = ?2 AND kernel = ?3 AND facts = ?4";
-    db.query_row(find, key, |row| row.get(0))
+    let select = "SELECT id FROM host WHERE hostname = ?1 AND boot_id = ?2 AND kernel = ?3 AND facts = ?4";
+    db.query_row(select, key, |row| row.get(0))
 }
 
 /// Writes a cell that ended at `ended_at` (seconds since 1970), with its samples and notes. Replaces an earlier attempt of the
@@ -30,32 +30,32 @@ pub fn write_cell(
     reading_ids: &ReadingIds,
 ) -> rusqlite::Result<()> {
     let spent = state.spent_until(ended_at);
-    let CellState { cell, begun_at, samples, notes, .. } = state;
+    let CellState { cell, started_at, samples, notes, .. } = state;
     let hash = cell.id().0;
     // The schema deletes the samples and notes of the cell with it (ON DELETE CASCADE).
     db.execute("DELETE FROM cell WHERE hash = ?1", [&hash])?;
     let (outcome, spent, variant) = (to_json(outcome), to_json(&spent), intern_variant(db, &cell.variant)?);
     let name = &cell.workload.name;
-    let values = (&hash, cell.round, cell.position, variant, name, outcome, host_id, begun_at, spent);
+    let row = (&hash, cell.round, cell.position, variant, name, outcome, host_id, started_at, spent);
     db.execute(
         "INSERT INTO cell(hash, round, position, variant, workload, outcome, host, started_at, spent)
              VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        values,
+        row,
     )?;
-    let cell_row = db.last_insert_rowid();
+    let cell_id = db.last_insert_rowid();
     for sample in &samples {
-        write_sample(db, cell_row, sample, reading_ids)?;
+        write_sample(db, cell_id, sample, reading_ids)?;
     }
     for note in &notes {
-        write_note_once(db, Some(cell.round), Some(cell_row), note)?;
+        write_note_once(db, Some(cell.round), Some(cell_id), note)?;
     }
     Ok(())
 }
 
-fn write_sample(db: &Connection, cell_row: i64, sample: &Sample, reading_ids: &ReadingIds) -> rusqlite::Result<()> {
+fn write_sample(db: &Connection, cell_id: i64, sample: &Sample, reading_ids: &ReadingIds) -> rusqlite::Result<()> {
     let task = intern_task(db, &sample.task)?;
     db.prepare_cached("INSERT INTO sample(cell, task, started_at) VALUES(?1, ?2, ?3)")?.execute((
-        cell_row,
+        cell_id,
         task,
         sample.started_at,
     ))?;
@@ -73,21 +73,21 @@ fn write_sample(db: &Connection, cell_row: i64, sample: &Sample, reading_ids: &R
     write_series(db, id, &sample.series)
 }
 
-fn write_series(db: &Connection, sample: i64, points: &[Point]) -> rusqlite::Result<()> {
+fn write_series(db: &Connection, sample: i64, points: &[SeriesPoint]) -> rusqlite::Result<()> {
     let mut insert = db.prepare_cached("INSERT INTO series VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?;
     // SQLite's integers are signed. No load reaches the limit.
-    let signed = |number: u64| number.min(i64::MAX as u64) as i64;
+    let to_signed = |number: u64| number.min(i64::MAX as u64) as i64;
     for (number, point) in points.iter().enumerate() {
         let percentile =
-            |read: fn(&LatencyPercentiles) -> u64| point.latency.as_ref().map(|latency| signed(read(latency)));
+            |read: fn(&LatencyPercentiles) -> u64| point.latency.as_ref().map(|latency| to_signed(read(latency)));
         insert.execute((
             sample,
             number as i64,
             point.start_s,
             point.length_s,
             point.warm_up,
-            signed(point.operations),
-            signed(point.bytes),
+            to_signed(point.operations),
+            to_signed(point.bytes),
             percentile(|latency| latency.p50_ns),
             percentile(|latency| latency.p99_ns),
             percentile(|latency| latency.p999_ns),
@@ -119,11 +119,11 @@ pub fn intern_variant(db: &Connection, variant: &Variant) -> rusqlite::Result<i6
 /// The row id of a task; writes the task if it is new.
 fn intern_task(db: &Connection, task: &TaskInfo) -> rusqlite::Result<i64> {
     let params = to_json(&task.id.params);
-    let known = db
+    let known_id = db
         .prepare_cached("SELECT id FROM task WHERE name = ?1 AND params = ?2")?
         .query_row(params![task.id.name, params], |row| row.get(0))
         .optional()?;
-    if let Some(id) = known {
+    if let Some(id) = known_id {
         return Ok(id);
     }
     db.execute(
@@ -145,7 +145,7 @@ impl ReadingIds {
     pub fn intern(db: &Connection, path: &Path, defs: &[ReadingDef]) -> Result<ReadingIds> {
         for def in defs {
             let def = def.into();
-            let (_, is_same) = define(db, &def).map_err(Error::while_writing(path))?;
+            let (_, is_same) = define_reading(db, &def).map_err(Error::while_writing(path))?;
             if !is_same {
                 let reason = format!(
                     "this run has another definition of {} than this fsarena (`{def}`); resume it with the version that \
@@ -167,9 +167,9 @@ impl ReadingIds {
     /// # Errors
     /// The run has another definition of a reading with that name.
     pub fn add(&mut self, db: &Connection, path: &Path, def: &MetricSpec) -> Result<()> {
-        let (id, is_same) = define(db, def).map_err(Error::while_writing(path))?;
+        let (id, is_same) = define_reading(db, def).map_err(Error::while_writing(path))?;
         if !is_same {
-            return Err(Error::unfit(
+            return Err(Error::invalid_data(
                 path,
                 format!("a command printed `{def}`, which contradicts the run's own definition"),
             ));
@@ -184,13 +184,13 @@ impl ReadingIds {
             return Ok(());
         };
         let reason = format!("task {} reports {name}, which is not a defined reading", sample.task.id);
-        Err(Error::unfit(path, reason))
+        Err(Error::invalid_data(path, reason))
     }
 }
 
 /// Writes the definition of a reading if the run has none with that name. Returns the row id, and whether the run's definition
 /// is the same, apart from the help text, which does not change the meaning of values.
-fn define(db: &Connection, def: &MetricSpec) -> rusqlite::Result<(i64, bool)> {
+fn define_reading(db: &Connection, def: &MetricSpec) -> rusqlite::Result<(i64, bool)> {
     let MetricSpec { id, unit, direction, scope, over, quotient_of, help } = def;
     let [numerator, denominator] = match quotient_of {
         Some([numerator, denominator]) => [Some(numerator), Some(denominator)],

@@ -1,6 +1,6 @@
 //! Lists the runs of a directory.
 
-use crate::{Error, Result, RunDir, read::run_status, rows::Source, schema};
+use crate::{Error, Result, RunDir, read::run_status, rows::RunDatabase, schema};
 use fsarena_core::{names::distinct, record::RunStatus};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub struct RunSummary {
     pub path: PathBuf,
     /// The name of its study or plan; empty if the run cannot be read.
     pub study: String,
-    /// When it started, in RFC 3339.
+    /// When it started: RFC 3339.
     pub started: String,
     /// Its status; `why` is `running` while another process writes it, and the error if it cannot be read.
     pub status: RunStatus,
@@ -50,7 +50,7 @@ const INSTRUCTIONS_PER_CHECK: i32 = 100_000;
 /// # Errors
 /// The directory cannot be read.
 pub fn list_runs(runs_root: &Path) -> Result<Vec<RunSummary>> {
-    Ok(RunDir::all(runs_root)?
+    Ok(RunDir::find_all(runs_root)?
         .iter()
         .map(|run| read_summary(run).unwrap_or_else(|error| RunSummary::unreadable(run, &error)))
         .collect())
@@ -64,14 +64,14 @@ pub fn read_summary(run: &RunDir) -> Result<RunSummary> {
     let path = run.database_file();
     let mut db = schema::open_to_read(&path)?;
     let deadline = Instant::now() + READ_TIMEOUT;
-    let is_late = move || Instant::now() > deadline;
-    db.progress_handler(INSTRUCTIONS_PER_CHECK, Some(is_late)).map_err(Error::while_reading(&path))?;
-    let source = Source { db: &db, path: &path };
+    let is_past_deadline = move || Instant::now() > deadline;
+    db.progress_handler(INSTRUCTIONS_PER_CHECK, Some(is_past_deadline)).map_err(Error::while_reading(&path))?;
+    let database = RunDatabase { db: &db, path: &path };
     let run_sql = format!(
         "SELECT substr(study, 1, {MAX_CHARACTERS}), substr(started, 1, {MAX_CHARACTERS}), complete,
                 substr(why, 1, {MAX_CHARACTERS}) FROM run LIMIT 1"
     );
-    let (study, started, status) = source.read_one("run", &run_sql, |row| {
+    let (study, started, status) = database.read_one("run", &run_sql, |row| {
         let status = run_status(row.int(2)? != 0, row.text(3)?, run.is_being_written());
         Ok((row.text(0)?, row.text(1)?, status))
     })?;
@@ -79,19 +79,19 @@ pub fn read_summary(run: &RunDir) -> Result<RunSummary> {
     Ok(RunSummary {
         study,
         started,
-        variants: read_distinct_texts(&source, "variant", "name")?,
-        tasks: read_distinct_texts(&source, "task", "name")?,
-        machines: read_distinct_texts(&source, "host", "hostname || ', Linux ' || kernel")?,
-        notes: read_distinct_texts(&source, "note", "text")?,
-        rounds: source.read_one("cell", &rounds_sql, |row| row.int_as(0))?,
+        variants: read_distinct_texts(&database, "variant", "name")?,
+        tasks: read_distinct_texts(&database, "task", "name")?,
+        machines: read_distinct_texts(&database, "host", "hostname || ', Linux ' || kernel")?,
+        notes: read_distinct_texts(&database, "note", "text")?,
+        rounds: database.read_one("cell", &rounds_sql, |row| row.int_as(0))?,
         ..RunSummary::with_status(run, status)
     })
 }
 
 /// The distinct texts of a column of a table.
-fn read_distinct_texts(source: &Source, table: &'static str, column: &str) -> Result<Vec<String>> {
+fn read_distinct_texts(database: &RunDatabase, table: &'static str, column: &str) -> Result<Vec<String>> {
     let sql = format!("SELECT id, substr({column}, 1, {MAX_CHARACTERS}) FROM {table} ORDER BY id LIMIT {MAX_ROWS}");
-    let (texts, _) = source.read_table(table, &sql, |row| row.text(1))?;
+    let (texts, _) = database.read_table(table, &sql, |row| row.text(1))?;
     Ok(distinct(texts))
 }
 

@@ -4,7 +4,7 @@
 //! continues it, for instance after a crash or with further shards. A cell is identified by its hash and copied once.
 
 use crate::command_log::{CommandLog, to_json_line};
-use crate::rows::{Source, TableRow};
+use crate::rows::{RunDatabase, TableRow};
 use crate::{Error, Result, RunDir, dir, for_each_command, read, schema, views};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::setting_text::setting;
@@ -20,7 +20,7 @@ pub struct MergeResult {
     /// The merged run.
     pub run: RunDir,
     /// The number of cells that this merge added.
-    pub added: usize,
+    pub added_cells: usize,
     /// Whether the run has every round of the plan.
     pub complete: bool,
     /// A sentence on how many rounds the run has, and which shards lack rounds.
@@ -28,7 +28,7 @@ pub struct MergeResult {
 }
 
 /// The properties that all shards of a run must have in common.
-struct Identity {
+struct ShardIdentity {
     plan: Plan,
     version: String,
     build: String,
@@ -51,24 +51,24 @@ pub fn merge(runs_root: &Path, shards: &[RunDir]) -> Result<MergeResult> {
         })?;
     }
     let mut target = MergeTarget::open(runs_root, &expected)?;
-    let added = shards.iter().map(|shard| target.copy_shard(shard)).sum::<Result<usize>>()?;
-    let shard_count = shards.iter().find_map(|shard| shard.plan().ok()?.stop.shard).map_or(1, |number| number.count);
+    let added_cells = shards.iter().map(|shard| target.copy_shard(shard)).sum::<Result<usize>>()?;
+    let shard_count = shards.iter().find_map(|shard| shard.plan().ok()?.stop.shard).map_or(1, |shard| shard.count);
     let (complete, why) = target.finish(&expected.plan, shard_count)?;
-    Ok(MergeResult { run: target.run.clone(), added, complete, why })
+    Ok(MergeResult { run: target.run.clone(), added_cells, complete, why })
 }
 
 /// Reads the identity of a shard.
-fn read_identity(shard: &RunDir) -> Result<Identity> {
+fn read_identity(shard: &RunDir) -> Result<ShardIdentity> {
     let plan = shard.plan()?;
     let path = shard.database_file();
     let db = schema::open_to_read(&path)?;
-    let source = Source { db: &db, path: &path };
-    let version = source.read_one("run", "SELECT version FROM run", |row| row.text(0))?;
+    let database = RunDatabase { db: &db, path: &path };
+    let version = database.read_one("run", "SELECT version FROM run", |row| row.text(0))?;
     let facts = |row: &TableRow| row.json::<BTreeMap<String, String>>(1);
-    let (hosts, _) = source.read_table("host", "SELECT id, facts FROM host", facts)?;
+    let (hosts, _) = database.read_table("host", "SELECT id, facts FROM host", facts)?;
     let mut builds: BTreeSet<_> = hosts.iter().map(|facts| facts.get(BUILD_FACT).cloned()).collect();
     match (builds.pop_first(), builds.len()) {
-        (Some(Some(build)), 0) => Ok(Identity { plan: without_machine_specifics(plan), version, build }),
+        (Some(Some(build)), 0) => Ok(ShardIdentity { plan: without_machine_specifics(plan), version, build }),
         (Some(Some(_)), _) => Err(Error::damaged(shard.path(), "several builds of fsarena measured this run")),
         _ => Err(Error::damaged(
             shard.path(),
@@ -93,9 +93,9 @@ fn without_machine_specifics(mut plan: Plan) -> Plan {
     plan
 }
 
-impl Identity {
+impl ShardIdentity {
     /// Checks that another identity is the same; the error describes the difference.
-    fn check_equal(&self, other: &Identity) -> std::result::Result<(), String> {
+    fn check_equal(&self, other: &ShardIdentity) -> std::result::Result<(), String> {
         let to_json = |plan: &Plan| serde_json::to_value(plan).unwrap_or_default();
         if let Some(difference) = first_difference("", &to_json(&self.plan), &to_json(&other.plan)) {
             return Err(format!("the plans differ in {difference}"));
@@ -145,9 +145,9 @@ struct MergeTarget {
 
 impl MergeTarget {
     /// Opens the merged run, makes it if it is missing, and locks it against other writers.
-    fn open(runs_root: &Path, identity: &Identity) -> Result<MergeTarget> {
+    fn open(runs_root: &Path, identity: &ShardIdentity) -> Result<MergeTarget> {
         let suffix = format!("-{}", identity.hash_suffix());
-        let existing = RunDir::all(runs_root)?.into_iter().find(|run| run.id().ends_with(&suffix));
+        let existing = RunDir::find_all(runs_root)?.into_iter().find(|run| run.id().ends_with(&suffix));
         let run = match existing {
             Some(run) => run,
             None => {
@@ -162,7 +162,7 @@ impl MergeTarget {
         for_each_round(&db, "main", |round, host| drop(hosts_by_round.insert(round, host)))
             .map_err(Error::while_reading(&db_path))?;
         let mut metrics = DeclaredMetrics::default();
-        for metric in read::read_readings(&Source { db: &db, path: &db_path }, "main")?.0 {
+        for metric in read::read_readings(&RunDatabase { db: &db, path: &db_path }, "main")?.0 {
             // A run has each name once, so no two definitions contradict each other here.
             let _ = metrics.declare(&metric, &run.path().display().to_string());
         }
@@ -200,8 +200,8 @@ impl MergeTarget {
 fn name_shards(rounds: &[u32], shard_count: u32) -> String {
     let shards: BTreeSet<u32> = rounds.iter().map(|round| round % shard_count + 1).collect();
     let names: Vec<String> = shards.iter().take(8).map(|shard| format!("{shard}/{shard_count}")).collect();
-    let more = if shards.len() > 8 { ", …" } else { "" };
-    format!("{}{more}", names.join(", "))
+    let ellipsis = if shards.len() > 8 { ", …" } else { "" };
+    format!("{}{ellipsis}", names.join(", "))
 }
 
 impl Drop for MergeTarget {
@@ -227,12 +227,12 @@ fn for_each_round(db: &Connection, schema: &str, mut visit: impl FnMut(u32, Stri
 }
 
 /// Copies the names of hosts, variants, tasks and metrics from the attached shard (`shard`) to the merged run
-/// (`main`), and fills two temporary tables: `fresh` with the ids of the shard's cells that the run lacks,
+/// (`main`), and fills two temporary tables: `new_cell` with the ids of the shard's cells that the run lacks,
 /// and `map` with the id in the run (`new`) for each id in the shard (`old`).
 const MAP_IDS: &str = "
-CREATE TEMP TABLE IF NOT EXISTS fresh(id INTEGER PRIMARY KEY);
+CREATE TEMP TABLE IF NOT EXISTS new_cell(id INTEGER PRIMARY KEY);
 CREATE TEMP TABLE IF NOT EXISTS map(kind TEXT, old INTEGER, new INTEGER, PRIMARY KEY(kind, old)) WITHOUT ROWID;
-DELETE FROM fresh;
+DELETE FROM new_cell;
 DELETE FROM map;
 INSERT OR IGNORE INTO main.host(hostname, boot_id, kernel, facts)
     SELECT hostname, boot_id, kernel, facts FROM shard.host ORDER BY id;
@@ -247,7 +247,7 @@ INSERT INTO map SELECT 'host', s.id, m.id FROM shard.host s CROSS JOIN main.host
 INSERT INTO map SELECT 'variant', s.id, m.id FROM shard.variant s CROSS JOIN main.variant m USING(name, levels);
 INSERT INTO map SELECT 'task', s.id, m.id FROM shard.task s CROSS JOIN main.task m USING(name, params);
 INSERT INTO map SELECT 'metric', s.id, m.id FROM shard.metric s CROSS JOIN main.metric m USING(name);
-INSERT INTO fresh SELECT id FROM shard.cell s
+INSERT INTO new_cell SELECT id FROM shard.cell s
     WHERE NOT EXISTS (SELECT 1 FROM main.cell m WHERE m.hash = s.hash);
 ";
 
@@ -265,41 +265,43 @@ const COPIED_TABLES: [(&str, &str, &str, &str); 5] = [
         "id+C, hash, round, position, v.new, workload, outcome, h.new, started_at, spent",
         "CROSS JOIN map v ON v.kind = 'variant' AND v.old = s.variant
          CROSS JOIN map h ON h.kind = 'host' AND h.old = s.host",
-        "s.id IN fresh",
+        "s.id IN new_cell",
     ),
     (
         "sample",
         "id+S, cell+C, t.new, started_at",
         "CROSS JOIN map t ON t.kind = 'task' AND t.old = s.task",
-        "s.cell IN fresh",
+        "s.cell IN new_cell",
     ),
-    ("value", "sample+S, m.new, value", "CROSS JOIN map m ON m.kind = 'metric' AND m.old = s.metric", OF_NEW_SAMPLES),
+    ("value", "sample+S, m.new, value", "CROSS JOIN map m ON m.kind = 'metric' AND m.old = s.metric", IS_OF_NEW_SAMPLE),
     (
         "series",
         "sample+S, point, start_s, length_s, warm_up, operations, bytes,
          latency_p50_ns, latency_p99_ns, latency_p999_ns",
         "",
-        OF_NEW_SAMPLES,
+        IS_OF_NEW_SAMPLE,
     ),
-    ("latencies", "sample+S, counts", "", OF_NEW_SAMPLES),
+    ("latencies", "sample+S, counts", "", IS_OF_NEW_SAMPLE),
 ];
 /// The condition for rows that belong to samples of new cells. If all cells of the shard are new, `TRUE` replaces it.
-const OF_NEW_SAMPLES: &str = "s.sample IN (SELECT id FROM shard.sample WHERE cell IN fresh)";
+const IS_OF_NEW_SAMPLE: &str = "s.sample IN (SELECT id FROM shard.sample WHERE cell IN new_cell)";
 /// Statements that copy notes: the notes of new cells, and the notes that belong to no cell. The latter are often the same on
 /// every machine and are copied once.
 const COPY_NOTES: [&str; 2] = [
     "INSERT INTO main.note(round, cell, kind, variant, task, text, fix)
-     SELECT round, cell+C, kind, variant, task, text, fix FROM shard.note WHERE cell IN fresh ORDER BY id",
+     SELECT round, cell+C, kind, variant, task, text, fix FROM shard.note WHERE cell IN new_cell ORDER BY id",
     "INSERT INTO main.note(round, cell, kind, variant, task, text, fix)
      SELECT round, NULL, kind, variant, task, text, fix FROM shard.note WHERE cell IS NULL
      EXCEPT SELECT round, NULL, kind, variant, task, text, fix FROM main.note WHERE cell IS NULL",
 ];
 
+/// Copies the rounds of the shard with their orders and hosts.
 const COPY_ROUNDS: &str = "
 INSERT OR REPLACE INTO main.round(number, host, variant_order, finished)
 SELECT r.number, h.new, r.variant_order, r.finished FROM shard.round r
 CROSS JOIN map h ON h.kind = 'host' AND h.old = r.host";
 
+/// Widens the times of the merged run to include those of the shard.
 const UPDATE_RUN_TIMES: &str = "
 UPDATE main.run SET
     started = CASE WHEN (SELECT count(*) FROM main.cell) = 0 THEN (SELECT started FROM shard.run)
@@ -337,15 +339,15 @@ impl MergeTarget {
             .and_then(|()| transaction.execute_batch(MAP_IDS))
             .map_err(to_error)?;
         check_measured_once(&transaction, shard)?;
-        let fresh = fresh_hashes(&transaction).map_err(to_error)?;
+        let new_cells = new_cell_hashes(&transaction).map_err(to_error)?;
         let query_number = |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(to_error);
         let last_cell = query_number("SELECT ifnull(max(id), 0) FROM main.cell")?;
         let last_sample = query_number("SELECT ifnull(max(id), 0) FROM main.sample")?;
         let with_offsets =
             |sql: &str| sql.replace("+C", &format!(" + {last_cell}")).replace("+S", &format!(" + {last_sample}"));
-        let all_new = query_number("SELECT count(*) FROM shard.cell")? == fresh.len() as i64;
+        let is_all_new = query_number("SELECT count(*) FROM shard.cell")? == new_cells.len() as i64;
         for (table, columns, joins, condition) in COPIED_TABLES {
-            let condition = if all_new && condition == OF_NEW_SAMPLES { "TRUE" } else { condition };
+            let condition = if is_all_new && condition == IS_OF_NEW_SAMPLE { "TRUE" } else { condition };
             let expected = query_number(&format!("SELECT count(*) FROM shard.{table} s WHERE {condition}"))?;
             let insert = format!(
                 "INSERT INTO main.{table} SELECT {} FROM shard.{table} s {joins} WHERE {condition}",
@@ -360,7 +362,7 @@ impl MergeTarget {
             transaction.execute(&with_offsets(copy_notes), []).map_err(to_error)?;
         }
         transaction.execute_batch(COPY_ROUNDS).map_err(to_error)?;
-        let (lines, command_count) = read_commands_of(shard, &fresh)?;
+        let (lines, command_count) = read_commands_of(shard, &new_cells)?;
         let add_count = "UPDATE main.run SET commands = commands + ?1";
         transaction.execute(add_count, [command_count as i64]).map_err(to_error)?;
         // Before the commit: if fsarena dies between the two, the next merge copies these cells again. The log then has
@@ -368,7 +370,7 @@ impl MergeTarget {
         self.command_log.append_lines(&lines)?;
         transaction.commit().map_err(Error::while_writing(&self.db_path))?;
         self.hosts_by_round.extend(hosts_by_round);
-        Ok(fresh.len())
+        Ok(new_cells.len())
     }
 
     /// The rounds of a shard with their hosts. Returns an error if two hosts measured the same round: variants are compared
@@ -385,10 +387,10 @@ impl MergeTarget {
             hosts_by_round.insert(round, host);
         })
         .map_err(Error::while_reading(&shard.database_file()))?;
-        let Some((round, one, other)) = conflict else { return Ok(hosts_by_round) };
+        let Some((round, host_a, host_b)) = conflict else { return Ok(hosts_by_round) };
         let round = round + 1;
         let reason = format!(
-            "cannot be merged: round {round} was measured on two hosts, {one} and {other}; leave out one of the runs"
+            "cannot be merged: round {round} was measured on two hosts, {host_a} and {host_b}; leave out one of the runs"
         );
         Err(Error::damaged(shard.path(), reason))
     }
@@ -396,11 +398,11 @@ impl MergeTarget {
 
 /// The log lines of a shard's new cells and those that belong to no cell, and the number of commands in them. Nothing
 /// if no cell is new.
-fn read_commands_of(shard: &RunDir, fresh: &HashSet<String>) -> Result<(String, u64)> {
+fn read_commands_of(shard: &RunDir, new_cells: &HashSet<String>) -> Result<(String, u64)> {
     let (mut lines, mut command_count) = (String::new(), 0);
-    if !fresh.is_empty() {
+    if !new_cells.is_empty() {
         for_each_command(shard, &mut |line: &CommandLogLine| {
-            if line.cell.as_ref().is_none_or(|cell| fresh.contains(cell)) {
+            if line.cell.as_ref().is_none_or(|cell| new_cells.contains(cell)) {
                 lines.push_str(&to_json_line(line));
                 command_count += line.command.times;
             }
@@ -409,9 +411,9 @@ fn read_commands_of(shard: &RunDir, fresh: &HashSet<String>) -> Result<(String, 
     Ok((lines, command_count))
 }
 
-/// The hashes of the cells in the temporary table `fresh`.
-fn fresh_hashes(db: &Connection) -> rusqlite::Result<HashSet<String>> {
-    let mut statement = db.prepare("SELECT hash FROM fresh CROSS JOIN shard.cell c ON c.id = fresh.id")?;
+/// The hashes of the cells in the temporary table `new_cell`.
+fn new_cell_hashes(db: &Connection) -> rusqlite::Result<HashSet<String>> {
+    let mut statement = db.prepare("SELECT hash FROM new_cell CROSS JOIN shard.cell c ON c.id = new_cell.id")?;
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
@@ -419,7 +421,7 @@ fn fresh_hashes(db: &Connection) -> rusqlite::Result<HashSet<String>> {
 /// another way.
 fn declare_metrics(db: &Connection, shard: &RunDir, metrics: &mut DeclaredMetrics) -> Result<()> {
     let shard_path = shard.path().display().to_string();
-    for metric in read::read_readings(&Source { db, path: &shard.database_file() }, "shard")?.0 {
+    for metric in read::read_readings(&RunDatabase { db, path: &shard.database_file() }, "shard")?.0 {
         metrics
             .declare(&metric, &shard_path)
             .map_err(|error| Error::damaged(shard.path(), format!("cannot be merged: {error}")))?;

@@ -1,12 +1,12 @@
 //! Reads a whole run from its directory into a `RunRecord`.
 
-use crate::rows::{RowIds, Source, TableRow};
+use crate::rows::{RowIds, RunDatabase, TableRow};
 use crate::{Error, Result, RunDir, command_log, schema, values};
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::record::{
-    CellRecord, CommandLogLine, MOST_READINGS, MetricSpec, PooledLatencies, RunRecord, RunStatus, SampleTable,
+    CellRecord, CommandLogLine, MAX_READINGS, MetricSpec, PooledLatencies, RunRecord, RunStatus, SampleTable,
 };
-use fsarena_core::{event::Note, host::Host, latency::Latencies, sample::Over};
+use fsarena_core::{event::Note, host::Host, latency::LatencyHistogram, sample::FoldRules};
 use std::collections::{BTreeSet, HashMap};
 use std::{cmp::Ordering, ops::ControlFlow};
 
@@ -18,25 +18,25 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
     let plan = run.plan()?;
     let path = run.database_file();
     let db = schema::open_to_read(&path)?;
-    let source = Source { db: &db, path: &path };
+    let database = RunDatabase { db: &db, path: &path };
 
     let (hosts, host_ids) =
-        source.read_table("host", "SELECT id, hostname, boot_id, kernel, facts FROM host ORDER BY id", |row| {
+        database.read_table("host", "SELECT id, hostname, boot_id, kernel, facts FROM host ORDER BY id", |row| {
             let (hostname, boot_id) = (row.text(1)?, row.text(2)?);
             Ok(Host { hostname, boot_id, kernel: row.text(3)?, facts: row.json(4)? })
         })?;
     let (variants, variant_ids) =
-        source.read_table("variant", "SELECT id, name, levels FROM variant ORDER BY id", |row| {
+        database.read_table("variant", "SELECT id, name, levels FROM variant ORDER BY id", |row| {
             Ok(Variant { name: row.text(1)?, levels: row.json(2)? })
         })?;
-    let (tasks, task_ids, task_positions) = read_tasks(&source)?;
-    let (readings, reading_ids) = read_readings(&source, "main")?;
-    let (cells, cell_ids) = read_cells(&source, &variant_ids, &host_ids)?;
-    let (mut samples, sample_ids) = read_samples(&source, &cell_ids, (&task_ids, &task_positions))?;
-    check_size(&source, [tasks.len(), variants.len(), samples.len()], &cells)?;
-    samples.values = values::read_columns(&source, &sample_ids, &reading_ids, values::SAMPLES_PER_PART)?;
+    let (tasks, task_ids, task_positions) = read_tasks(&database)?;
+    let (readings, reading_ids) = read_readings(&database, "main")?;
+    let (cells, cell_ids) = read_cells(&database, &variant_ids, &host_ids)?;
+    let (mut samples, sample_ids) = read_samples(&database, &cell_ids, (&task_ids, &task_positions))?;
+    check_size(&database, [tasks.len(), variants.len(), samples.len()], &cells)?;
+    samples.values = values::read_columns(&database, &sample_ids, &reading_ids, values::SAMPLES_PER_PART)?;
     let sql = "SELECT id, version, started, ended, complete, why, commands FROM run";
-    let ([id, version, started, ended], status, commands) = source.read_one("run", sql, |row| {
+    let ([id, version, started, ended], status, command_count) = database.read_one("run", sql, |row| {
         let status = run_status(row.int(4)? != 0, row.text(5)?, run.is_being_written());
         Ok(([row.text(0)?, row.text(1)?, row.text(2)?, row.text(3)?], status, row.int_as(6)?))
     })?;
@@ -46,9 +46,9 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
         started,
         ended,
         status,
-        series: values::read_series(&source, &sample_ids, values::MOST_POINTS)?,
-        notes: read_notes(&source)?,
-        latencies: read_pooled_latencies(&source, plan.stop.warmup, (&task_ids, &task_positions), &variant_ids)?,
+        series: values::read_series(&database, &sample_ids, values::MAX_POINTS_IN_MEMORY)?,
+        notes: read_notes(&database)?,
+        latencies: read_pooled_latencies(&database, plan.stop.warmup, (&task_ids, &task_positions), &variant_ids)?,
         plan,
         hosts,
         variants,
@@ -56,25 +56,25 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
         readings,
         cells,
         samples,
-        commands,
+        command_count,
     })
 }
 
 /// Returns an error for a damaged run that would make the analysis too large (it allocates an entry for each
 /// task of each variant in each round), or whose times overflow when added up.
-fn check_size(source: &Source, [tasks, variants, samples]: [usize; 3], cells: &[CellRecord]) -> Result<()> {
+fn check_size(database: &RunDatabase, [tasks, variants, samples]: [usize; 3], cells: &[CellRecord]) -> Result<()> {
     let rounds = cells.iter().map(|cell| cell.round).collect::<BTreeSet<u32>>().len();
     let entries = tasks.saturating_mul(variants).saturating_mul(rounds);
     if entries > values::UNCHECKED_VALUES && entries / values::MAX_SPARSITY > samples {
         let reason = format!(
             "damaged: {tasks} tasks of {variants} variants in {rounds} rounds are an absurd number for {samples} samples"
         );
-        return Err(Error::damaged(source.path, reason));
+        return Err(Error::damaged(database.path, reason));
     }
     let mut spent = cells.iter().flat_map(|cell| &cell.spent).map(|(_, ns)| *ns);
     match spent.try_fold(0, u64::checked_add) {
         Some(_) => Ok(()),
-        None => Err(Error::damaged(source.path, "damaged: an impossible sum of times in table cell")),
+        None => Err(Error::damaged(database.path, "damaged: an impossible sum of times in table cell")),
     }
 }
 
@@ -89,9 +89,9 @@ pub(crate) fn run_status(complete: bool, why: String, is_being_written: bool) ->
 }
 
 /// The tasks in the order of reports, the row ids of the table `task`, and for each row id the position of its task.
-fn read_tasks(source: &Source) -> Result<(Vec<TaskInfo>, RowIds, Vec<u32>)> {
+fn read_tasks(database: &RunDatabase) -> Result<(Vec<TaskInfo>, RowIds, Vec<u32>)> {
     let sql = "SELECT id, name, params, title, number, in_totals FROM task ORDER BY id";
-    let (tasks_by_row, ids) = source.read_table("task", sql, |row| {
+    let (tasks_by_row, ids) = database.read_table("task", sql, |row| {
         Ok(TaskInfo {
             id: TaskId { name: row.text(1)?, params: row.json(2)? },
             title: row.text(3)?,
@@ -116,7 +116,7 @@ fn read_tasks(source: &Source) -> Result<(Vec<TaskInfo>, RowIds, Vec<u32>)> {
 pub fn find_reading(run: &RunDir, name: &str) -> Result<Option<MetricSpec>> {
     let path = run.database_file();
     let db = schema::open_to_read(&path)?;
-    let (readings, _) = read_readings(&Source { db: &db, path: &path }, "main")?;
+    let (readings, _) = read_readings(&RunDatabase { db: &db, path: &path }, "main")?;
     Ok(readings.into_iter().find(|reading| reading.id == name))
 }
 
@@ -124,20 +124,20 @@ pub fn find_reading(run: &RunDir, name: &str) -> Result<Option<MetricSpec>> {
 ///
 /// # Errors
 /// The errors of [`read`].
-pub(crate) fn read_readings(source: &Source, schema: &str) -> Result<(Vec<MetricSpec>, RowIds)> {
+pub(crate) fn read_readings(database: &RunDatabase, schema: &str) -> Result<(Vec<MetricSpec>, RowIds)> {
     let sql = format!(
         "SELECT id, name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help
          FROM {schema}.metric ORDER BY id"
     );
-    let (readings, ids) = source.read_table("metric", &sql, |row| {
-        let ratio = [row.optional(8, TableRow::text)?, row.optional(9, TableRow::text)?];
+    let (readings, ids) = database.read_table("metric", &sql, |row| {
+        let quotient_parts = [row.optional(8, TableRow::text)?, row.optional(9, TableRow::text)?];
         Ok(MetricSpec {
             id: row.text(1)?,
             unit: row.serde_name(2)?,
             direction: row.serde_name(3)?,
             scope: row.serde_name(4)?,
-            over: Over { tasks: row.serde_name(5)?, ranks: row.serde_name(6)?, hosts: row.serde_name(7)? },
-            quotient_of: if let [Some(numerator), Some(denominator)] = ratio {
+            over: FoldRules { tasks: row.serde_name(5)?, ranks: row.serde_name(6)?, hosts: row.serde_name(7)? },
+            quotient_of: if let [Some(numerator), Some(denominator)] = quotient_parts {
                 Some([numerator, denominator])
             } else {
                 None
@@ -145,17 +145,17 @@ pub(crate) fn read_readings(source: &Source, schema: &str) -> Result<(Vec<Metric
             help: row.text(10)?,
         })
     })?;
-    if readings.len() > MOST_READINGS {
-        return Err(Error::damaged(source.path, "damaged: an absurd number of readings in table metric"));
+    if readings.len() > MAX_READINGS {
+        return Err(Error::damaged(database.path, "damaged: an absurd number of readings in table metric"));
     }
     Ok((readings, ids))
 }
 
 /// The cells, and their row ids.
-fn read_cells(source: &Source, variants: &RowIds, hosts: &RowIds) -> Result<(Vec<CellRecord>, RowIds)> {
+fn read_cells(database: &RunDatabase, variants: &RowIds, hosts: &RowIds) -> Result<(Vec<CellRecord>, RowIds)> {
     let sql = "SELECT id, hash, round, position, variant, workload, outcome, host, started_at, spent
                FROM cell ORDER BY id";
-    source.read_table("cell", sql, |row| {
+    database.read_table("cell", sql, |row| {
         Ok(CellRecord {
             id: row.text(1)?,
             round: row.round(2)?,
@@ -172,13 +172,13 @@ fn read_cells(source: &Source, variants: &RowIds, hosts: &RowIds) -> Result<(Vec
 
 /// The samples without their values, and their row ids. `positions` has the position of each task.
 fn read_samples(
-    source: &Source,
+    database: &RunDatabase,
     cells: &RowIds,
     (tasks, positions): (&RowIds, &[u32]),
 ) -> Result<(SampleTable, RowIds)> {
     let (mut table, mut ids) = (SampleTable::default(), RowIds::default());
     let mut cell = 0;
-    source.visit_in_key_order("sample", "SELECT id, cell, task, started_at FROM sample ORDER BY id", |row| {
+    database.visit_in_key_order("sample", "SELECT id, cell, task, started_at FROM sample ORDER BY id", |row| {
         ids.0.push(row.int(0)?);
         // The samples of a cell are in consecutive rows.
         cell = cells.index_near(row.int(1)?, cell, row)?;
@@ -191,9 +191,9 @@ fn read_samples(
 }
 
 /// The notes, each with its round.
-fn read_notes(source: &Source) -> Result<Vec<(Option<u32>, Note)>> {
+fn read_notes(database: &RunDatabase) -> Result<Vec<(Option<u32>, Note)>> {
     let sql = "SELECT id, round, kind, variant, task, text, fix FROM note ORDER BY id";
-    let (notes, _) = source.read_table("note", sql, |row| {
+    let (notes, _) = database.read_table("note", sql, |row| {
         let note = Note {
             kind: row.serde_name(2)?,
             variant: row.optional(3, TableRow::text)?,
@@ -215,25 +215,26 @@ pub fn for_each_command(run: &RunDir, visit: &mut dyn FnMut(&CommandLogLine)) ->
     command_log::read_commands(&run.command_log_file(), visit)
 }
 
-/// Adds up the latencies of each task and variant, without warm-up rounds and dropped rounds.
+/// Merges the latencies of each task and variant over all rounds but warm-up rounds and dropped rounds. `warmup` is the
+/// number of warm-up rounds.
 fn read_pooled_latencies(
-    source: &Source,
+    database: &RunDatabase,
     warmup: u32,
-    tasks: (&RowIds, &[u32]),
+    (tasks, positions): (&RowIds, &[u32]),
     variants: &RowIds,
 ) -> Result<PooledLatencies> {
-    let ((tasks, positions), mut pooled) = (tasks, PooledLatencies::new());
+    let mut pooled = PooledLatencies::new();
     let sql = format!(
         "SELECT sample.task, cell.variant, counts FROM latencies
          JOIN sample ON sample.id = latencies.sample JOIN cell ON cell.id = sample.cell
          WHERE cell.round >= {warmup}
          AND cell.round NOT IN (SELECT round FROM note WHERE kind = 'dropped' AND round IS NOT NULL)"
     );
-    source.for_each_row("latencies", &sql, |row| {
+    database.for_each_row("latencies", &sql, |row| {
         let task = positions[tasks.index(row.int(0)?, row)?] as usize;
         let variant = variants.index(row.int(1)?, row)?;
-        let latencies: Latencies = row.json(2)?;
-        pooled.entry((task, variant)).or_default().add(&latencies);
+        let latencies: LatencyHistogram = row.json(2)?;
+        pooled.entry((task, variant)).or_default().merge(&latencies);
         Ok(())
     })?;
     Ok(pooled)

@@ -15,8 +15,8 @@ const ROUND_LIMIT: u32 = 1 << 30;
 /// Times from this one on, in seconds since 1970, count as damage. It is more than three thousand years after 1970.
 const TIME_LIMIT_S: f64 = 1e11;
 
-/// A database opened for reading, and its path for error messages.
-pub struct Source<'a> {
+/// The open database of a run, and its path for error messages.
+pub struct RunDatabase<'a> {
     pub db: &'a Connection,
     pub path: &'a Path,
 }
@@ -28,7 +28,7 @@ pub struct TableRow<'a> {
     path: &'a Path,
 }
 
-impl Source<'_> {
+impl RunDatabase<'_> {
     /// Calls `visit` with each row until it breaks or fails. Returns whether SQLite had to sort the rows.
     fn visit_rows(&self, table: TableName, sql: &str, mut visit: impl FnMut(&TableRow) -> VisitResult) -> Result<bool> {
         let mut statement = self.db.prepare(sql).map_err(Error::while_reading(self.path))?;
@@ -96,7 +96,7 @@ impl Source<'_> {
 }
 
 impl TableRow<'_> {
-    /// An error about this table.
+    /// The error for damage in this table.
     pub fn damaged(&self, damage: &str) -> Error {
         Error::damaged(self.path, format!("damaged: {damage} in table {}", self.table))
     }
@@ -113,7 +113,7 @@ impl TableRow<'_> {
         }
     }
 
-    /// A whole number that fits another type.
+    /// A whole number of another type. An error if the number does not fit it.
     pub fn int_as<T: TryFrom<i64>>(&self, column: usize) -> Result<T> {
         T::try_from(self.int(column)?).map_err(|_| self.damaged("a number out of range"))
     }
@@ -127,7 +127,7 @@ impl TableRow<'_> {
         }
     }
 
-    /// A number that arithmetic can use.
+    /// A number that is neither NaN nor infinite.
     pub fn finite(&self, column: usize) -> Result<f64> {
         let value = self.real(column)?;
         if value.is_finite() { Ok(value) } else { Err(self.damaged("a number that is not finite")) }

@@ -74,9 +74,9 @@ const TABLE_NAMES: [&CStr; 12] = [
 
 /// Opens a database with SQLite's memory statistics off: they take a process-wide lock. Without them four threads read a
 /// thousand small files in two thirds of the time.
-fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result<Connection> {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+fn open_database(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    static MEMORY_STATISTICS_OFF: Once = Once::new();
+    MEMORY_STATISTICS_OFF.call_once(|| {
         // SAFETY: this option takes one int. SQLite refuses the option once it is initialised, which is harmless.
         let _ = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0) };
     });
@@ -84,8 +84,8 @@ fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result<Connection
 }
 
 /// Makes the tables in a new, empty file.
-pub fn create(path: &Path) -> Result<Connection> {
-    let db = open(path, OpenFlags::default()).map_err(Error::while_writing(path))?;
+pub fn create_database(path: &Path) -> Result<Connection> {
+    let db = open_database(path, OpenFlags::default()).map_err(Error::while_writing(path))?;
     let tables = format!("BEGIN; {TABLES} PRAGMA user_version = {STORE_VERSION}; COMMIT;");
     db.execute_batch(&tables).map_err(Error::while_writing(path))?;
     Ok(db)
@@ -97,7 +97,7 @@ pub fn create(path: &Path) -> Result<Connection> {
 /// benchmark may crash the kernel, and with `NORMAL` a crash loses every cell since the last checkpoint. That costs one fsync
 /// for each cell.
 pub fn open_to_write(path: &Path) -> Result<Connection> {
-    let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(Error::while_reading(path))?;
+    let db = open_database(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(Error::while_reading(path))?;
     check_and_configure(db, path, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
 }
 
@@ -119,10 +119,10 @@ const READ_FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::
 /// Opens a run for reading, also while another process writes it, and on a read-only medium. It begins a transaction, so all
 /// later queries see the run at the same moment.
 pub fn open_to_read(path: &Path) -> Result<Connection> {
-    let db = open(path, READ_FLAGS).map_err(Error::while_reading(path))?;
+    let db = open_database(path, READ_FLAGS).map_err(Error::while_reading(path))?;
     match begin_reading(&db, path) {
         Err(Error::Damaged(..)) if needs_immutable(&db) => {}
-        checked => return checked.map(|()| db),
+        result => return result.map(|()| db),
     }
     drop(db);
     let wal = path.with_extension("db-wal");
@@ -138,11 +138,11 @@ pub fn open_to_read(path: &Path) -> Result<Connection> {
 }
 
 /// The longest text that SQLite returns, in bytes. Texts of fsarena are far shorter; a damaged file may hold longer ones.
-const LONGEST_TEXT: i32 = 16 << 20;
+const MAX_TEXT_BYTES: i32 = 16 << 20;
 
 /// Begins a read transaction, and checks that the database is a run.
 fn begin_reading(db: &Connection, path: &Path) -> Result<()> {
-    db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_TEXT).map_err(Error::while_reading(path))?;
+    db.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_TEXT_BYTES).map_err(Error::while_reading(path))?;
     db.execute_batch("BEGIN").map_err(Error::while_reading(path))?;
     check_is_run(db, path)
 }
@@ -156,7 +156,7 @@ fn needs_immutable(db: &Connection) -> bool {
 
 /// Opens a file as immutable: without locks and without the `-wal` and `-shm` files.
 fn open_immutable(path: &Path) -> Result<Connection> {
-    open(sqlite_uri(path, "immutable=1")?, READ_FLAGS.union(OpenFlags::SQLITE_OPEN_URI))
+    open_database(sqlite_uri(path, "immutable=1")?, READ_FLAGS.union(OpenFlags::SQLITE_OPEN_URI))
         .map_err(Error::while_reading(path))
 }
 
@@ -165,7 +165,7 @@ fn open_immutable(path: &Path) -> Result<Connection> {
 pub fn open_to_merge(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_URI);
     let absolute = path.canonicalize().map_err(Error::io("opening", path))?;
-    let db = open(absolute, flags).map_err(Error::while_reading(path))?;
+    let db = open_database(absolute, flags).map_err(Error::while_reading(path))?;
     // A checkpoint every 256 MiB, because each one waits for the disk. The index finds the few notes without a cell.
     let settings = "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;
         PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 65536;
@@ -185,8 +185,8 @@ pub fn sqlite_uri(path: &Path, parameter: &str) -> Result<String> {
 /// Returns an error if another version of fsarena wrote a run. Accepts a file whose version cannot be read: opening it later
 /// reports the error.
 pub fn check_version(path: &Path) -> Result<()> {
-    let version =
-        open(path, READ_FLAGS).and_then(|db| db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)));
+    let version = open_database(path, READ_FLAGS)
+        .and_then(|db| db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)));
     match version {
         Ok(version) => refuse_other_version(version, path),
         Err(_) => Ok(()),
@@ -217,12 +217,12 @@ fn check_is_run(db: &Connection, path: &Path) -> Result<()> {
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         db.execute_batch("PRAGMA cell_size_check = ON")?;
         let version = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        let exist = TABLE_NAMES.iter().map(|name| db.table_exists(Some(MAIN_DB), *name));
-        Ok((version, exist.collect::<rusqlite::Result<Vec<bool>>>()?.iter().all(|exists| *exists)))
+        let tables_exist = TABLE_NAMES.iter().map(|name| db.table_exists(Some(MAIN_DB), *name));
+        Ok((version, tables_exist.collect::<rusqlite::Result<Vec<bool>>>()?.iter().all(|exists| *exists)))
     };
-    let (version, complete) = read_version_and_tables().map_err(Error::while_reading(path))?;
+    let (version, has_all_tables) = read_version_and_tables().map_err(Error::while_reading(path))?;
     refuse_other_version(version, path)?;
-    if version != STORE_VERSION || !complete {
+    if version != STORE_VERSION || !has_all_tables {
         return Err(Error::damaged(path, "not an fsarena run: its tables are not those of a run"));
     }
     Ok(())
@@ -232,19 +232,19 @@ fn check_is_run(db: &Connection, path: &Path) -> Result<()> {
 mod tests {
     use super::*;
     use crate::RunDir;
-    use fsarena_core::exit::{ExitCode, Exits};
+    use fsarena_core::exit::{ExitCode, HasExitCode};
 
-    fn create_database() -> (tempfile::TempDir, std::path::PathBuf) {
+    fn new_database() -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         // A name that would be wrong in a URI without percent-encoding.
         let path = dir.path().join("run %41?#\n.db");
-        drop(create(&path).unwrap());
+        drop(create_database(&path).unwrap());
         (dir, path)
     }
 
     #[test]
     fn a_new_database_can_be_opened_in_every_way() {
-        let (_dir, path) = create_database();
+        let (_dir, path) = new_database();
         open_to_write(&path).unwrap();
         open_to_read(&path).unwrap();
         check_is_run(&open_immutable(&path).unwrap(), &path).unwrap();
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_error_for_a_newer_version_names_it() {
-        let (_dir, path) = create_database();
+        let (_dir, path) = new_database();
         Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 7").unwrap();
         let error = open_to_read(&path).unwrap_err().to_string();
         assert!(error.contains("newer fsarena (store version 7"), "{error}");
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_view_in_place_of_a_table_is_refused() {
-        let (_dir, path) = create_database();
+        let (_dir, path) = new_database();
         let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i FROM n";
         let sql = format!("DROP TABLE value; CREATE VIEW value AS {endless}");
         Connection::open(&path).unwrap().execute_batch(&sql).unwrap();
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_run_on_a_read_only_medium_is_read_only_if_it_is_complete() {
-        let (dir, path) = create_database();
+        let (dir, path) = new_database();
         // Closing removes the `-wal` and `-shm` files, but the database stays in WAL mode.
         drop(open_to_write(&path).unwrap());
         let crashed = dir.path().join("crashed.db");
@@ -347,7 +347,7 @@ mod tests {
         std::fs::copy(path.with_extension("db-wal"), crashed.with_extension("db-wal")).unwrap();
         drop(writer);
         let Some(mounted) = ReadOnlyMount::create(dir.path()) else {
-            fsarena_sys::testkit::skipped("root");
+            fsarena_sys::testkit::record_skip("root");
             return;
         };
         let mounted_path = |path: &Path| mounted.0.path().join(path.file_name().unwrap());

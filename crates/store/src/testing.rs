@@ -32,7 +32,7 @@ pub(crate) fn host(boot_id: &str) -> Host {
 pub(crate) fn cells(plan: &Plan, round: u32) -> Vec<Cell> {
     let variants = fsarena_core::matrix::expand(plan);
     let live: Vec<_> = (0..variants.len()).collect();
-    fsarena_core::matrix::cells(plan, &variants, &live, round)
+    fsarena_core::matrix::cells_of_round(plan, &variants, &live, round)
 }
 
 /// A sample of a task with an elapsed time.
@@ -73,7 +73,7 @@ pub(crate) fn run_cell(writer: &mut Writer, cell: &Cell, outcome: Outcome) {
 pub(crate) fn run_unfinished_cell(writer: &mut Writer, cell: &Cell) {
     writer.apply(&Event::CellStarted { cell: cell.clone() }).unwrap();
     for task in ["untar", "remove"] {
-        let what = CellEvent::Sample(sample(task, f64::from(cell.round * 10 + cell.position)));
-        writer.apply(&Event::Cell { cell: cell.id(), what }).unwrap();
+        let event = CellEvent::Sample(sample(task, f64::from(cell.round * 10 + cell.position)));
+        writer.apply(&Event::Cell { cell: cell.id(), event }).unwrap();
     }
 }

@@ -1,14 +1,14 @@
 //! Reads the large tables of a run: the values of samples, and the time series of loads.
 
-use crate::rows::{RowIds, Source, TableRow};
+use crate::rows::{RowIds, RunDatabase, TableRow};
 use crate::{Error, Result, schema};
-use fsarena_core::series::{LatencyPercentiles, Point, SeriesTable};
+use fsarena_core::series::{LatencyPercentiles, SeriesPoint, SeriesTable};
 use rusqlite::Connection;
 use std::ops::{ControlFlow, Range};
 use std::sync::Mutex;
 
 /// The largest number of values in memory, missing ones included: 200 million take 1.6 GB.
-const MOST_VALUES: usize = 200_000_000;
+const MAX_VALUES_IN_MEMORY: usize = 200_000_000;
 /// A table of up to this many values (80 MB) is read without a check of how many exist.
 pub const UNCHECKED_VALUES: usize = 10_000_000;
 /// In a larger table, at least one in this many values must exist. Real runs have one in six; a small damaged file may have
@@ -19,29 +19,34 @@ pub const SAMPLES_PER_PART: usize = 20_000;
 
 /// Reads all values into columns: `[reading][sample]`, NaN if a sample lacks a reading. Reads `part_size`
 /// samples at a time.
-pub fn read_columns(source: &Source, samples: &RowIds, readings: &RowIds, part_size: usize) -> Result<Vec<Vec<f64>>> {
+pub fn read_columns(
+    database: &RunDatabase,
+    samples: &RowIds,
+    readings: &RowIds,
+    part_size: usize,
+) -> Result<Vec<Vec<f64>>> {
     let (rows, columns) = (samples.0.len(), readings.0.len());
     let value_count = rows.saturating_mul(columns);
-    if value_count > MOST_VALUES
-        || (value_count > UNCHECKED_VALUES && value_count / MAX_SPARSITY > count_values(source)?)
+    if value_count > MAX_VALUES_IN_MEMORY
+        || (value_count > UNCHECKED_VALUES && value_count / MAX_SPARSITY > count_values(database)?)
     {
         let reason = format!("damaged: {rows} samples of {columns} readings are an absurd number");
-        return Err(Error::damaged(source.path, reason));
+        return Err(Error::damaged(database.path, reason));
     }
     let mut table: Vec<Vec<f64>> = (0..columns).map(|_| vec![0.0; rows]).collect();
-    let second_db = if rows > part_size { open_second_connection(source)? } else { None };
+    let second_db = if rows > part_size { open_second_connection(database)? } else { None };
     let parts = Mutex::new(split_into_parts(&mut table, rows, part_size).into_iter());
     let next_part = || parts.lock().expect("no thread panics while it holds this lock").next();
-    let read_parts = |source: &Source| -> Result<()> {
+    let read_parts = |database: &RunDatabase| -> Result<()> {
         while let Some(part) = next_part() {
-            part.fill(source, samples, readings)?;
+            part.fill(database, samples, readings)?;
         }
         Ok(())
     };
     std::thread::scope(|scope| {
-        let path = source.path;
-        let second_thread = second_db.map(|db| scope.spawn(move || read_parts(&Source { db: &db, path })));
-        read_parts(source)?;
+        let path = database.path;
+        let second_thread = second_db.map(|db| scope.spawn(move || read_parts(&RunDatabase { db: &db, path })));
+        read_parts(database)?;
         match second_thread {
             Some(thread) => thread.join().expect("a reader returns errors and does not panic"),
             None => Ok(()),
@@ -52,26 +57,26 @@ pub fn read_columns(source: &Source, samples: &RowIds, readings: &RowIds, part_s
 }
 
 /// The number of rows in the table `value`.
-fn count_values(source: &Source) -> Result<usize> {
-    source.read_one("value", "SELECT count(*) FROM value", |row| row.int_as(0))
+fn count_values(database: &RunDatabase) -> Result<usize> {
+    database.read_one("value", "SELECT count(*) FROM value", |row| row.int_as(0))
 }
 
 /// Opens a second connection to the same data; None if the run has continued since the first connection began to read.
-fn open_second_connection(source: &Source) -> Result<Option<Connection>> {
-    let second_db = schema::open_to_read(source.path)?;
+fn open_second_connection(database: &RunDatabase) -> Result<Option<Connection>> {
+    let second_db = schema::open_to_read(database.path)?;
     // Every written cell changes these sums, because it starts later than all cells before it.
     let cell_sums = |db: &Connection| {
         let sql = "SELECT count(*), total(id), total(started_at) FROM cell";
         let sums =
             db.query_row(sql, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?, row.get::<_, f64>(2)?)));
-        sums.map_err(Error::while_reading(source.path))
+        sums.map_err(Error::while_reading(database.path))
     };
-    let is_unchanged = cell_sums(source.db)? == cell_sums(&second_db)?;
+    let is_unchanged = cell_sums(database.db)? == cell_sums(&second_db)?;
     Ok(is_unchanged.then_some(second_db))
 }
 
 /// A range of consecutive samples.
-struct Part<'a> {
+struct SamplePart<'a> {
     /// The indices of the samples.
     indices: Range<usize>,
     /// The values of these samples: `[reading][sample]`.
@@ -80,10 +85,10 @@ struct Part<'a> {
 
 /// Splits the table into parts of `part_size` samples. Without samples there is still one part, because a
 /// damaged file may have values without samples.
-fn split_into_parts(table: &mut [Vec<f64>], rows: usize, part_size: usize) -> Vec<Part<'_>> {
+fn split_into_parts(table: &mut [Vec<f64>], rows: usize, part_size: usize) -> Vec<SamplePart<'_>> {
     let starts = (0..rows.max(1)).step_by(part_size);
-    let part = |start| Part { indices: start..rows.min(start + part_size), columns: vec![] };
-    let mut parts: Vec<Part> = starts.map(part).collect();
+    let part_from = |start| SamplePart { indices: start..rows.min(start + part_size), columns: vec![] };
+    let mut parts: Vec<SamplePart> = starts.map(part_from).collect();
     for column in table {
         for (part, values) in parts.iter_mut().zip(column.chunks_mut(part_size)) {
             part.columns.push(values);
@@ -92,10 +97,10 @@ fn split_into_parts(table: &mut [Vec<f64>], rows: usize, part_size: usize) -> Ve
     parts
 }
 
-impl Part<'_> {
+impl SamplePart<'_> {
     /// Fills the columns. The first part also reads values before the first sample, and the last part values after the last
     /// sample: these are damage and return an error.
-    fn fill(mut self, source: &Source, samples: &RowIds, readings: &RowIds) -> Result<()> {
+    fn fill(mut self, database: &RunDatabase, samples: &RowIds, readings: &RowIds) -> Result<()> {
         for column in &mut self.columns {
             column.fill(f64::NAN);
         }
@@ -105,7 +110,7 @@ impl Part<'_> {
         let sql = format!("SELECT sample, metric, value FROM value {condition} ORDER BY sample, metric");
         let mut previous = (i64::MIN, start);
         let mut column = 0;
-        source.visit_in_key_order("value", &sql, |row| {
+        database.visit_in_key_order("value", &sql, |row| {
             let sample = row.int(0)?;
             if sample != previous.0 {
                 if next_part_id.is_some_and(|next| sample >= *next) {
@@ -124,18 +129,21 @@ impl Part<'_> {
 }
 
 /// The largest number of points of time series in memory: a million take 80 MB.
-pub const MOST_POINTS: u64 = 1_000_000;
+pub const MAX_POINTS_IN_MEMORY: u64 = 1_000_000;
 
 /// An upper limit for the length of any task, in seconds: thirty years.
-const LONGEST_S: f64 = 1e9;
+const MAX_TASK_S: f64 = 1e9;
 
 /// Reads the points of all time series. If there are more than `max_points`, reads only those of every n-th
 /// round, and never more than `max_points`.
-pub fn read_series(source: &Source, samples: &RowIds, max_points: u64) -> Result<SeriesTable> {
+pub fn read_series(database: &RunDatabase, samples: &RowIds, max_points: u64) -> Result<SeriesTable> {
     let mut table = SeriesTable::default();
-    let stored: u64 = source.read_one("series", "SELECT count(*) FROM series", |row| row.int_as(0))?;
-    let round_step =
-        if stored > max_points { find_round_step(source, stored.div_ceil(max_points), max_points)? } else { 1 };
+    let stored_count: u64 = database.read_one("series", "SELECT count(*) FROM series", |row| row.int_as(0))?;
+    let round_step = if stored_count > max_points {
+        find_round_step(database, stored_count.div_ceil(max_points), max_points)?
+    } else {
+        1
+    };
     // Whole rounds, so that all variants keep the same rounds. The limit is for a damaged file.
     let condition = match round_step {
         1 => String::new(),
@@ -149,41 +157,41 @@ pub fn read_series(source: &Source, samples: &RowIds, max_points: u64) -> Result
                 latency_p50_ns, latency_p99_ns, latency_p999_ns
          FROM series {condition} ORDER BY sample, point LIMIT {max_points}"
     );
-    source.for_each_row("series", &sql, |row| {
+    database.for_each_row("series", &sql, |row| {
         table.sample_row.push(samples.index(row.int(0)?, row)? as u32);
         table.points.push(read_point(row)?);
         Ok(())
     })?;
-    table.left_out = stored.saturating_sub(table.points.len() as u64);
+    table.omitted_count = stored_count.saturating_sub(table.points.len() as u64);
     Ok(table)
 }
 
-/// The smallest tried n from `min_step` on for which every n-th round has at most `max_points` points in all.
-/// If round 0 alone has more, a number above that of the last round.
-fn find_round_step(source: &Source, min_step: u64, max_points: u64) -> Result<u64> {
+/// A number n, at least `min_step`, for which every n-th round together has at most `max_points` points: not always the
+/// smallest. If round 0 alone has more points, n is above the number of the last round.
+fn find_round_step(database: &RunDatabase, min_step: u64, max_points: u64) -> Result<u64> {
     let mut points_by_round: Vec<(u64, u64)> = vec![];
     let sql = "SELECT cell.round, count(*) FROM series JOIN sample ON sample.id = series.sample
                JOIN cell ON cell.id = sample.cell GROUP BY cell.round";
-    source.for_each_row("series", sql, |row| {
+    database.for_each_row("series", sql, |row| {
         points_by_round.push((row.int_as(0)?, row.int_as(1)?));
         Ok(())
     })?;
     let last_round = points_by_round.iter().map(|(round, _)| *round).max().unwrap_or(0);
     let mut step = min_step;
-    let points_kept = |step| {
+    let count_points = |step| {
         let rounds = points_by_round.iter().filter(|(round, _)| round % step == 0);
         rounds.map(|(_, points)| points).sum::<u64>()
     };
-    while step <= last_round && points_kept(step) > max_points {
+    while step <= last_round && count_points(step) > max_points {
         // Larger steps for large numbers, so that a damaged file with absurd rounds does not take long.
         step += step.div_ceil(4);
     }
     Ok(step)
 }
 
-fn read_point(row: &TableRow) -> Result<Point> {
+fn read_point(row: &TableRow) -> Result<SeriesPoint> {
     let (start_s, length_s) = (row.real(1)?, row.real(2)?);
-    if ![start_s, length_s].iter().all(|seconds| (0.0..LONGEST_S).contains(seconds)) {
+    if ![start_s, length_s].iter().all(|seconds| (0.0..MAX_TASK_S).contains(seconds)) {
         return Err(row.damaged("an impossible time interval"));
     }
     let latency = match (
@@ -194,7 +202,7 @@ fn read_point(row: &TableRow) -> Result<Point> {
         (Some(p50_ns), Some(p99_ns), Some(p999_ns)) => Some(LatencyPercentiles { p50_ns, p99_ns, p999_ns }),
         _ => None,
     };
-    Ok(Point {
+    Ok(SeriesPoint {
         start_s,
         length_s,
         warm_up: row.int(3)? != 0,
@@ -230,17 +238,17 @@ mod tests {
         let (run, _writer, [samples, readings]) = write_run(root.path());
         let path = run.database_file();
         let db = schema::open_to_read(&path).unwrap();
-        let source = Source { db: &db, path: &path };
-        let from_one = read_columns(&source, &samples, &readings, 8).unwrap();
+        let database = RunDatabase { db: &db, path: &path };
+        let of_one_reader = read_columns(&database, &samples, &readings, 8).unwrap();
         let elapsed = [0.0, 0.0, 1.0, 1.0, 10.0, 10.0, 11.0, 11.0];
-        assert!(from_one.contains(&elapsed.to_vec()), "{from_one:?}");
-        let from_two = read_columns(&source, &samples, &readings, 3).unwrap();
+        assert!(of_one_reader.contains(&elapsed.to_vec()), "{of_one_reader:?}");
+        let of_two_readers = read_columns(&database, &samples, &readings, 3).unwrap();
         // NaN is not equal to itself.
-        assert_eq!(format!("{from_one:?}"), format!("{from_two:?}"));
+        assert_eq!(format!("{of_one_reader:?}"), format!("{of_two_readers:?}"));
     }
 
     #[test]
-    fn a_value_without_a_sample_is_reported_by_either_reader() {
+    fn both_readers_report_a_value_without_a_sample() {
         for change in ["sample = sample + 100 WHERE sample = 8", "sample = -7 WHERE sample = 1"] {
             let root = tempfile::tempdir().unwrap();
             let (run, writer, [samples, readings]) = write_run(root.path());
@@ -249,7 +257,7 @@ mod tests {
             let sql = format!("PRAGMA foreign_keys = OFF; UPDATE value SET {change}");
             Connection::open(&path).unwrap().execute_batch(&sql).unwrap();
             let db = schema::open_to_read(&path).unwrap();
-            let error = read_columns(&Source { db: &db, path: &path }, &samples, &readings, 3).unwrap_err();
+            let error = read_columns(&RunDatabase { db: &db, path: &path }, &samples, &readings, 3).unwrap_err();
             assert!(error.to_string().contains("row that does not exist in table value"), "{error}");
         }
     }
@@ -260,25 +268,25 @@ mod tests {
         let (run, mut writer, _) = write_run(root.path());
         let path = run.database_file();
         let db = schema::open_to_read(&path).unwrap();
-        let source = Source { db: &db, path: &path };
-        assert!(open_second_connection(&source).unwrap().is_some());
+        let database = RunDatabase { db: &db, path: &path };
+        assert!(open_second_connection(&database).unwrap().is_some());
         // Runs the last cell again, as a resumed run does with a failed cell.
-        let again = cells(&plan(&["ext4", "xfs"]), 1).remove(1);
-        writer.apply(&Event::CellStarted { cell: again.clone() }).unwrap();
-        writer.apply(&Event::CellFinished { cell: again.id(), outcome: Outcome::Done }).unwrap();
-        assert!(open_second_connection(&source).unwrap().is_none());
+        let last_cell = cells(&plan(&["ext4", "xfs"]), 1).remove(1);
+        writer.apply(&Event::CellStarted { cell: last_cell.clone() }).unwrap();
+        writer.apply(&Event::CellFinished { cell: last_cell.id(), outcome: Outcome::Done }).unwrap();
+        assert!(open_second_connection(&database).unwrap().is_none());
     }
 
-    fn point(number: u64) -> Point {
+    fn point(number: u64) -> SeriesPoint {
         let latency =
             (number > 0).then_some(LatencyPercentiles { p50_ns: number, p99_ns: 10 * number, p999_ns: 100 * number });
         let (start_s, warm_up) = (number as f64 * 0.5, number == 0);
-        Point { start_s, length_s: 0.5, warm_up, operations: 7 * number, bytes: 4096 * number, latency }
+        SeriesPoint { start_s, length_s: 0.5, warm_up, operations: 7 * number, bytes: 4096 * number, latency }
     }
 
     /// Writes a cell with one task that has a time series and one without.
     fn run_cell_with_series(writer: &mut Writer, cell: &Cell, points: u64) {
-        let cell_event = |what| Event::Cell { cell: cell.id(), what };
+        let cell_event = |event| Event::Cell { cell: cell.id(), event };
         let mut load = sample("load", 1.0);
         load.series = (0..points).map(point).collect();
         for event in [
@@ -307,12 +315,12 @@ mod tests {
     fn every_point_is_read_back_with_its_sample() {
         let root = tempfile::tempdir().unwrap();
         let series = read(&write_run_with_series(root.path(), 2)).unwrap().series;
-        let points: Vec<Point> = (0..3).map(point).collect();
+        let points: Vec<SeriesPoint> = (0..3).map(point).collect();
         assert_eq!(
             (series.points_of(0), series.points_of(1), series.points_of(7)),
             (&[][..], &points[..], &points[..])
         );
-        assert_eq!((series.points.len(), series.left_out), (12, 0));
+        assert_eq!((series.points.len(), series.omitted_count), (12, 0));
     }
 
     #[test]
@@ -333,13 +341,13 @@ mod tests {
         let db = Connection::open(run.database_file()).unwrap();
         let path = run.database_file();
         let ids = RowIds((1..=16).collect());
-        let table = read_series(&Source { db: &db, path: &path }, &ids, 12).unwrap();
+        let table = read_series(&RunDatabase { db: &db, path: &path }, &ids, 12).unwrap();
         // 24 points, so every second round: 0 and 2.
-        assert_eq!((table.points.len(), table.left_out), (12, 12));
+        assert_eq!((table.points.len(), table.omitted_count), (12, 12));
         assert_eq!(table.sample_row, [1, 1, 1, 3, 3, 3, 9, 9, 9, 11, 11, 11]);
         // Rounds 0 and 2, or 0 and 3, have more than 10 points: round 0 alone.
-        let table = read_series(&Source { db: &db, path: &path }, &ids, 10).unwrap();
-        assert_eq!((table.sample_row, table.left_out), (vec![1, 1, 1, 3, 3, 3], 18));
+        let table = read_series(&RunDatabase { db: &db, path: &path }, &ids, 10).unwrap();
+        assert_eq!((table.sample_row, table.omitted_count), (vec![1, 1, 1, 3, 3, 3], 18));
     }
 
     #[test]

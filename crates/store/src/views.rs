@@ -19,7 +19,7 @@ pub fn views_sql(plan: &Plan) -> String {
     // (`ns`) instead.
     let units: String = Unit::suffixes()
         .filter_map(Unit::from_suffix)
-        .map(|unit| format!(" WHEN {} THEN {}", quoted(&serde_name(&unit), '\''), quoted(unit.suffix(), '\'')))
+        .map(|unit| format!(" WHEN {} THEN {}", quote(&serde_name(&unit), '\''), quote(unit.suffix(), '\'')))
         .collect();
     let factors: String = varying_factors(plan).iter().map(|id| format!("\n    {},", level_column(id))).collect();
     format!(
@@ -58,13 +58,13 @@ fn varying_factors(plan: &Plan) -> Vec<String> {
 
 /// The column with the level of a factor, which is the factor's default for a variant that does not set it.
 fn level_column(id: &str) -> String {
-    let path = quoted(&format!("$.{}", quoted(id, '"')), '\'');
-    let default = quoted(factor::default_level(id), '\'');
-    format!("coalesce(va.levels ->> {path}, {default}) AS {}", quoted(id, '"'))
+    let path = quote(&format!("$.{}", quote(id, '"')), '\'');
+    let default = quote(factor::default_level(id), '\'');
+    format!("coalesce(va.levels ->> {path}, {default}) AS {}", quote(id, '"'))
 }
 
-/// A text between quotation marks of SQL.
-fn quoted(text: &str, mark: char) -> String {
+/// Puts a text between quotation marks, as SQL requires.
+fn quote(text: &str, mark: char) -> String {
     format!("{mark}{}{mark}", text.replace(mark, &format!("{mark}{mark}")))
 }
 

@@ -26,7 +26,7 @@ pub struct Writer {
     /// The round that has started and not ended.
     open_round: Option<u32>,
     /// The number of commands in the log that the database does not count yet.
-    uncounted: u64,
+    uncounted_commands: u64,
 }
 
 impl Writer {
@@ -61,7 +61,7 @@ impl Writer {
             open_cells,
             clock,
             open_round: None,
-            uncounted: 0,
+            uncounted_commands: 0,
         })
     }
 
@@ -77,25 +77,25 @@ impl Writer {
         Some(self.run.output_file(cell)).filter(|path| path.exists())
     }
 
-    /// Applies one event: writes it to the database and the event log.
+    /// Writes one event to the database and the event log.
     ///
     /// # Errors
     /// The event cannot be written, or belongs to a cell that did not start.
     pub fn apply(&mut self, event: &Event) -> Result<()> {
-        let at = self.clock.now();
-        self.write_event(at, event)?;
+        let time_s = self.clock.now();
+        self.write_event(time_s, event)?;
         // Append to the event log last: a process that reads the end of a cell there must find the cell in the database.
-        self.event_log.append(at, event);
+        self.event_log.append(time_s, event);
         Ok(())
     }
 
     /// If a write to the event log has failed, the first call returns a note with the reason; other calls return `None`. The
     /// run continues without the event log.
-    pub fn take_failure_of_log(&mut self) -> Option<Note> {
+    pub fn take_event_log_failure(&mut self) -> Option<Note> {
         self.event_log.take_failure()
     }
 
-    fn write_event(&mut self, at: f64, event: &Event) -> Result<()> {
+    fn write_event(&mut self, time_s: f64, event: &Event) -> Result<()> {
         match event {
             Event::RunStarted { .. } => self.execute("UPDATE run SET complete = 0, why = ''", []),
             Event::RoundStarted { round, order } => {
@@ -106,11 +106,11 @@ impl Writer {
                 )
             }
             Event::CellStarted { cell } => {
-                self.open_cells.insert(cell.id(), CellState::new(at, cell.clone()));
+                self.open_cells.insert(cell.id(), CellState::new(time_s, cell.clone()));
                 dir::remove_output(&self.run, cell)
             }
-            Event::Cell { cell, what } => self.apply_cell_event(cell, what),
-            Event::CellFinished { cell, outcome } => self.finish_cell(at, cell, outcome),
+            Event::Cell { cell, event } => self.apply_cell_event(cell, event),
+            Event::CellFinished { cell, outcome } => self.finish_cell(time_s, cell, outcome),
             Event::RoundFinished { round } => {
                 self.open_round = None;
                 self.execute("UPDATE round SET finished = 1 WHERE number = ?1", [round])
@@ -127,45 +127,46 @@ impl Writer {
         }
     }
 
-    fn apply_cell_event(&mut self, id: &CellId, what: &CellEvent) -> Result<()> {
-        if let CellEvent::Command(command) = what {
+    fn apply_cell_event(&mut self, id: &CellId, event: &CellEvent) -> Result<()> {
+        if let CellEvent::Command(command) = event {
             return self.log_command(Some(id), command);
         }
-        if let CellEvent::Reading(info) = what {
-            return self.reading_ids.add(&self.db, &self.db_path, info);
+        if let CellEvent::Reading(definition) = event {
+            return self.reading_ids.add(&self.db, &self.db_path, definition);
         }
-        let cell = self.open_cells.get_mut(id).ok_or_else(|| cell_not_started(&self.db_path, id))?;
-        if let CellEvent::Sample(sample) = what {
+        let cell = self.open_cells.get_mut(id).ok_or_else(|| cell_not_started_error(&self.db_path, id))?;
+        if let CellEvent::Sample(sample) = event {
             self.reading_ids.check_sample(&self.db_path, sample)?;
         }
-        cell.apply(what);
+        cell.apply(event);
         Ok(())
     }
 
     /// Writes a finished cell in one transaction. An interrupted cell is dropped, because the interruption is not the fault
     /// of its variant. A failed cell keeps the samples of the tasks that it finished.
-    fn finish_cell(&mut self, at: f64, id: &CellId, outcome: &Outcome) -> Result<()> {
-        let cell = self.open_cells.remove(id).ok_or_else(|| cell_not_started(&self.db_path, id))?;
+    fn finish_cell(&mut self, ended_at: f64, id: &CellId, outcome: &Outcome) -> Result<()> {
+        let cell = self.open_cells.remove(id).ok_or_else(|| cell_not_started_error(&self.db_path, id))?;
         if *outcome == Outcome::Interrupted {
             return Ok(());
         }
         let (db, host_id, reading_ids, commands) =
-            (&mut self.db, self.host_id, &self.reading_ids, self.uncounted as i64);
+            (&mut self.db, self.host_id, &self.reading_ids, self.uncounted_commands as i64);
         let write = || -> rusqlite::Result<()> {
             let transaction = db.transaction()?;
-            write_cell(&transaction, cell, at, outcome, host_id, reading_ids)?;
-            let ended = format!("{:.3}", Timestamp::now());
-            transaction.execute("UPDATE run SET ended = ?1, commands = commands + ?2", params![ended, commands])?;
+            write_cell(&transaction, cell, ended_at, outcome, host_id, reading_ids)?;
+            let run_ended_at = format!("{:.3}", Timestamp::now());
+            transaction
+                .execute("UPDATE run SET ended = ?1, commands = commands + ?2", params![run_ended_at, commands])?;
             transaction.commit()
         };
         write().map_err(Error::while_writing(&self.db_path))?;
-        self.uncounted = 0;
+        self.uncounted_commands = 0;
         Ok(())
     }
 
     /// Appends a command to the command log, and its output to the output file of its cell.
     fn log_command(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
-        self.uncounted += command.times;
+        self.uncounted_commands += command.times;
         let open_cell = cell.and_then(|id| self.open_cells.get(id));
         if let (Some(open_cell), Some(output)) = (open_cell, &command.output) {
             dir::append_output(&self.run, &open_cell.cell, command, output)?;
@@ -183,19 +184,20 @@ impl Drop for Writer {
     /// reading the run, these two files stay, and no data is lost.
     fn drop(&mut self) {
         let count = "UPDATE run SET commands = commands + ?1";
-        let _ = self.db.execute(count, [self.uncounted as i64]);
+        let _ = self.db.execute(count, [self.uncounted_commands as i64]);
         let _ = self.db.busy_timeout(std::time::Duration::ZERO);
         let _ = self.db.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()));
     }
 }
 
-fn cell_not_started(path: &std::path::Path, id: &CellId) -> Error {
-    Error::unfit(path, format!("event for cell {id} before its start event"))
+fn cell_not_started_error(path: &std::path::Path, id: &CellId) -> Error {
+    Error::invalid_data(path, format!("event for cell {id} before its start event"))
 }
 
 /// The clock of events, in seconds since 1970. It advances with a monotonic clock, so a change of the system time during a run
 /// changes no duration.
 struct EventClock {
+    /// The system time at the start.
     start_s: f64,
     start: Instant,
 }

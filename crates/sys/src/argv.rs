@@ -3,7 +3,7 @@
 //! The output of a command goes to files in memory, so that fsarena does not have to read a pipe while a command is timed.
 //! [`Argv::confine_writes_to`] confines a command with Landlock.
 
-use crate::process_output::{make_memory_file, or_printed_nothing, read_tail};
+use crate::process_output::{describe_output, make_memory_file, read_tail};
 use crate::{limits, process, program, user::User};
 use fsarena_core::event::{CommandEnd, CommandRecord};
 use landlock::{ABI, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr};
@@ -43,7 +43,7 @@ pub struct Argv {
     cwd: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
     discards_stdout: bool,
-    ignore_cancel: bool,
+    ignores_cancel: bool,
     writable_paths: Option<Vec<PathBuf>>,
     user: Option<User>,
 }
@@ -53,7 +53,7 @@ pub struct Argv {
 pub struct FinishedCommand {
     /// Its exit status.
     pub status: ExitStatus,
-    /// The time from just before its start until after fsarena has reaped it.
+    /// The time from just before its start until fsarena has reaped it (wait4(2)).
     pub elapsed: Duration,
     /// Its peak memory (`ru_maxrss`) in bytes.
     pub max_rss_bytes: u64,
@@ -101,7 +101,7 @@ impl Argv {
 
     /// Lets the command run to its end even if a signal interrupts fsarena. For commands that clean up.
     pub fn ignore_cancel(mut self) -> Argv {
-        self.ignore_cancel = true;
+        self.ignores_cancel = true;
         self
     }
 
@@ -118,7 +118,7 @@ impl Argv {
         self
     }
 
-    /// The program and its arguments as text, for logs.
+    /// The program and its arguments, each as text, for logs.
     pub fn words(&self) -> Vec<String> {
         std::iter::once(&self.program).chain(&self.args).map(|word| word.to_string_lossy().into_owned()).collect()
     }
@@ -149,19 +149,19 @@ impl Argv {
             None => Stdio::null(),
         });
         command.stderr(err.try_clone().map_err(start_error)?);
-        let started = match &self.writable_paths {
+        let spawned = match &self.writable_paths {
             Some(paths) => spawn_confined(&mut command, paths),
             None => {
-                let begun = Instant::now();
-                limits::spawn(&mut command).map(|child| (begun, child))
+                let start = Instant::now();
+                limits::spawn(&mut command).map(|child| (start, child))
             }
         };
-        let (begun, child) = started.map_err(start_error)?;
-        if !self.ignore_cancel {
+        let (start, child) = spawned.map_err(start_error)?;
+        if !self.ignores_cancel {
             wait_or_kill_group(&child);
         }
         let (status, max_rss_bytes) = reap(child).map_err(start_error)?;
-        let elapsed = begun.elapsed();
+        let elapsed = start.elapsed();
         if status.signal() == Some(libc::SIGKILL) {
             self.check_cancelled()?;
         }
@@ -175,12 +175,12 @@ impl Argv {
 
     /// The command with its arguments, environment and directory; the caller sets its output.
     fn build_command(&self) -> Command {
-        let fetched = program::fetched_command(&self.program);
-        let program_words = fetched.unwrap_or_else(|| vec![self.program.clone()]);
+        let fetched_command = program::fetched_command(&self.program);
+        let program_words = fetched_command.unwrap_or_else(|| vec![self.program.clone()]);
         let mut command = Command::new(&program_words[0]);
         command.args(&program_words[1..]).args(&self.args).stdin(Stdio::null()).process_group(0);
         if self.writable_paths.is_some() {
-            command.env_clear().envs(std::env::vars_os().filter(|(name, _)| keeps_variable(name)));
+            command.env_clear().envs(std::env::vars_os().filter(|(name, _)| is_safe_variable(name)));
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value))).envs(journal_variable());
         if let Some(dir) = &self.cwd {
@@ -204,8 +204,8 @@ impl Argv {
 
     /// Returns an error if a signal interrupted fsarena, unless this command ignores that.
     fn check_cancelled(&self) -> Result<(), CommandError> {
-        match crate::cancel::requested() {
-            Some(signal) if !self.ignore_cancel => {
+        match crate::cancel::received_signal() {
+            Some(signal) if !self.ignores_cancel => {
                 Err(CommandError::Interrupted { program: self.program.to_string_lossy().into_owned(), signal })
             }
             _ => Ok(()),
@@ -240,7 +240,7 @@ impl Argv {
         Err(CommandError::Failed {
             command: self.words().join(" "),
             ended: finished.ended(),
-            output: or_printed_nothing(output).into(),
+            output: describe_output(output).into(),
         })
     }
 }
@@ -272,7 +272,7 @@ fn wait_or_kill_group(child: &Child) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             _ => return,
         }
-        if crate::cancel::requested().is_some() {
+        if crate::cancel::received_signal().is_some() {
             process::kill_group_of(child);
         }
     }
@@ -285,11 +285,11 @@ fn reap(child: Child) -> std::io::Result<(ExitStatus, u64)> {
     loop {
         // SAFETY: rusage is plain data for which all-zero is valid, and both pointers are to live locals; the pid is that
         // of our own unreaped child.
-        let (ended, usage) = unsafe {
+        let (result, usage) = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             (libc::wait4(child.id() as libc::pid_t, &mut status, 0, &mut usage), usage)
         };
-        match ended {
+        match result {
             -1 if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
             -1 => return Err(std::io::Error::last_os_error()),
             _ => return Ok((ExitStatus::from_raw(status), usage.ru_maxrss as u64 * 1024)),
@@ -302,10 +302,11 @@ const LANDLOCK_ABI: ABI = ABI::V5;
 /// Devices that store no data, which every confined command may write to. mkfs.btrfs registers the members of an array with
 /// `/dev/btrfs-control`.
 const DATALESS_DEVICES: [&str; 2] = ["/dev/null", "/dev/btrfs-control"];
-/// Environment variables that a confined command keeps. Others could name a file that the command then writes.
-const KEPT_VARIABLES: [&str; 7] = ["PATH", "HOME", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "SOURCE_DATE_EPOCH"];
-/// The beginnings of further environment variables that a confined command keeps.
-const KEPT_PREFIXES: [&str; 2] = ["LC_", "FSARENA_"];
+/// The environment variables of this process that a confined command gets. Others could name a file that the command then
+/// writes.
+const SAFE_VARIABLES: [&str; 7] = ["PATH", "HOME", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "SOURCE_DATE_EPOCH"];
+/// The beginnings of further environment variables that a confined command gets.
+const SAFE_VARIABLE_PREFIXES: [&str; 2] = ["LC_", "FSARENA_"];
 
 /// Whether this kernel has Landlock, which confines commands.
 pub fn has_landlock() -> bool {
@@ -313,32 +314,33 @@ pub fn has_landlock() -> bool {
     required.handle_access(AccessFs::WriteFile).and_then(Ruleset::create).is_ok()
 }
 
-/// Whether a confined command keeps this environment variable.
-fn keeps_variable(variable: &OsStr) -> bool {
+/// Whether a confined command gets this environment variable.
+fn is_safe_variable(variable: &OsStr) -> bool {
     let name = variable.to_string_lossy();
-    KEPT_VARIABLES.contains(&name.as_ref()) || KEPT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    SAFE_VARIABLES.contains(&name.as_ref()) || SAFE_VARIABLE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Starts a command that can write only to these paths. Returns the start time and the child.
 ///
 /// Landlock restricts the calling thread and its children, so a separate thread starts the command.
-fn spawn_confined(command: &mut Command, paths: &[PathBuf]) -> io::Result<(Instant, Child)> {
+fn spawn_confined(command: &mut Command, writable_paths: &[PathBuf]) -> io::Result<(Instant, Child)> {
     std::thread::scope(|scope| {
         let starter = scope.spawn(|| {
-            restrict_this_thread(paths)?;
-            let begun = Instant::now();
-            Ok((begun, limits::spawn(command)?))
+            restrict_writes_of_this_thread(writable_paths)?;
+            let start = Instant::now();
+            Ok((start, limits::spawn(command)?))
         });
-        starter.join().unwrap_or_else(|_| Err(io::Error::other("the thread that confines it panicked")))
+        starter.join().unwrap_or_else(|_| Err(io::Error::other("the thread that starts it panicked")))
     })
 }
 
-fn restrict_this_thread(paths: &[PathBuf]) -> io::Result<()> {
+/// Lets this thread and the processes that it starts write only to these paths and to [`DATALESS_DEVICES`].
+fn restrict_writes_of_this_thread(writable_paths: &[PathBuf]) -> io::Result<()> {
     let dataless = DATALESS_DEVICES.iter().map(Path::new).filter(|path| path.exists());
-    let paths = paths.iter().map(PathBuf::as_path).chain(dataless);
-    let opened = paths.map(PathFd::new).collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
-    let write = AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
-    let rules = opened.into_iter().map(|fd| Ok::<_, landlock::RulesetError>(PathBeneath::new(fd, write)));
+    let paths = writable_paths.iter().map(PathBuf::as_path).chain(dataless);
+    let path_fds = paths.map(PathFd::new).collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
+    let write_access = AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+    let rules = path_fds.into_iter().map(|fd| Ok::<_, landlock::RulesetError>(PathBeneath::new(fd, write_access)));
     let ruleset = Ruleset::default().handle_access(AccessFs::from_write(LANDLOCK_ABI)).and_then(Ruleset::create);
     let restricted = ruleset.and_then(|ruleset| ruleset.add_rules(rules)?.restrict_self());
     restricted.map(drop).map_err(io::Error::other)
@@ -357,7 +359,7 @@ mod tests {
     #[test]
     fn a_confined_command_can_write_only_to_its_target() {
         if !has_landlock() {
-            crate::testkit::skipped("this kernel has no Landlock");
+            crate::testkit::record_skip("this kernel has no Landlock");
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -383,17 +385,17 @@ mod tests {
             assert_eq!(std::fs::read_to_string(&victim).unwrap(), "data", "{script}");
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
-        // Reading is free, and this process is not confined.
+        // Reading is allowed, and this process is not confined.
         assert!(run_confined(&target, &format!("cat {victim_path}")));
         std::fs::write(&victim, "more").unwrap();
     }
 
     #[test]
-    fn a_confined_command_keeps_no_variable_that_names_a_file() {
-        let printed = |argv: Argv| argv.env("E2FSPROGS_UNDO_DIR", "here").run().unwrap().stdout;
-        assert!(printed(Argv::new("env")).contains("CARGO_MANIFEST_DIR="));
+    fn a_confined_command_gets_no_variable_that_names_a_file() {
+        let stdout_of = |argv: Argv| argv.env("E2FSPROGS_UNDO_DIR", "here").run().unwrap().stdout;
+        assert!(stdout_of(Argv::new("env")).contains("CARGO_MANIFEST_DIR="));
         let target = Path::new("/dev/null");
-        let environment = printed(Argv::new("env").confine_writes_to([target]));
+        let environment = stdout_of(Argv::new("env").confine_writes_to([target]));
         assert!(environment.contains("PATH=") && !environment.contains("CARGO_MANIFEST_DIR="), "{environment}");
         // A variable that fsarena itself sets stays.
         assert!(environment.contains("E2FSPROGS_UNDO_DIR=here"), "{environment}");

@@ -1,4 +1,4 @@
-//! Kernel attributes: files below `/sys` that fsarena writes, and restores to their former value.
+//! Kernel attributes: files below `/sys` that fsarena sets, and later restores to their former values.
 
 use crate::Error;
 use crate::undo::{Journal, UndoGuard, UndoStep};
@@ -9,26 +9,26 @@ use std::path::Path;
 /// # Errors
 /// The journal cannot be written, or the kernel rejects the value. The attribute is unchanged.
 pub fn set(journal: &Journal, path: &Path, value: &str, former: &str) -> Result<UndoGuard, Error> {
-    let step = UndoStep::RestoreAttr { path: path.into(), value: former.into(), diskseq: diskseq_of(path) };
-    Ok(journal.note_and_do(step, || write(path, value))?.0)
+    let step = UndoStep::RestoreAttribute { path: path.into(), value: former.into(), diskseq: diskseq_of(path) };
+    Ok(journal.record_and_do(step, || write(path, value))?.0)
 }
 
-/// Whether an attribute may still belong to the disk with this sequence number (`diskseq`). A loop device that was detached
-/// and attached again is another disk with the same name, whose new user may have set the attribute.
+/// Whether an attribute may still belong to the disk with this sequence number (`diskseq`); true if a number is unknown. A loop
+/// device that was detached and attached again is another disk with the same name, whose new user may have set the attribute.
 pub(crate) fn may_belong_to_disk(path: &Path, diskseq: Option<u64>) -> bool {
-    diskseq.zip(diskseq_of(path)).is_none_or(|(former, now)| former == now)
+    diskseq.zip(diskseq_of(path)).is_none_or(|(former, current)| former == current)
 }
 
 /// The sequence number (`diskseq`, Linux 5.15) of the disk that an attribute belongs to; the kernel never reuses it.
 pub(crate) fn diskseq_of(attribute: &Path) -> Option<u64> {
-    let read_in = |dir: &Path| std::fs::read_to_string(dir.join("diskseq")).ok()?.trim().parse().ok();
-    attribute.ancestors().skip(1).find_map(read_in)
+    let read_in_directory = |dir: &Path| std::fs::read_to_string(dir.join("diskseq")).ok()?.trim().parse().ok();
+    attribute.ancestors().skip(1).find_map(read_in_directory)
 }
 
 /// Writes a value to a kernel attribute.
 pub(crate) fn write(path: &Path, value: &str) -> Result<(), Error> {
-    std::fs::write(path, value).map_err(|error| Error::Unfit {
-        what: path.into(),
+    std::fs::write(path, value).map_err(|error| Error::Unusable {
+        object: path.into(),
         why: format!("the kernel does not accept `{value}`: {error}"),
     })
 }
@@ -44,11 +44,11 @@ mod tests {
         let (diskseq, queue) = (dir.path().join("diskseq"), dir.path().join("queue"));
         std::fs::create_dir(&queue).unwrap();
         let path = queue.join("scheduler");
-        for (now, expected) in [("7", "none"), ("8", "of another run")] {
+        for (current_diskseq, expected) in [("7", "none"), ("8", "of another run")] {
             std::fs::write(&diskseq, "7\n").unwrap();
             std::fs::write(&path, "none").unwrap();
             let guard = set(&journal, &path, "bfq", "none").unwrap();
-            std::fs::write(&diskseq, now).unwrap();
+            std::fs::write(&diskseq, current_diskseq).unwrap();
             std::fs::write(&path, "of another run").unwrap();
             guard.undo().unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);

@@ -8,15 +8,15 @@ use std::io;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 /// The signals below the real-time range that end a process by default and that a user, a shell, a service manager or a
-/// resource limit sends. Without SIGPIPE, which Rust ignores, SIGXFSZ, after which a write fails with an error
-/// ([`crate::limits`]), and the signals of program faults (SIGSEGV and others).
+/// resource limit sends. Three kinds are left out: SIGPIPE, which Rust ignores; SIGXFSZ, after which a write fails with an
+/// error ([`crate::limits`]); and the signals of program faults (SIGSEGV and others).
 const NAMED_SIGNALS: [i32; 13] = [
     SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGSTKFLT, SIGXCPU, SIGVTALRM, SIGPROF, SIGIO, SIGPWR,
 ];
 
 /// All signals after which fsarena cleans up and ends: those in `NAMED_SIGNALS`, and the real-time signals, whose default
 /// action ends a process too.
-pub fn ending_signals() -> impl Iterator<Item = i32> {
+pub fn terminating_signals() -> impl Iterator<Item = i32> {
     NAMED_SIGNALS.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }
 
@@ -30,7 +30,7 @@ static DEFERRAL_COUNT: AtomicUsize = AtomicUsize::new(0);
 #[must_use = "once it is dropped, signals end the process at once"]
 pub struct DeferredSignals(());
 
-/// Defers signals until the returned value is dropped, because there is something to clean up or to finish.
+/// Defers signals until the returned value is dropped: while there is something to clean up or to finish.
 pub fn defer_signals() -> DeferredSignals {
     DEFERRAL_COUNT.fetch_add(1, Ordering::SeqCst);
     DeferredSignals(())
@@ -42,14 +42,14 @@ impl Drop for DeferredSignals {
     }
 }
 
-/// Installs handlers for [`ending_signals`]. While signals are deferred, a signal only sets a flag, and a second signal does not
-/// shorten the clean-up. Otherwise a signal ends the process at once. Signals that were ignored at the start of this process
-/// stay ignored, so that nohup(1) works.
+/// Installs handlers for [`terminating_signals`]. While signals are deferred, a signal only sets a flag, and a second signal
+/// does not shorten the clean-up. Otherwise a signal ends the process at once. Signals that were ignored at the start of this
+/// process stay ignored, so that nohup(1) works.
 ///
 /// # Errors
 /// The system refuses a handler.
 pub fn install_handlers() -> io::Result<()> {
-    for signal in ending_signals() {
+    for signal in terminating_signals() {
         if is_ignored(signal)? {
             continue;
         }
@@ -68,11 +68,11 @@ pub fn install_handlers() -> io::Result<()> {
 /// Whether this process ignores a signal.
 pub(crate) fn is_ignored(signal: i32) -> io::Result<bool> {
     // SAFETY: an all-zero sigaction is valid, without a new action the call only reads, and the pointer is to a local.
-    let (done, action) = unsafe {
+    let (result, action) = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         (libc::sigaction(signal, std::ptr::null(), &mut action), action)
     };
-    if done == 0 { Ok(action.sa_sigaction == libc::SIG_IGN) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(action.sa_sigaction == libc::SIG_IGN) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Restores the default action of a signal and raises it, which ends the process.
@@ -94,7 +94,7 @@ fn store_if_first(first: &AtomicI32, signal: i32) {
 }
 
 /// The first signal that interrupted fsarena; None if none did.
-pub fn requested() -> Option<i32> {
+pub fn received_signal() -> Option<i32> {
     Some(FIRST_SIGNAL.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
 }
 
@@ -103,7 +103,7 @@ pub fn requested() -> Option<i32> {
 /// # Errors
 /// [`crate::Error::Interrupted`].
 pub fn check() -> Result<(), crate::Error> {
-    match requested() {
+    match received_signal() {
         Some(signal) => Err(crate::Error::Interrupted { signal }),
         None => Ok(()),
     }
@@ -111,7 +111,7 @@ pub fn check() -> Result<(), crate::Error> {
 
 /// Ends the process by the default action of a signal, so that the shell sees that a signal ended it. For the end of `main`,
 /// after the clean-up.
-pub fn die_by(signal: i32) -> ! {
+pub fn die_by_signal(signal: i32) -> ! {
     raise_default(signal);
     std::process::exit(128 + signal)
 }
@@ -128,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn faults_and_signals_that_cannot_be_caught_are_not_among_those_that_interrupt() {
-        let ending: Vec<i32> = ending_signals().collect();
-        assert!(ending.contains(&libc::SIGRTMAX()) && ending.contains(&SIGXCPU));
+    fn signals_of_faults_and_uncatchable_signals_do_not_interrupt() {
+        let signals: Vec<i32> = terminating_signals().collect();
+        assert!(signals.contains(&libc::SIGRTMAX()) && signals.contains(&SIGXCPU));
         for other in [
             libc::SIGPIPE,
             libc::SIGCHLD,
@@ -145,7 +145,7 @@ mod tests {
             libc::SIGSTOP,
             libc::SIGXFSZ,
         ] {
-            assert!(!ending.contains(&other), "{other}");
+            assert!(!signals.contains(&other), "{other}");
         }
     }
 

@@ -1,9 +1,10 @@
 //! Control groups, version 1 and 2: finding a controller, and making temporary groups.
 //!
-//! A group of version 2 "passes on" the controllers that it enables for its children (`cgroup.subtree_control`).
+//! In version 2 a controller works in a group only if the parent of the group has enabled it for its children
+//! (`cgroup.subtree_control`).
 
 use crate::kernel::{SysRoot, sorted_names};
-use crate::undo::{self, Identity, Journal, UndoGuard, UndoStep};
+use crate::undo::{self, FileIdentity, Journal, UndoGuard, UndoStep};
 use crate::{Error, attribute, none_if_missing, process, wait::retry};
 use rustix::{fs::Access, io::Errno};
 use std::path::{Path, PathBuf};
@@ -26,20 +27,20 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Finds a controller by its names in version 1 (`v1`) and version 2 (`v2`), in version 1 first. None if no mounted
+    /// Finds a controller by its names in version 1 and version 2, which differ for some. Prefers version 1. None if no mounted
     /// hierarchy has it.
-    pub fn find(kernel: &SysRoot, v1: &'static str, v2: &'static str) -> Option<Controller> {
+    pub fn find(kernel: &SysRoot, v1_name: &'static str, v2_name: &'static str) -> Option<Controller> {
         let mounts = kernel.mounts().ok()?;
-        let has_controller = |options: &str| options.split(',').any(|word| word == v1);
+        let has_controller = |options: &str| options.split(',').any(|word| word == v1_name);
         let v1_mount = mounts.iter().find(|mount| mount.fs_type == "cgroup" && has_controller(&mount.super_options));
         let mount = v1_mount.or_else(|| mounts.iter().find(|mount| mount.fs_type == "cgroup2"))?;
-        let (name, is_v2) = if v1_mount.is_some() { (v1, false) } else { (v2, true) };
+        let (name, is_v2) = if v1_mount.is_some() { (v1_name, false) } else { (v2_name, true) };
         let root = kernel.path(&mount.target.to_string_lossy());
         if is_v2 {
-            let offered = std::fs::read_to_string(root.join("cgroup.controllers")).ok()?;
-            offered.split_whitespace().find(|word| *word == v2)?;
+            let controllers = std::fs::read_to_string(root.join("cgroup.controllers")).ok()?;
+            controllers.split_whitespace().find(|word| *word == v2_name)?;
         }
-        let own_group = own_group_dir(kernel, &root, (!is_v2).then_some(v1));
+        let own_group = own_group_dir(kernel, &root, (!is_v2).then_some(v1_name));
         Some(Controller { name, is_v2, root, own_group })
     }
 
@@ -53,15 +54,15 @@ impl Controller {
         let parent = if self.is_v2 { &self.root } else { &self.own_group };
         let path = parent.join(unique_group_name());
         // The first step in the journal is undone last: after the group is removed.
-        let controller_guard = if self.is_v2 { self.note_enabling(&path, journal)? } else { None };
-        let mut guard = journal.note(UndoStep::RemoveGroup { path: path.clone(), identity: None })?;
+        let controller_guard = if self.is_v2 { self.record_enabling(&path, journal)? } else { None };
+        let mut guard = journal.record(UndoStep::RemoveControlGroup { path: path.clone(), identity: None })?;
         match std::fs::create_dir(&path) {
             // This process made it for another controller of the same cell.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && self.is_v2 => {}
-            made => made.map_err(Error::io("making", &path))?,
+            created => created.map_err(Error::io("making", &path))?,
         }
-        let identity = Identity::at_path(&path);
-        guard.update(UndoStep::RemoveGroup { path: path.clone(), identity })?;
+        let identity = FileIdentity::at_path(&path);
+        guard.update(UndoStep::RemoveControlGroup { path: path.clone(), identity })?;
         if self.is_v2 {
             enable_controller(&self.root, self.name)?;
         }
@@ -69,15 +70,15 @@ impl Controller {
     }
 
     /// Writes to the journal that this process is about to enable the controller for the children of the root. None if a
-    /// program other than fsarena has enabled it. If another fsarena has enabled it, this one writes the step too, because
-    /// the last fsarena to finish must disable the controller.
-    fn note_enabling(&self, group: &Path, journal: &Journal) -> Result<Option<UndoGuard>, Error> {
-        let is_this = |step: &UndoStep| matches!(step, UndoStep::DisableController { root, name, .. } if *root == self.root && name == self.name);
-        if passes_on(&self.root, self.name)? && !undo::has_pending_step(journal, is_this)? {
+    /// program other than fsarena has enabled it. If another fsarena process has enabled it, this one writes the step too,
+    /// because the last of them must disable the controller.
+    fn record_enabling(&self, group: &Path, journal: &Journal) -> Result<Option<UndoGuard>, Error> {
+        let disables_this = |step: &UndoStep| matches!(step, UndoStep::DisableController { root, name, .. } if *root == self.root && name == self.name);
+        if is_enabled_for_children(&self.root, self.name)? && !undo::has_pending_step(journal, disables_this)? {
             return Ok(None);
         }
         let (root, name, group) = (self.root.clone(), self.name.into(), group.into());
-        journal.note(UndoStep::DisableController { root, name, group }).map(Some)
+        journal.record(UndoStep::DisableController { root, name, group }).map(Some)
     }
 }
 
@@ -102,13 +103,13 @@ pub fn make_tracking_group(kernel: &SysRoot, journal: &Journal) -> Result<Option
     }
     // Never the group that `make_group` shares among controllers: each of the two may be removed while the other is in use.
     let path = parent.join(format!("{}-tracking", unique_group_name()));
-    let mut guard = journal.note(UndoStep::RemoveGroup { path: path.clone(), identity: None })?;
+    let mut guard = journal.record(UndoStep::RemoveControlGroup { path: path.clone(), identity: None })?;
     if std::fs::create_dir(&path).is_err() {
         guard.disarm()?;
         return Ok(None);
     }
-    let identity = Identity::at_path(&path);
-    guard.update(UndoStep::RemoveGroup { path: path.clone(), identity })?;
+    let identity = FileIdentity::at_path(&path);
+    guard.update(UndoStep::RemoveControlGroup { path: path.clone(), identity })?;
     Ok(Some(ControlGroup { path, removal_guard: guard, controller_guard: None }))
 }
 
@@ -116,39 +117,40 @@ pub fn make_tracking_group(kernel: &SysRoot, journal: &Journal) -> Result<Option
 /// of version 1 (`name=systemd`).
 fn own_group_without_controllers(kernel: &SysRoot) -> Option<PathBuf> {
     let mounts = kernel.mounts().ok()?;
-    let mut named = None;
+    let mut group_in_named_hierarchy = None;
     for mount in mounts {
         let root = kernel.path(&mount.target.to_string_lossy());
         if mount.fs_type == "cgroup2" {
             let own_group = own_group_dir(kernel, &root, None);
-            let enabled = std::fs::read_to_string(own_group.join("cgroup.subtree_control"));
+            let enabled = std::fs::read_to_string(subtree_control_path(&own_group));
             if enabled.is_ok_and(|controllers| controllers.trim().is_empty()) {
                 return Some(own_group);
             }
         } else if mount.fs_type == "cgroup" {
             let name = mount.super_options.split(',').find(|option| option.starts_with("name="));
-            // A hierarchy that has a name and a controller is listed as `memory,name=x`, so `own_path_in_hierarchy` returns None.
+            // A hierarchy that has a name and a controller is listed as `memory,name=x`, so `own_path_in_hierarchy` returns
+            // None.
             if let Some(name) = name.filter(|name| own_path_in_hierarchy(kernel, Some(name)).is_some()) {
-                named = Some(own_group_dir(kernel, &root, Some(name)));
+                group_in_named_hierarchy = Some(own_group_dir(kernel, &root, Some(name)));
             }
         }
     }
-    named
+    group_in_named_hierarchy
 }
 
 /// The directory of the group that this process is in. In a container `/proc/self/cgroup` can name a path that is
 /// outside the mount; the result is then the root of the mount.
 fn own_group_dir(kernel: &SysRoot, root: &Path, controller: Option<&str>) -> PathBuf {
     let path = own_path_in_hierarchy(kernel, controller).unwrap_or_default();
-    let own = root.join(path.trim_start_matches('/'));
-    if own.is_dir() { own } else { root.to_path_buf() }
+    let dir = root.join(path.trim_start_matches('/'));
+    if dir.is_dir() { dir } else { root.to_path_buf() }
 }
 
 /// The path of this process's group in `/proc/self/cgroup`: `/x` of `9:memory:/x` for a controller of version 1, and of
 /// `0::/x` for version 2, where `controller` is None.
 fn own_path_in_hierarchy(kernel: &SysRoot, controller: Option<&str>) -> Option<String> {
-    let list = kernel.read("proc/self/cgroup").ok()?;
-    list.lines().find_map(|line| {
+    let groups = kernel.read("proc/self/cgroup").ok()?;
+    groups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
         let (number, names, path) = (fields.next()?, fields.next()?, fields.next()?);
         let matches = match controller {
@@ -207,7 +209,7 @@ impl ControlGroup {
 /// The kernel refuses.
 pub fn add_process(group: &Path, pid: i32) -> Result<(), Error> {
     let path = group.join("cgroup.procs");
-    std::fs::write(&path, pid.to_string()).map_err(Error::io("putting the measuring process into", path))
+    std::fs::write(&path, pid.to_string()).map_err(Error::io("adding a process to", path))
 }
 
 /// The number of processes that the OOM killer has killed in a group; 0 if the kernel has no counter.
@@ -227,23 +229,26 @@ pub fn oom_kills(group: &Path) -> u64 {
 ///
 /// # Errors
 /// A process has not ended after 30 s, or fsarena may not kill it.
-pub fn end_processes(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
+pub fn kill_processes(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     // `cgroup.kill` (version 2, from Linux 5.14) also kills processes that are being forked.
     if let Ok(mut kill) = File::options().write(true).open(group.join("cgroup.kill")) {
         let _ = kill.write_all(b"1");
     }
-    for below in child_groups(group)? {
-        end_processes(kernel, &below)?;
+    for child in child_groups(group)? {
+        kill_processes(kernel, &child)?;
     }
     process::kill_and_wait(kernel, &|| process::cgroup_members(kernel, group))
 }
 
 /// Kills the processes of a group that fsarena made, and removes the group and its descendants. Succeeds if the group is
 /// gone already.
-pub(crate) fn remove(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
-    end_processes(kernel, group)?;
-    for below in child_groups(group)? {
-        remove(kernel, &below)?;
+///
+/// # Errors
+/// The errors of [`kill_processes`]; or the group cannot be removed.
+pub(crate) fn remove_group(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
+    kill_processes(kernel, group)?;
+    for child in child_groups(group)? {
+        remove_group(kernel, &child)?;
     }
     match retry(REMOVE_ATTEMPTS, |error| *error == Errno::BUSY, || rustix::fs::rmdir(group)) {
         Err(Errno::NOENT) | Ok(()) => Ok(()),
@@ -251,17 +256,17 @@ pub(crate) fn remove(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     }
 }
 
-/// The path of the list of controllers that a group passes on.
-fn subtree_control(group: &Path) -> PathBuf {
+/// The path of the list of controllers that a group enables for its children.
+fn subtree_control_path(group: &Path) -> PathBuf {
     group.join("cgroup.subtree_control")
 }
 
-/// Whether a group passes a controller on to its children; false if the group is gone.
+/// Whether a group enables a controller for its children; false if the group is gone.
 ///
 /// # Errors
 /// The list of controllers cannot be read.
-pub(crate) fn passes_on(group: &Path, controller: &str) -> Result<bool, Error> {
-    let path = subtree_control(group);
+pub(crate) fn is_enabled_for_children(group: &Path, controller: &str) -> Result<bool, Error> {
+    let path = subtree_control_path(group);
     let names = none_if_missing(std::fs::read_to_string(&path)).map_err(Error::io("reading", &path))?;
     Ok(names.unwrap_or_default().split_whitespace().any(|name| name == controller))
 }
@@ -280,7 +285,7 @@ fn child_groups(group: &Path) -> Result<Vec<PathBuf>, Error> {
 /// # Errors
 /// The kernel refuses.
 fn enable_controller(group: &Path, controller: &str) -> Result<(), Error> {
-    let path = subtree_control(group);
+    let path = subtree_control_path(group);
     std::fs::write(&path, format!("+{controller}")).map_err(Error::io("writing", path))
 }
 
@@ -289,10 +294,10 @@ fn enable_controller(group: &Path, controller: &str) -> Result<(), Error> {
 /// # Errors
 /// The kernel refuses for another reason.
 pub(crate) fn disable_controller(group: &Path, controller: &str) -> Result<(), Error> {
-    if !passes_on(group, controller)? || is_controller_used(group, controller)? {
+    if !is_enabled_for_children(group, controller)? || is_controller_used(group, controller)? {
         return Ok(());
     }
-    let path = subtree_control(group);
+    let path = subtree_control_path(group);
     match none_if_missing(std::fs::write(&path, format!("-{controller}"))) {
         // A child enabled the controller for its own children after the check.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => Ok(()),
@@ -300,14 +305,14 @@ pub(crate) fn disable_controller(group: &Path, controller: &str) -> Result<(), E
     }
 }
 
-/// Whether a child of a group passes a controller on, or has changed a setting of it from the default.
+/// Whether a child of a group enables a controller for its own children, or has a setting of it other than the default.
 ///
 /// # Errors
 /// The groups cannot be read.
 pub(crate) fn is_controller_used(group: &Path, controller: &str) -> Result<bool, Error> {
     for child in child_groups(group)? {
         let files = none_if_missing(sorted_names(&child)).map_err(Error::io("reading", &child))?.unwrap_or_default();
-        if passes_on(&child, controller)? {
+        if is_enabled_for_children(&child, controller)? {
             return Ok(true);
         }
         for file in &files {
@@ -320,8 +325,8 @@ pub(crate) fn is_controller_used(group: &Path, controller: &str) -> Result<bool,
     Ok(false)
 }
 
-/// Whether a file of a group has a value other than the default of a new group. An unreadable setting counts as set, unless
-/// its group is gone.
+/// Whether a file of a group has a value other than the default of a new group. A setting that cannot be read counts as
+/// different, unless its group is gone.
 fn differs_from_default(group: &Path, file: &str) -> bool {
     match std::fs::read_to_string(group.join(file)) {
         Ok(value) => !is_default(file, value.trim()),
@@ -355,8 +360,8 @@ mod tests {
         for dir in dirs {
             root.make_dir(dir);
         }
-        for (rel, text) in files {
-            root.write_file(rel, text);
+        for (path, text) in files {
+            root.write_file(path, text);
         }
         let kernel = SysRoot::at(root.path());
         (root, kernel)
@@ -404,15 +409,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::create(dir.path(), "").unwrap();
         let Some(group) = make_tracking_group(&kernel, &journal).unwrap() else {
-            crate::testkit::skipped("this user can make no control group without controllers");
+            crate::testkit::record_skip("this user can make no control group without controllers");
             return;
         };
         let path = group.path().to_path_buf();
-        // The child has no environment variable that marks it, and is in a subgroup that it could have made itself.
-        let below = path.join("below");
-        std::fs::create_dir(&below).unwrap();
+        // The process has no environment variable that marks it, and is in a subgroup that it could have made itself.
+        let subgroup = path.join("below");
+        std::fs::create_dir(&subgroup).unwrap();
         let mut child = std::process::Command::new("sleep").arg("60").env_clear().spawn().unwrap();
-        add_process(&below, child.id() as i32).unwrap();
+        add_process(&subgroup, child.id() as i32).unwrap();
         group.remove().unwrap();
         assert!(!path.exists(), "{}: {:?}", path.display(), std::fs::read_to_string(path.join("cgroup.procs")));
         child.wait().unwrap();
@@ -468,39 +473,39 @@ mod tests {
 
     #[test]
     fn removing_a_group_disables_its_controller_unless_another_group_uses_it() {
-        if !crate::testkit::root() {
+        if !crate::testkit::runs_as_root() {
             return;
         }
         let controller = ["hugetlb", "misc", "rdma", "io"].into_iter().find_map(|name| {
             let controller = Controller::find(&SysRoot::host(), name, name)?;
-            let free = controller.is_v2 && !passes_on(&controller.root, name).ok()?;
-            free.then_some(controller)
+            let is_unused = controller.is_v2 && !is_enabled_for_children(&controller.root, name).ok()?;
+            is_unused.then_some(controller)
         });
         let Some(controller) = controller else {
-            crate::testkit::skipped("no controller of version 2 that is not in use");
+            crate::testkit::record_skip("no controller of version 2 that is not in use");
             return;
         };
-        let enabled = || passes_on(&controller.root, controller.name).unwrap();
+        let is_enabled = || is_enabled_for_children(&controller.root, controller.name).unwrap();
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
         let group = controller.make_group(&journal).unwrap();
-        assert!(enabled());
+        assert!(is_enabled());
         group.remove().unwrap();
-        assert!(!enabled());
-        // Another program passes it on meanwhile.
+        assert!(!is_enabled());
+        // Another program enables it for the children of its group meanwhile.
         let group = controller.make_group(&journal).unwrap();
         let other_group = controller.root.join(format!("other-{}", std::process::id()));
         std::fs::create_dir(&other_group).unwrap();
         enable_controller(&other_group, controller.name).unwrap();
         group.remove().unwrap();
-        let stays_enabled = enabled();
+        let stays_enabled = is_enabled();
         std::fs::remove_dir(&other_group).unwrap();
         disable_controller(&controller.root, controller.name).unwrap();
-        assert!(stays_enabled && !enabled());
+        assert!(stays_enabled && !is_enabled());
     }
 
     #[test]
-    fn a_child_that_passes_a_controller_on_or_sets_it_uses_it() {
+    fn a_child_that_enables_or_sets_a_controller_uses_it() {
         for (file, value, expected) in [
             ("cgroup.subtree_control", "cpu io\n", true),
             ("cgroup.subtree_control", "cpu\n", false),
@@ -512,13 +517,13 @@ mod tests {
             ("iocost.max", "1\n", false),
         ] {
             let dir = tempfile::tempdir().unwrap();
-            let below = dir.path().join("a.service");
-            std::fs::create_dir(&below).unwrap();
-            std::fs::write(below.join(file), value).unwrap();
+            let child = dir.path().join("a.service");
+            std::fs::create_dir(&child).unwrap();
+            std::fs::write(child.join(file), value).unwrap();
             assert_eq!(is_controller_used(dir.path(), "io").unwrap(), expected, "{file}: {value}");
-            std::fs::write(subtree_control(dir.path()), "io memory\n").unwrap();
+            std::fs::write(subtree_control_path(dir.path()), "io memory\n").unwrap();
             disable_controller(dir.path(), "io").unwrap();
-            let controllers_left = std::fs::read_to_string(subtree_control(dir.path())).unwrap();
+            let controllers_left = std::fs::read_to_string(subtree_control_path(dir.path())).unwrap();
             assert_eq!(controllers_left, if expected { "io memory\n" } else { "-io" }, "{file}: {value}");
         }
         for (file, value) in [("memory.max", "max\n"), ("cpu.max", "max 100000\n"), ("memory.low", "0\n")] {
@@ -534,8 +539,8 @@ mod tests {
     fn disabling_a_controller_that_is_not_enabled_writes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         disable_controller(&dir.path().join("gone"), "io").unwrap();
-        std::fs::write(subtree_control(dir.path()), "cpu\n").unwrap();
+        std::fs::write(subtree_control_path(dir.path()), "cpu\n").unwrap();
         disable_controller(dir.path(), "io").unwrap();
-        assert_eq!(std::fs::read_to_string(subtree_control(dir.path())).unwrap(), "cpu\n");
+        assert_eq!(std::fs::read_to_string(subtree_control_path(dir.path())).unwrap(), "cpu\n");
     }
 }

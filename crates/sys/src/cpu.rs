@@ -57,14 +57,14 @@ impl CpuTime {
         }
     }
 
-    /// The same total time, split into user and system time in the proportion of `sample`.
+    /// The same total time, split into user and system time in the ratio of `sample`; unchanged if `sample` is zero.
     pub fn split_like(self, sample: CpuTime) -> CpuTime {
-        let (all, sampled) = (self.total_ns(), sample.total_ns());
-        if sampled == 0 {
+        let (total_ns, sampled_ns) = (self.total_ns(), sample.total_ns());
+        if sampled_ns == 0 {
             return self;
         }
-        let user_ns = (u128::from(all) * u128::from(sample.user_ns) / u128::from(sampled)) as u64;
-        CpuTime { user_ns, system_ns: all - user_ns }
+        let user_ns = (u128::from(total_ns) * u128::from(sample.user_ns) / u128::from(sampled_ns)) as u64;
+        CpuTime { user_ns, system_ns: total_ns - user_ns }
     }
 
     /// User and system time together.
@@ -82,9 +82,9 @@ impl CpuTime {
 }
 
 impl AddAssign for CpuTime {
-    fn add_assign(&mut self, more: CpuTime) {
-        self.user_ns += more.user_ns;
-        self.system_ns += more.system_ns;
+    fn add_assign(&mut self, other: CpuTime) {
+        self.user_ns += other.user_ns;
+        self.system_ns += other.system_ns;
     }
 }
 
@@ -104,10 +104,10 @@ pub fn kernel_thread_times(kernel: &SysRoot) -> ProcessCpuTimes {
 /// The CPU time used between two readings, in nanoseconds. A process that started in between counts with all its time; a
 /// process that ended in between does not count.
 pub fn cpu_ns_between(before: &ProcessCpuTimes, after: &ProcessCpuTimes) -> u64 {
-    after.iter().map(|(task, now)| now.saturating_sub(before.get(task).copied().unwrap_or(0))).sum()
+    after.iter().map(|(process, ns)| ns.saturating_sub(before.get(process).copied().unwrap_or(0))).sum()
 }
 
-/// The user and system time of a process and its threads, in clock ticks.
+/// The user and system time of a process and its threads, in clock ticks; None if the process is gone or cannot be read.
 pub fn user_and_system_ticks(kernel: &SysRoot, pid: i32) -> Option<(u64, u64)> {
     process::stat(kernel, pid).ok()?.map(|stat| (stat.utime, stat.stime))
 }
@@ -147,33 +147,34 @@ impl ProcessReadings {
     /// Descriptions of the busiest processes since `earlier`, without this process: `rsync (4711) moved 35.0 MiB`. At most
     /// `MAX_DISTURBERS`, the busiest first.
     pub fn disturbers_since(&self, earlier: &ProcessReadings) -> Vec<String> {
-        let time = self.read_at.duration_since(earlier.read_at).max(Duration::from_millis(1)).as_secs_f64();
+        let elapsed_s = self.read_at.duration_since(earlier.read_at).max(Duration::from_millis(1)).as_secs_f64();
         let ticks_per_s = rustix::param::clock_ticks_per_second() as f64;
-        let mut found: Vec<(f64, String)> = vec![];
+        let mut disturbers: Vec<(f64, String)> = vec![];
         for (pid, now) in self.processes.iter().filter(|(pid, _)| **pid != std::process::id() as i32) {
             let before = earlier.processes.get(pid).filter(|before| before.start_time == now.start_time);
-            let (ticks, bytes) = before.map_or((0, 0), |before| (before.ticks, before.bytes));
-            let share = now.ticks.saturating_sub(ticks) as f64 / ticks_per_s / time;
-            let moved = now.bytes.saturating_sub(bytes);
+            let (ticks_before, bytes_before) = before.map_or((0, 0), |before| (before.ticks, before.bytes));
+            let cpu_share = now.ticks.saturating_sub(ticks_before) as f64 / ticks_per_s / elapsed_s;
+            let moved_bytes = now.bytes.saturating_sub(bytes_before);
             let mut descriptions = vec![];
-            if share >= DISTURBING_CPU_SHARE {
-                descriptions.push(format!("used {:.0}% of a CPU", 100.0 * share.min(1e3)));
+            if cpu_share >= DISTURBING_CPU_SHARE {
+                descriptions.push(format!("used {:.0}% of a CPU", 100.0 * cpu_share.min(1e3)));
             }
-            if moved >= DISTURBING_BYTES {
-                descriptions.push(format!("moved {}", ByteSize(moved)));
+            if moved_bytes >= DISTURBING_BYTES {
+                descriptions.push(format!("moved {}", ByteSize(moved_bytes)));
             }
             if !descriptions.is_empty() {
                 // Score: one fully used CPU counts like 100 MiB/s of I/O.
-                let weight = share + moved as f64 / time / f64::from(100 << 20);
-                found.push((weight, format!("{} ({pid}) {}", now.name, descriptions.join(" and "))));
+                let score = cpu_share + moved_bytes as f64 / elapsed_s / f64::from(100 << 20);
+                disturbers.push((score, format!("{} ({pid}) {}", now.name, descriptions.join(" and "))));
             }
         }
-        found.sort_by(|a, b| b.0.total_cmp(&a.0));
-        found.into_iter().take(MAX_DISTURBERS).map(|(_, description)| description).collect()
+        disturbers.sort_by(|a, b| b.0.total_cmp(&a.0));
+        disturbers.into_iter().take(MAX_DISTURBERS).map(|(_, description)| description).collect()
     }
 }
 
 impl ProcessReading {
+    /// Reads the resource use of a process; None if the process is gone or cannot be read.
     fn read(kernel: &SysRoot, pid: i32) -> Option<ProcessReading> {
         let stat = process::stat(kernel, pid).ok()??;
         let io = kernel.read(&format!("proc/{pid}/io")).ok();
@@ -197,8 +198,8 @@ mod tests {
         let kernel = SysRoot::host();
         let pid = std::process::id() as i32;
         let before = process_cpu_ns(pid).unwrap();
-        let begun = std::time::Instant::now();
-        while begun.elapsed().as_millis() < 5 {
+        let start = Instant::now();
+        while start.elapsed().as_millis() < 5 {
             std::hint::spin_loop();
         }
         assert!(process_cpu_ns(pid).unwrap() > before);
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_children_count() {
+    fn the_cpu_time_of_ended_children_counts() {
         let before = CpuTime::of_ended_children().total_ns();
         let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done";
         assert!(std::process::Command::new("sh").args(["-c", busy]).status().unwrap().success());
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_process_counts_with_all_its_time_and_an_ended_one_not() {
+    fn a_new_process_counts_with_all_its_time_and_an_ended_one_does_not_count() {
         let before = ProcessCpuTimes::from([((1, 0), 100), ((2, 0), 50)]);
         let after = ProcessCpuTimes::from([((1, 0), 130), ((3, 9), 7)]);
         assert_eq!(cpu_ns_between(&before, &after), 37);
@@ -246,9 +247,9 @@ mod tests {
 
     #[test]
     fn the_busiest_processes_are_named() {
-        let begun = Instant::now();
+        let start = Instant::now();
         let read_after = |root: &FakeRoot, seconds: u64| ProcessReadings {
-            read_at: begun + Duration::from_secs(seconds),
+            read_at: start + Duration::from_secs(seconds),
             ..ProcessReadings::read(&SysRoot::at(root.path()))
         };
         let before =

@@ -1,6 +1,6 @@
 //! Block devices and their attributes in sysfs.
 
-use crate::kernel::{SysRoot, sorted_names, word_in_brackets};
+use crate::kernel::{SysRoot, innermost_mount, sorted_names, word_in_brackets};
 use crate::{Error, none_if_missing};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub struct BlockDevice {
     /// Its minor number.
     pub minor: u32,
     /// The sequence number (`diskseq`, Linux 5.15), which changes when a disk, a medium or an image is exchanged.
-    sequence: Option<String>,
+    diskseq: Option<String>,
     kernel: SysRoot,
 }
 
@@ -45,7 +45,7 @@ impl BlockDevice {
         let path = path.canonicalize().map_err(Error::io("looking for", path))?;
         let meta = path.metadata().map_err(Error::io("looking at", &path))?;
         if !meta.file_type().is_block_device() {
-            return Err(Error::Unfit { what: path, why: "it is something other than a block device".into() });
+            return Err(Error::Unusable { object: path, why: "it is something other than a block device".into() });
         }
         let (major, minor) = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
         BlockDevice::from_numbers(kernel, major, minor, path)
@@ -59,14 +59,14 @@ impl BlockDevice {
         let link = kernel.path(&format!("sys/dev/block/{major}:{minor}"));
         let real = link.canonicalize().map_err(Error::io("reading", &link))?;
         let name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let device = BlockDevice { path, name, major, minor, sequence: None, kernel: kernel.clone() };
-        Ok(BlockDevice { sequence: device.attribute_or_of_disk("diskseq"), ..device })
+        let device = BlockDevice { path, name, major, minor, diskseq: None, kernel: kernel.clone() };
+        Ok(BlockDevice { diskseq: device.own_or_disk_attribute("diskseq"), ..device })
     }
 
-    /// Whether its device node still leads to the same device.
+    /// Whether its device node still leads to the same device, with the same medium or image.
     pub fn is_in_place(&self) -> bool {
         let now = BlockDevice::open(&self.kernel, &self.path);
-        now.is_ok_and(|now| (now.numbers(), now.sequence) == (self.numbers(), self.sequence.clone()))
+        now.is_ok_and(|now| (now.numbers(), now.diskseq) == (self.numbers(), self.diskseq.clone()))
     }
 
     /// `major:minor`.
@@ -81,17 +81,17 @@ impl BlockDevice {
 
     /// The text of an attribute; None if the attribute is missing or empty.
     pub fn attribute(&self, attribute: &str) -> Option<String> {
-        self.kernel.fact(&format!("sys/dev/block/{}/{attribute}", self.numbers()))
+        self.kernel.read_trimmed(&format!("sys/dev/block/{}/{attribute}", self.numbers()))
     }
 
     /// An attribute of the device or, if a partition lacks it, of its disk.
-    fn attribute_or_of_disk(&self, attribute: &str) -> Option<String> {
+    fn own_or_disk_attribute(&self, attribute: &str) -> Option<String> {
         self.attribute(attribute).or_else(|| self.attribute(&format!("../{attribute}")))
     }
 
     /// The text of an attribute of its queue; a partition has that of its disk.
     fn queue_attribute(&self, attribute: &str) -> Option<String> {
-        self.attribute_or_of_disk(&format!("queue/{attribute}"))
+        self.own_or_disk_attribute(&format!("queue/{attribute}"))
     }
 
     /// The path of an attribute of its queue in sysfs; for a partition, of the queue of its disk.
@@ -102,8 +102,8 @@ impl BlockDevice {
 
     /// The I/O schedulers that the kernel offers for it.
     pub fn schedulers(&self) -> Option<Vec<String>> {
-        let offered = self.queue_attribute("scheduler")?;
-        Some(offered.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_string()).collect())
+        let schedulers = self.queue_attribute("scheduler")?;
+        Some(schedulers.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_string()).collect())
     }
 
     /// Its size in bytes.
@@ -129,12 +129,12 @@ impl BlockDevice {
 
     /// The model name of its hardware.
     pub fn model(&self) -> Option<String> {
-        self.attribute_or_of_disk("device/model")
+        self.own_or_disk_attribute("device/model")
     }
 
     /// The version of its firmware.
     pub fn firmware(&self) -> Option<String> {
-        self.attribute_or_of_disk("device/firmware_rev").or_else(|| self.attribute_or_of_disk("device/rev"))
+        self.own_or_disk_attribute("device/firmware_rev").or_else(|| self.own_or_disk_attribute("device/rev"))
     }
 
     /// Model and firmware of the disk below it, each None if the kernel does not report it. Both are None if it is built on
@@ -149,7 +149,7 @@ impl BlockDevice {
 
     /// Whether it supports discards, which mark blocks of an SSD as unused.
     pub fn supports_discard(&self) -> bool {
-        self.queue_attribute("discard_max_bytes").is_some_and(|most| most != "0")
+        self.queue_attribute("discard_max_bytes").is_some_and(|limit| limit != "0")
     }
 
     /// The mode of its write cache: `write back` or `write through`.
@@ -174,7 +174,7 @@ impl BlockDevice {
     /// The kernel's list of them cannot be read.
     pub fn slaves(&self) -> Result<Vec<BlockDevice>, Error> {
         let mut slaves = vec![];
-        for name in self.names_in("slaves")? {
+        for name in self.list_sysfs_directory("slaves")? {
             let path = Path::new("/dev").join(&name);
             slaves.extend(self.device_in_attribute(&format!("slaves/{name}/dev"), path));
         }
@@ -182,7 +182,7 @@ impl BlockDevice {
     }
 
     /// The names in one of its directories in sysfs; empty if it has no such directory (a partition has no `slaves`).
-    fn names_in(&self, directory: &str) -> Result<Vec<String>, Error> {
+    fn list_sysfs_directory(&self, directory: &str) -> Result<Vec<String>, Error> {
         let path = self.attribute_path(directory);
         Ok(none_if_missing(sorted_names(&path)).map_err(Error::kernel_unreadable(&path))?.unwrap_or_default())
     }
@@ -198,7 +198,7 @@ impl BlockDevice {
     /// # Errors
     /// The kernel's list of them cannot be read.
     pub fn holder_names(&self) -> Result<Vec<String>, Error> {
-        self.names_in("holders")
+        self.list_sysfs_directory("holders")
     }
 
     /// The kernel's names of its partitions.
@@ -209,8 +209,8 @@ impl BlockDevice {
         let path = self.attribute_path("");
         let is_partition = |name: &String| self.attribute_path(name).join("partition").exists();
         // The device exists, so its directory must exist too.
-        let listed = sorted_names(&path).map_err(Error::kernel_unreadable(&path))?;
-        Ok(listed.into_iter().filter(is_partition).collect())
+        let names = sorted_names(&path).map_err(Error::kernel_unreadable(&path))?;
+        Ok(names.into_iter().filter(is_partition).collect())
     }
 
     /// The disk that it is a partition of; None if it is not a partition.
@@ -221,12 +221,15 @@ impl BlockDevice {
 
     /// The kernel's names of the physical disks below it; its own name if no device below it is known. For reports only:
     /// devices that cannot be read are left out.
-    pub fn disks(&self) -> BTreeSet<String> {
-        let mut below = self.slaves().unwrap_or_default();
-        below.extend(self.parent_disk());
+    pub fn disk_names(&self) -> BTreeSet<String> {
+        let mut lower_devices = self.slaves().unwrap_or_default();
+        lower_devices.extend(self.parent_disk());
         let image = self.attribute("loop/backing_file");
-        below.extend(image.and_then(|image| device_of_path(&self.kernel, Path::new(&image)).ok().flatten()));
-        if below.is_empty() { [self.name.clone()].into() } else { below.iter().flat_map(BlockDevice::disks).collect() }
+        lower_devices.extend(image.and_then(|image| device_of_path(&self.kernel, Path::new(&image)).ok().flatten()));
+        if lower_devices.is_empty() {
+            return [self.name.clone()].into();
+        }
+        lower_devices.iter().flat_map(BlockDevice::disk_names).collect()
     }
 }
 
@@ -236,8 +239,8 @@ impl BlockDevice {
 /// The kernel's list of them cannot be read.
 pub fn all_block_devices(kernel: &SysRoot) -> Result<Vec<BlockDevice>, Error> {
     let mut devices = vec![];
-    for text in kernel.list_required("sys/dev/block")? {
-        let Some((major, minor)) = parse_device_numbers(&text) else { continue };
+    for numbers in kernel.list_required("sys/dev/block")? {
+        let Some((major, minor)) = parse_device_numbers(&numbers) else { continue };
         let Ok(mut device) = BlockDevice::from_numbers(kernel, major, minor, PathBuf::new()) else {
             continue;
         };
@@ -277,9 +280,7 @@ pub fn device_of_path(kernel: &SysRoot, path: &Path) -> Result<Option<BlockDevic
         return Ok(Some(device));
     }
     let path = path.canonicalize().map_err(Error::io("looking for", path))?;
-    let above = mounts.iter().rev().filter(|mount| path.starts_with(&mount.target));
-    let innermost = above.max_by_key(|mount| mount.target.components().count());
-    Ok(innermost.and_then(|mount| BlockDevice::open(kernel, Path::new(&mount.source)).ok()))
+    Ok(innermost_mount(&mounts, &path).and_then(|mount| BlockDevice::open(kernel, Path::new(&mount.source)).ok()))
 }
 
 #[cfg(test)]
@@ -292,7 +293,7 @@ mod tests {
         for dir in ["holders/dm-0", "power"] {
             root.make_dir(&format!("sys/devices/pci/block/sda/{dir}"));
         }
-        for (rel, text) in [
+        for (path, text) in [
             ("size", "2048\n"),
             ("ro", "0\n"),
             ("dev", "8:0\n"),
@@ -305,7 +306,7 @@ mod tests {
             ("sda1/partition", "1\n"),
             ("sda2/partition", "2\n"),
         ] {
-            root.write_file(&format!("sys/devices/pci/block/sda/{rel}"), text);
+            root.write_file(&format!("sys/devices/pci/block/sda/{path}"), text);
         }
         root.make_link("sys/dev/block/8:0", "../../devices/pci/block/sda");
         root.make_link("sys/dev/block/8:1", "../../devices/pci/block/sda/sda1");

@@ -3,61 +3,60 @@
 
 use crate::undo::{Journal, UndoGuard, UndoStep};
 use crate::wait::retry;
-use fsarena_core::factor::device::Faults;
+use fsarena_core::factor::device::DeviceFault;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs::File, os::fd::AsRawFd};
 
+/// The node through which the device mapper takes requests.
 const CONTROL: &str = "/dev/mapper/control";
-/// `DM_DEV_CREATE`.
-const CREATE: u64 = 3;
-/// `DM_DEV_REMOVE`.
-const REMOVE: u64 = 4;
-/// `DM_DEV_STATUS`.
-const STATUS: u64 = 7;
-/// `DM_GET_TARGET_VERSION`, which loads the module of a target.
-const TARGET_VERSION: u64 = 17;
-/// `DM_TABLE_LOAD`.
-const LOAD: u64 = 9;
-/// `DM_DEV_SUSPEND`, which resumes a device if its flag is not set.
-const SUSPEND: u64 = 6;
-/// `DM_TARGET_MSG`.
-const MESSAGE: u64 = 14;
-/// `DM_SUSPEND_FLAG`.
-const SUSPEND_FLAG: u32 = 1 << 1;
+
+// The numbers of requests, by the kernel's names.
+const DM_DEV_CREATE: u64 = 3;
+const DM_DEV_REMOVE: u64 = 4;
+/// Suspends a device; resumes it if [`DM_SUSPEND_FLAG`] is not set.
+const DM_DEV_SUSPEND: u64 = 6;
+const DM_DEV_STATUS: u64 = 7;
+const DM_TABLE_LOAD: u64 = 9;
+const DM_TARGET_MSG: u64 = 14;
+/// Reports the version of a target, and loads its module first.
+const DM_GET_TARGET_VERSION: u64 = 17;
+const DM_SUSPEND_FLAG: u32 = 1 << 1;
 /// The bytes of a sector, the unit of tables.
 pub const SECTOR_BYTES: u64 = 512;
 
 /// The size of `struct dm_ioctl` in bytes, and the offsets of its flags, its device number and its name.
 const HEADER_BYTES: usize = 312;
-const FLAGS_AT: usize = 28;
-const DEVICE_AT: usize = 40;
-const NAME_AT: usize = 48;
+const FLAGS_OFFSET: usize = 28;
+const DEVICE_OFFSET: usize = 40;
+const NAME_OFFSET: usize = 48;
 /// The offset of its UUID, and the length of that field.
-const UUID_AT: usize = 176;
+const UUID_OFFSET: usize = 176;
 const UUID_BYTES: usize = 128;
+/// The size of `struct dm_target_spec` in bytes.
+const TARGET_SPEC_BYTES: usize = 40;
 /// How often fsarena tries to remove a device: udev may have it open.
 const REMOVE_ATTEMPTS: u32 = 100;
 
-/// One line of a table: its start and length in sectors, the kind of target, and the arguments of the target.
+/// One line of the table of a mapped device, called a target: which sectors of the device it maps, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    /// The first sector.
+pub struct DmTarget {
+    /// The first sector of the device that it maps.
     pub start: u64,
     /// The number of sectors.
-    pub length: u64,
+    pub sectors: u64,
     /// The kind of target: `linear`, `crypt`.
     pub kind: &'static str,
     /// The arguments of the target.
     pub arguments: String,
 }
 
-impl Target {
-    /// The target of a table that has only one, for a whole device of this many sectors.
-    pub fn whole(sectors: u64, kind: &'static str, arguments: String) -> Target {
-        Target { start: 0, length: sectors, kind, arguments }
+impl DmTarget {
+    /// The only target of a table, for a whole device of this number of sectors.
+    pub fn whole(sectors: u64, kind: &'static str, arguments: String) -> DmTarget {
+        DmTarget { start: 0, sectors, kind, arguments }
     }
 }
 
@@ -94,17 +93,17 @@ impl DeviceMapper {
     ///
     /// # Errors
     /// The kernel refuses the device or the table.
-    pub fn make(&self, name: &str, table: &[Target]) -> Result<PathBuf> {
+    pub fn make(&self, name: &str, table: &[DmTarget]) -> Result<PathBuf> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let uuid = format!("FSARENA-{}-{}", std::process::id(), now.as_nanos());
         if let Some(journal) = &self.journal {
-            let undo = UndoStep::RemoveMapped { name: name.into(), uuid: uuid.clone() };
-            let guard = journal.note(undo).map_err(Error::other)?;
-            self.guards.lock().expect("no thread panics with it").push(guard);
+            let undo = UndoStep::RemoveMapperDevice { name: name.into(), uuid: uuid.clone() };
+            let guard = journal.record(undo).map_err(Error::other)?;
+            self.guards.lock().expect("no thread panics while it holds the lock").push(guard);
         }
         let mut bytes = request_bytes(name, 0, 0, &[]);
-        bytes[UUID_AT..UUID_AT + uuid.len()].copy_from_slice(uuid.as_bytes());
-        send_request(&self.control, CREATE, &mut bytes)?;
+        bytes[UUID_OFFSET..UUID_OFFSET + uuid.len()].copy_from_slice(uuid.as_bytes());
+        send_request(&self.control, DM_DEV_CREATE, &mut bytes)?;
         self.replace_table(name, table)
     }
 
@@ -113,7 +112,7 @@ impl DeviceMapper {
     /// # Errors
     /// A device is still in use; it stays in the journal.
     pub fn remove_all(&self) -> std::result::Result<(), crate::Error> {
-        let mut guards = self.guards.lock().expect("no thread panics with it");
+        let mut guards = self.guards.lock().expect("no thread panics while it holds the lock");
         while let Some(guard) = guards.pop() {
             guard.undo()?;
         }
@@ -123,26 +122,26 @@ impl DeviceMapper {
     /// Whether the kernel has a target; loads its module if necessary. True before Linux 5.6, which cannot report it.
     pub fn has_target(&self, kind: &str) -> bool {
         let mut bytes = request_bytes(kind, 0, 0, &[0; 256]);
-        match send_request(&self.control, TARGET_VERSION, &mut bytes) {
+        match send_request(&self.control, DM_GET_TARGET_VERSION, &mut bytes) {
             Err(error) => error.raw_os_error().is_some_and(|code| code == libc::ENOTTY),
             Ok(_) => true,
         }
     }
 
-    /// Makes a device of a part of `disk`, and returns its path; `start` and `length` are in sectors.
+    /// Makes a device of `sectors` sectors of `disk`, from the sector `start` on, and returns its path.
     ///
     /// # Errors
     /// The kernel refuses the device.
-    pub fn make_part(&self, name: &str, disk: &Path, start: u64, length: u64) -> Result<PathBuf> {
-        self.make(name, &[Target::whole(length, "linear", format!("{} {start}", disk.display()))])
+    pub fn make_part(&self, name: &str, disk: &Path, start: u64, sectors: u64) -> Result<PathBuf> {
+        self.make(name, &[DmTarget::whole(sectors, "linear", format!("{} {start}", disk.display()))])
     }
 
     /// Replaces the table of a device, and returns its path.
     ///
     /// # Errors
     /// The kernel refuses the table.
-    pub fn replace_table(&self, name: &str, table: &[Target]) -> Result<PathBuf> {
-        self.request(LOAD, name, 0, table.len(), &table_bytes(table))?;
+    pub fn replace_table(&self, name: &str, table: &[DmTarget]) -> Result<PathBuf> {
+        self.request(DM_TABLE_LOAD, name, 0, table.len(), &table_bytes(table))?;
         self.resume(name)
     }
 
@@ -151,7 +150,7 @@ impl DeviceMapper {
     /// # Errors
     /// The kernel refuses.
     pub fn suspend(&self, name: &str) -> Result<()> {
-        self.request(SUSPEND, name, SUSPEND_FLAG, 0, &[]).map(drop)
+        self.request(DM_DEV_SUSPEND, name, DM_SUSPEND_FLAG, 0, &[]).map(drop)
     }
 
     /// Resumes a device, and returns its path.
@@ -159,8 +158,8 @@ impl DeviceMapper {
     /// # Errors
     /// The kernel refuses.
     pub fn resume(&self, name: &str) -> Result<PathBuf> {
-        let device = self.request(SUSPEND, name, 0, 0, &[])?;
-        Ok(PathBuf::from(format!("/dev/dm-{}", device & 0xff)))
+        let device_number = self.request(DM_DEV_SUSPEND, name, 0, 0, &[])?;
+        Ok(PathBuf::from(format!("/dev/dm-{}", minor_number(device_number))))
     }
 
     /// Sends a message to the target at the beginning of a device.
@@ -168,17 +167,16 @@ impl DeviceMapper {
     /// # Errors
     /// The target refuses the message.
     pub fn send_message(&self, name: &str, text: &str) -> Result<()> {
-        self.request(MESSAGE, name, 0, 0, &message_bytes(text)).map(drop)
+        self.request(DM_TARGET_MSG, name, 0, 0, &message_bytes(text)).map(drop)
     }
 
-    /// Makes a request with these flags, this number of targets, and the bytes `payload` after the header. Returns the number of
-    /// the device.
-    fn request(&self, request: u64, name: &str, flags: u32, targets: usize, payload: &[u8]) -> Result<u64> {
-        let mut bytes = request_bytes(name, flags, targets, payload);
-        send_request(&self.control, request, &mut bytes).map_err(|error| {
-            Error::other(format!("the device mapper refused request {request} for {name}: {error}"))
-        })?;
-        let device = bytes[DEVICE_AT..DEVICE_AT + 8].try_into().map_err(Error::other)?;
+    /// Sends the request with this number (`DM_…`), with the bytes `payload` after its header. Returns the device number of the
+    /// device, as the kernel encodes it.
+    fn request(&self, number: u64, name: &str, flags: u32, target_count: usize, payload: &[u8]) -> Result<u64> {
+        let mut bytes = request_bytes(name, flags, target_count, payload);
+        send_request(&self.control, number, &mut bytes)
+            .map_err(|error| Error::other(format!("the device mapper refused request {number} for {name}: {error}")))?;
+        let device = bytes[DEVICE_OFFSET..DEVICE_OFFSET + 8].try_into().map_err(Error::other)?;
         Ok(u64::from_ne_bytes(device))
     }
 }
@@ -190,21 +188,26 @@ impl Drop for DeviceMapper {
     }
 }
 
-/// Makes a request; the kernel answers in the same bytes.
-fn send_request(control: &File, request: u64, bytes: &mut [u8]) -> Result<()> {
-    let ioctl_number = 0xC000_0000 | (HEADER_BYTES as u64) << 16 | 0xFD << 8 | request;
-    // SAFETY: the buffer has the length in its head, and the kernel copies it, so it needs no alignment.
+/// The minor number in a device number as the kernel encodes it (`huge_encode_dev`): the lowest 8 bits and those from 20 on.
+fn minor_number(device_number: u64) -> u64 {
+    device_number & 0xff | device_number >> 12 & 0xf_ff00
+}
+
+/// Sends the request with this number (`DM_…`); the kernel writes its response into the same bytes.
+fn send_request(control: &File, number: u64, bytes: &mut [u8]) -> Result<()> {
+    let ioctl_number = 0xC000_0000 | (HEADER_BYTES as u64) << 16 | 0xFD << 8 | number;
+    // SAFETY: the buffer has the length in its header, and the kernel copies it, so it needs no alignment.
     match unsafe { libc::ioctl(control.as_raw_fd(), ioctl_number as libc::Ioctl, bytes.as_mut_ptr()) } {
         0.. => Ok(()),
         _ => Err(Error::last_os_error()),
     }
 }
 
-/// Whether a device with this name and UUID exists. False without a device mapper.
+/// Whether a mapped device with this name and UUID exists. False without a device mapper.
 ///
 /// # Errors
 /// The kernel refuses the request.
-pub(crate) fn exists(name: &str, uuid: &str) -> std::result::Result<bool, crate::Error> {
+pub(crate) fn device_exists(name: &str, uuid: &str) -> std::result::Result<bool, crate::Error> {
     if !Path::new(CONTROL).exists() {
         return Ok(false);
     }
@@ -214,25 +217,28 @@ pub(crate) fn exists(name: &str, uuid: &str) -> std::result::Result<bool, crate:
         control => control.map_err(crate::Error::io("opening", CONTROL))?,
     };
     let mut bytes = request_bytes(name, 0, 0, &[]);
-    match send_request(&control, STATUS, &mut bytes) {
+    match send_request(&control, DM_DEV_STATUS, &mut bytes) {
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(false),
         done => {
             done.map_err(crate::Error::io("looking for a device by", CONTROL))?;
-            let found_uuid = bytes[UUID_AT..UUID_AT + UUID_BYTES].split(|byte| *byte == 0).next();
+            let found_uuid = bytes[UUID_OFFSET..UUID_OFFSET + UUID_BYTES].split(|byte| *byte == 0).next();
             Ok(found_uuid == Some(uuid.as_bytes()))
         }
     }
 }
 
-/// Removes the device of this name and UUID; succeeds if it is gone.
-pub(crate) fn remove(name: &str, uuid: &str) -> std::result::Result<(), crate::Error> {
-    if !exists(name, uuid)? {
+/// Removes the mapped device with this name and UUID; succeeds if it is gone.
+///
+/// # Errors
+/// The device is still in use, or the kernel refuses the request.
+pub(crate) fn remove_device(name: &str, uuid: &str) -> std::result::Result<(), crate::Error> {
+    if !device_exists(name, uuid)? {
         return Ok(());
     }
     let control = open_control().map_err(crate::Error::io("opening", CONTROL))?;
     let is_busy = |error: &Error| error.kind() == std::io::ErrorKind::ResourceBusy;
     let removed =
-        retry(REMOVE_ATTEMPTS, is_busy, || send_request(&control, REMOVE, &mut request_bytes(name, 0, 0, &[])));
+        retry(REMOVE_ATTEMPTS, is_busy, || send_request(&control, DM_DEV_REMOVE, &mut request_bytes(name, 0, 0, &[])));
     removed.map_err(crate::Error::io("removing a device of", CONTROL))
 }
 
@@ -240,44 +246,47 @@ pub(crate) fn remove(name: &str, uuid: &str) -> std::result::Result<(), crate::E
 ///
 /// # Errors
 /// The kernel refuses a request.
-pub fn make_faulty(faults: Faults, disk: &Path, sectors: u64) -> Result<PathBuf> {
+pub fn make_faulty(faults: DeviceFault, disk: &Path, sectors: u64) -> Result<PathBuf> {
     DeviceMapper::open(None)?.make("faults", &faulty_table(faults, &disk.to_string_lossy(), sectors)?)
 }
 
 /// The table of a faulty device.
-fn faulty_table(faults: Faults, disk: &str, sectors: u64) -> Result<Vec<Target>> {
-    let whole = |kind, arguments| vec![Target::whole(sectors, kind, arguments)];
+fn faulty_table(faults: DeviceFault, disk: &str, sectors: u64) -> Result<Vec<DmTarget>> {
     let (start, end) = match faults {
-        Faults::Delay { ms } => return Ok(whole("delay", format!("{disk} 0 {ms}"))),
-        Faults::Flaky { up_s, down_s } => return Ok(whole("flakey", format!("{disk} 0 {up_s} {down_s}"))),
-        Faults::Error { start, bytes } => (start / SECTOR_BYTES, (start + bytes) / SECTOR_BYTES),
+        DeviceFault::Delay { ms } => return Ok(vec![DmTarget::whole(sectors, "delay", format!("{disk} 0 {ms}"))]),
+        DeviceFault::Flaky { up_s, down_s } => {
+            return Ok(vec![DmTarget::whole(sectors, "flakey", format!("{disk} 0 {up_s} {down_s}"))]);
+        }
+        DeviceFault::Error { start, bytes } => (start / SECTOR_BYTES, (start + bytes) / SECTOR_BYTES),
     };
     if end > sectors {
         let size = sectors * SECTOR_BYTES;
         return Err(Error::other(format!("the faulty range ends behind the device's {size} bytes")));
     }
-    let target = |start, end: u64, kind, arguments| Target { start, length: end - start, kind, arguments };
-    let good = |from, to| target(from, to, "linear", format!("{disk} {from}"));
-    let mut table = vec![good(0, start), target(start, end, "error", String::new()), good(end, sectors)];
-    table.retain(|target| target.length > 0);
+    let mut table = vec![
+        DmTarget { start: 0, sectors: start, kind: "linear", arguments: format!("{disk} 0") },
+        DmTarget { start, sectors: end - start, kind: "error", arguments: String::new() },
+        DmTarget { start: end, sectors: sectors - end, kind: "linear", arguments: format!("{disk} {end}") },
+    ];
+    table.retain(|target| target.sectors > 0);
     Ok(table)
 }
 
-/// The targets of a table as `struct dm_target_spec`, each followed by its arguments.
-fn table_bytes(table: &[Target]) -> Vec<u8> {
-    let mut specs = Vec::new();
+/// The targets of a table as `struct dm_target_spec`, each followed by its arguments and padded to 8 bytes.
+fn table_bytes(table: &[DmTarget]) -> Vec<u8> {
+    let mut bytes = Vec::new();
     for target in table {
         let arguments = [target.arguments.as_bytes(), b"\0"].concat();
-        let next = (40 + arguments.len()).next_multiple_of(8);
-        let begin = specs.len();
-        specs.extend([target.start, target.length].map(u64::to_ne_bytes).concat());
-        specs.extend([0, next as u32].map(u32::to_ne_bytes).concat());
-        specs.extend(target.kind.as_bytes());
-        specs.resize(begin + 40, 0);
-        specs.extend(arguments);
-        specs.resize(begin + next, 0);
+        let entry_bytes = (TARGET_SPEC_BYTES + arguments.len()).next_multiple_of(8);
+        let begin = bytes.len();
+        bytes.extend([target.start, target.sectors].map(u64::to_ne_bytes).concat());
+        bytes.extend([0, entry_bytes as u32].map(u32::to_ne_bytes).concat());
+        bytes.extend(target.kind.as_bytes());
+        bytes.resize(begin + TARGET_SPEC_BYTES, 0);
+        bytes.extend(arguments);
+        bytes.resize(begin + entry_bytes, 0);
     }
-    specs
+    bytes
 }
 
 /// A message as `struct dm_target_msg`: the first sector of the target, and the text.
@@ -286,14 +295,14 @@ fn message_bytes(text: &str) -> Vec<u8> {
 }
 
 /// A request: `struct dm_ioctl`, and the bytes `payload` after it.
-fn request_bytes(name: &str, flags: u32, targets: usize, payload: &[u8]) -> Vec<u8> {
+fn request_bytes(name: &str, flags: u32, target_count: usize, payload: &[u8]) -> Vec<u8> {
     // Version 4.0.0, the size of the request, the offset of `payload`, the number of targets.
-    let numbers = [4, 0, 0, (HEADER_BYTES + payload.len()) as u32, HEADER_BYTES as u32, targets as u32];
-    let mut head = numbers.map(u32::to_ne_bytes).concat();
-    head.resize(HEADER_BYTES, 0);
-    head[FLAGS_AT..FLAGS_AT + 4].copy_from_slice(&flags.to_ne_bytes());
-    head[NAME_AT..NAME_AT + name.len()].copy_from_slice(name.as_bytes());
-    [&head, payload].concat()
+    let numbers = [4, 0, 0, (HEADER_BYTES + payload.len()) as u32, HEADER_BYTES as u32, target_count as u32];
+    let mut header = numbers.map(u32::to_ne_bytes).concat();
+    header.resize(HEADER_BYTES, 0);
+    header[FLAGS_OFFSET..FLAGS_OFFSET + 4].copy_from_slice(&flags.to_ne_bytes());
+    header[NAME_OFFSET..NAME_OFFSET + name.len()].copy_from_slice(name.as_bytes());
+    [&header, payload].concat()
 }
 
 #[cfg(test)]
@@ -302,11 +311,11 @@ mod tests {
 
     #[test]
     fn a_faulty_range_is_between_two_good_ones() {
-        let faults = Faults::Error { start: 1024, bytes: 512 };
+        let faults = DeviceFault::Error { start: 1024, bytes: 512 };
         let lines: Vec<_> = faulty_table(faults, "/dev/vda", 10)
             .unwrap()
             .into_iter()
-            .map(|target| format!("{} {} {} {}", target.start, target.length, target.kind, target.arguments))
+            .map(|target| format!("{} {} {} {}", target.start, target.sectors, target.kind, target.arguments))
             .collect();
         assert_eq!(lines, ["0 2 linear /dev/vda 0", "2 1 error ", "3 7 linear /dev/vda 3"]);
         assert!(faulty_table(faults, "/dev/vda", 2).is_err());
@@ -315,12 +324,17 @@ mod tests {
     #[test]
     fn a_request_has_the_layout_of_the_kernel() {
         assert_eq!(HEADER_BYTES, 312);
-        let table = faulty_table(Faults::Delay { ms: 5 }, "/dev/vda", 8).unwrap();
-        let bytes = request_bytes("faults", SUSPEND_FLAG, table.len(), &table_bytes(&table));
+        let table = faulty_table(DeviceFault::Delay { ms: 5 }, "/dev/vda", 8).unwrap();
+        let bytes = request_bytes("faults", DM_SUSPEND_FLAG, table.len(), &table_bytes(&table));
         assert_eq!(bytes.len(), 312 + 40 + "/dev/vda 0 5\0".len().next_multiple_of(8));
         assert_eq!((&bytes[28..32], &bytes[48..54]), (&2_u32.to_ne_bytes()[..], &b"faults"[..]));
         assert_eq!(&bytes[312 + 24..312 + 29], b"delay");
         assert_eq!(&bytes[352..365], b"/dev/vda 0 5\0");
+    }
+
+    #[test]
+    fn minor_numbers_above_255_are_decoded() {
+        assert_eq!((minor_number(0xfd03), minor_number(0x0010_fd2c)), (3, 300));
     }
 
     #[test]

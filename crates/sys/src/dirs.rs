@@ -1,9 +1,9 @@
 //! Directories: making them so that other users can pass through, opening and listing them by file descriptors, and the space
 //! that they use or have free.
 //!
-//! A walk that changes or removes files must not go by paths: a user who may write to a directory can replace a directory in it
-//! by a link at any moment. Such walks use [`open_dir`] and [`names_in`]. [`tree_bytes`] walks by paths, because a link can only
-//! make its sum wrong.
+//! A walk that changes or removes files must not go by paths: a user who may write to a directory can replace a directory in
+//! it by a link at any moment. Such walks use [`open_dir`] and [`names_in`]. [`tree_bytes`] walks by paths, because a link
+//! can only make its sum wrong.
 
 use crate::Error;
 use rustix::fs::{CWD, Dir, DirEntry, Mode, OFlags, StatVfs, fchmod, fstat, openat};
@@ -47,17 +47,17 @@ pub fn make_dirs(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
     }
-    if let Some(above) = path.parent() {
-        make_dirs(above)?;
+    if let Some(parent) = path.parent() {
+        make_dirs(parent)?;
     }
     match make_dir(path) {
         // Another process may have made it first.
         Err(_) if path.is_dir() => Ok(()),
-        made => made,
+        result => result,
     }
 }
 
-/// Opens a directory inside an open directory. None if the name is something else, such as a link to a directory.
+/// Opens a directory inside an open directory. None if `name` names something else, such as a link to a directory.
 pub fn open_dir(parent: BorrowedFd, name: &Path) -> rustix::io::Result<Option<OwnedFd>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     match openat(parent, name, flags, Mode::empty()) {
@@ -74,9 +74,9 @@ pub fn names_in(dir: &OwnedFd) -> rustix::io::Result<Vec<PathBuf>> {
     Ok(names)
 }
 
-/// A directory in which fsarena keeps files for the user who runs it. The first that applies: the directory that the environment
-/// variable `own_variable` names; for root, `root_dir`; the subdirectory `fsarena` of the directory that the environment variable
-/// `xdg_variable` names; `default_dir`.
+/// A directory in which fsarena keeps files for the user who runs it. The first that applies: the directory that the
+/// environment variable `own_variable` names; for root, `root_dir`; the subdirectory `fsarena` of the directory that the
+/// environment variable `xdg_variable` names; `default_dir`.
 pub fn user_dir(
     own_variable: &str,
     root_dir: &str,
@@ -92,12 +92,12 @@ pub fn user_dir(
     path_from_env(xdg_variable).map_or_else(default_dir, |dir| dir.join("fsarena"))
 }
 
-/// Root's directory for what fsarena fetches, which every user may read.
+/// Root's directory for files that fsarena has fetched; every user may read it.
 pub const SHARED_CACHE: &str = "/var/cache/fsarena";
 
-/// The directory for what fsarena fetches: `$FSARENA_CACHE_DIR`, else `/var/cache/fsarena` for root, else
-/// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`. If `$HOME` is not a directory, it is `fsarena-cache-UID` in the directory
-/// for temporary files.
+/// The directory for files that fsarena fetches: `$FSARENA_CACHE_DIR`, else `/var/cache/fsarena` for root, else
+/// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`. If `$HOME` is not a directory, it is `fsarena-cache-UID` in the
+/// directory for temporary files.
 pub fn cache_dir() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     user_dir("FSARENA_CACHE_DIR", SHARED_CACHE, "XDG_CACHE_HOME", || match home_dir() {
@@ -115,20 +115,20 @@ fn path_from_env(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// The space of a filesystem, from statvfs(3).
+/// The used and free space of a filesystem, from statvfs(3).
 ///
-/// statvfs(3) counts in units of `f_frsize`, and a FUSE server can return any number, so the size in bytes can overflow 64
+/// statvfs(3) counts in units of `f_frsize` bytes, and a FUSE server can return any number, so a size in bytes can overflow 64
 /// bits. The methods then return None.
-pub struct Space(StatVfs);
+pub struct FilesystemSpace(StatVfs);
 
-impl Space {
+impl FilesystemSpace {
     /// The space of the filesystem of a path.
     ///
     /// # Errors
     /// The path does not exist, or statvfs(3) fails.
-    pub fn at_path(path: &Path) -> Result<Space, Error> {
+    pub fn at_path(path: &Path) -> Result<FilesystemSpace, Error> {
         let stat = rustix::fs::statvfs(path);
-        stat.map(Space).map_err(|error| Error::io("reading the free space of", path)(error.into()))
+        stat.map(FilesystemSpace).map_err(|error| Error::io("reading the free space of", path)(error.into()))
     }
 
     /// Bytes that a user without privileges can still write; None on overflow.
@@ -144,9 +144,9 @@ impl Space {
     /// The used share of the space that a user without privileges can fill, in per cent, rounded up like df(1). None on
     /// overflow, and if the filesystem reports no size.
     pub fn used_percent(&self) -> Option<u64> {
-        let used = self.0.f_blocks.checked_sub(self.0.f_bfree)?;
-        let usable = used.checked_add(self.0.f_bavail).filter(|usable| *usable > 0)?;
-        Some(used.checked_mul(100)?.div_ceil(usable))
+        let used_units = self.0.f_blocks.checked_sub(self.0.f_bfree)?;
+        let usable_units = used_units.checked_add(self.0.f_bavail).filter(|units| *units > 0)?;
+        Some(used_units.checked_mul(100)?.div_ceil(usable_units))
     }
 
     /// The number of files and directories that exist.
@@ -159,6 +159,7 @@ impl Space {
         self.0.f_bavail < self.0.f_blocks.div_ceil(100)
     }
 
+    /// Converts a number of units of `f_frsize` to bytes; None on overflow.
     fn bytes(&self, units: u64) -> Option<u64> {
         units.checked_mul(self.0.f_frsize)
     }
@@ -170,7 +171,7 @@ impl Space {
 /// # Errors
 /// The directory does not exist.
 pub fn free_bytes(dir: &Path) -> Result<u64, Error> {
-    Ok(Space::at_path(dir)?.free_bytes().unwrap_or(u64::MAX))
+    Ok(FilesystemSpace::at_path(dir)?.free_bytes().unwrap_or(u64::MAX))
 }
 
 /// The size of a file, or the total size of a directory and everything below it, directories included. Each file and directory
@@ -209,11 +210,11 @@ mod tests {
         assert!(make_dirs(&old.join("file")).is_err() && make_dirs(&old.join("file/x")).is_err());
     }
 
-    fn space(change: impl Fn(&mut StatVfs)) -> Space {
+    fn space(change: impl Fn(&mut StatVfs)) -> FilesystemSpace {
         let mut stat = rustix::fs::statvfs("/").unwrap();
         (stat.f_frsize, stat.f_blocks, stat.f_bfree, stat.f_bavail) = (4096, 1000, 600, 500);
         change(&mut stat);
-        Space(stat)
+        FilesystemSpace(stat)
     }
 
     #[test]
@@ -227,15 +228,15 @@ mod tests {
 
     #[test]
     fn a_size_that_overflows_is_none() {
-        let endless = space(|stat| {
+        let too_large = space(|stat| {
             (stat.f_blocks, stat.f_bfree, stat.f_bavail) = (u64::MAX, 0, u64::MAX);
         });
-        assert_eq!((endless.free_bytes(), endless.used_bytes(), endless.is_full()), (None, None, false));
+        assert_eq!((too_large.free_bytes(), too_large.used_bytes(), too_large.is_full()), (None, None, false));
         // The lowest 64 bits of this size in bytes are 0.
         let wraps = space(|stat| (stat.f_bavail, stat.f_blocks) = (1 << 52, 1 << 52));
         assert_eq!((wraps.free_bytes(), wraps.is_full()), (None, false));
-        let more_free = space(|stat| stat.f_bfree = 2000);
-        assert_eq!(more_free.used_bytes(), Some(0));
+        let more_free_than_all = space(|stat| stat.f_bfree = 2000);
+        assert_eq!(more_free_than_all.used_bytes(), Some(0));
     }
 
     #[test]
@@ -244,6 +245,6 @@ mod tests {
             let space = space(|stat| (stat.f_bavail, stat.f_blocks) = (free, blocks));
             assert_eq!(space.is_full(), is_full, "{free} of {blocks}");
         }
-        assert!(!space(|stat| (stat.f_bavail, stat.f_blocks) = (0, 0)).is_full(), "as /proc");
+        assert!(!space(|stat| (stat.f_bavail, stat.f_blocks) = (0, 0)).is_full(), "/proc has no blocks");
     }
 }

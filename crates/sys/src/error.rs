@@ -2,7 +2,7 @@
 //! a limit of this process or of the machine causes.
 
 use fsarena_core::event::CommandEnd;
-use fsarena_core::exit::{ExitCode, Exits, is_shortage};
+use fsarena_core::exit::{ExitCode, HasExitCode, is_resource_shortage};
 use fsarena_core::setting_text::setting;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -29,12 +29,12 @@ pub enum Error {
     #[error("{0}")]
     Missing(String),
     /// A mount point stays in use.
-    #[error("{target:?} cannot be unmounted, it is in use by {}", describe_users(.users))]
+    #[error("{target:?} cannot be unmounted, it is in use by {}", describe_using_processes(.processes))]
     Busy {
         /// The mount point.
         target: PathBuf,
         /// The processes that use it.
-        users: Vec<UsingProcess>,
+        processes: Vec<UsingProcess>,
     },
     /// A path no longer leads to the object that fsarena made, so fsarena does not touch it.
     #[error("{path:?} is left alone: {why}")]
@@ -53,10 +53,10 @@ pub enum Error {
         names: Vec<String>,
     },
     /// A device, directory or process is not in the state that fsarena requires.
-    #[error("{}: {why}", .what.display())]
-    Unfit {
-        /// The device, directory or process.
-        what: PathBuf,
+    #[error("{}: {why}", .object.display())]
+    Unusable {
+        /// The device, directory or process; a description of what is not a file, such as `process 12`.
+        object: PathBuf,
         /// Its state.
         why: String,
     },
@@ -111,7 +111,7 @@ pub enum CommandError {
         /// Its name.
         program: String,
     },
-    /// A file that the user named and that cannot be executed.
+    /// The user named a file that cannot be executed.
     #[error("{program} cannot be executed: {why}")]
     NotExecutable {
         /// Its name or path.
@@ -148,18 +148,18 @@ pub enum CommandError {
 }
 
 impl CommandError {
-    /// Whether a signal ended the command. The program crashed or was killed from outside, so another attempt may succeed.
-    pub fn is_crash(&self) -> bool {
+    /// Whether a signal ended the command: the program crashed or was killed from outside, so another attempt may succeed.
+    pub fn was_ended_by_signal(&self) -> bool {
         matches!(self, CommandError::Failed { ended: CommandEnd::Signal(_), .. })
     }
 }
 
-impl Exits for CommandError {
+impl HasExitCode for CommandError {
     fn exit_code(&self) -> ExitCode {
         match self {
             CommandError::NotFound { .. } => ExitCode::Missing,
             CommandError::NotExecutable { .. } => ExitCode::Usage,
-            CommandError::NotStarted { source, .. } if is_shortage(source) => ExitCode::Missing,
+            CommandError::NotStarted { source, .. } if is_resource_shortage(source) => ExitCode::Missing,
             _ => ExitCode::Internal,
         }
     }
@@ -176,15 +176,15 @@ pub struct UsingProcess {
     pub uses: Vec<&'static str>,
 }
 
-/// The processes that use a mount or a device, and the command that kills them.
-fn describe_users(users: &[UsingProcess]) -> String {
-    if users.is_empty() {
+/// The processes that use a mount, and the command that kills them.
+fn describe_using_processes(processes: &[UsingProcess]) -> String {
+    if processes.is_empty() {
         return "something that shows in no process that this user may inspect (another mount, swap, a loop device, or a \
                 process of another user); end that and run `fsarena recover`"
             .into();
     }
     let (mut descriptions, mut pids) = (vec![], vec![]);
-    for UsingProcess { pid, name, uses } in users {
+    for UsingProcess { pid, name, uses } in processes {
         descriptions.push(format!("{pid} ({name}: {})", uses.join(", ")));
         pids.push(pid.to_string());
     }
@@ -195,7 +195,7 @@ fn describe_users(users: &[UsingProcess]) -> String {
 fn join_first_names(names: &[String]) -> String {
     const MAX_SHOWN: usize = 5;
     match names.len().checked_sub(MAX_SHOWN) {
-        Some(rest @ 1..) => format!("{}, and {rest} more", names[..MAX_SHOWN].join(", ")),
+        Some(hidden @ 1..) => format!("{}, and {hidden} more", names[..MAX_SHOWN].join(", ")),
         _ => names.join(", "),
     }
 }
@@ -207,7 +207,8 @@ impl Error {
         move |source| Error::Io { doing, path, source }
     }
 
-    /// Returns a function that turns the error of reading a file of the kernel into an [`Error::KernelUnreadable`], for `map_err`.
+    /// Returns a function that turns the error of reading a file of the kernel into an [`Error::KernelUnreadable`], for
+    /// `map_err`.
     pub fn kernel_unreadable(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.as_ref().to_path_buf();
         // In tests the path begins with a fake root. The first component `proc` or `sys` decides, because `/proc/sys` is part
@@ -237,14 +238,14 @@ pub fn none_if_missing<T>(result: std::io::Result<T>) -> std::io::Result<Option<
     }
 }
 
-impl Exits for Error {
+impl HasExitCode for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Command(error) => error.exit_code(),
-            Error::Io { source, .. } if is_shortage(source) => ExitCode::Missing,
+            Error::Io { source, .. } if is_resource_shortage(source) => ExitCode::Missing,
             Error::Missing(_) | Error::Busy { .. } | Error::KernelUnreadable { .. } => ExitCode::Missing,
             Error::StateDirUnwritable { source, .. }
-                if is_shortage(source) || source.kind() == std::io::ErrorKind::ReadOnlyFilesystem =>
+                if is_resource_shortage(source) || source.kind() == std::io::ErrorKind::ReadOnlyFilesystem =>
             {
                 ExitCode::Missing
             }

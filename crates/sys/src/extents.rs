@@ -5,25 +5,27 @@ use rustix::io::Errno;
 use std::{fs::File, os::fd::AsRawFd};
 
 const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
-/// The flag that makes FIEMAP write dirty pages back first, so that the filesystem performs delayed allocations.
-const FLAG_SYNC: u32 = 1;
+/// The flag of a FIEMAP call that writes dirty pages back first, so that the filesystem performs delayed allocations.
+const FIEMAP_FLAG_SYNC: u32 = 1;
 
-/// The last extent of a file.
-pub const LAST: u32 = 0x1;
-/// The place of the data is unknown, or the data has none yet.
-pub const UNPLACED: u32 = 0x2 | 0x4;
-/// The data is compressed or encoded in another way.
-pub const ENCODED: u32 = 0x8;
-/// The data is encrypted.
-pub const ENCRYPTED: u32 = 0x80;
-/// The data is in the inode.
-pub const INLINE: u32 = 0x200;
-/// The data shares a block with that of other files.
-pub const TAIL: u32 = 0x400;
-/// The space is allocated, and reads of it return zeros.
-pub const UNWRITTEN: u32 = 0x800;
-/// Other files share the data.
-pub const SHARED: u32 = 0x2000;
+// The kernel calls these flags `FIEMAP_EXTENT_…`.
+
+/// Flag: it is the last extent of the file.
+pub const EXTENT_LAST: u32 = 0x1;
+/// Flags `UNKNOWN` and `DELALLOC`: the place of the data is unknown, or not chosen yet.
+pub const EXTENT_UNPLACED: u32 = 0x2 | 0x4;
+/// Flag: the data is compressed or encoded in another way.
+pub const EXTENT_ENCODED: u32 = 0x8;
+/// Flag: the data is encrypted.
+pub const EXTENT_ENCRYPTED: u32 = 0x80;
+/// Flag: the data is in the inode.
+pub const EXTENT_INLINE: u32 = 0x200;
+/// Flag: the data shares a block with that of other files.
+pub const EXTENT_TAIL: u32 = 0x400;
+/// Flag: the space is allocated, and reads of it return zeros.
+pub const EXTENT_UNWRITTEN: u32 = 0x800;
+/// Flag: other files share the data.
+pub const EXTENT_SHARED: u32 = 0x2000;
 
 /// Extents per FIEMAP call.
 const EXTENTS_PER_CALL: usize = 256;
@@ -39,7 +41,7 @@ pub struct Extent {
     /// The length in the file.
     pub length: u64,
     reserved64: [u64; 2],
-    /// The flags of FIEMAP, such as [`LAST`].
+    /// Flags such as [`EXTENT_LAST`].
     pub flags: u32,
     reserved: [u32; 3],
 }
@@ -51,6 +53,7 @@ impl Extent {
     }
 }
 
+/// `struct fiemap` of the kernel with room for extents.
 #[repr(C)]
 struct Fiemap {
     start: u64,
@@ -65,12 +68,13 @@ struct Fiemap {
 /// Reads all extents of a file by FIEMAP, after a writeback of its dirty pages.
 ///
 /// # Errors
-/// The system call failed. `INVAL`, the error of a filesystem without FIEMAP, also if the returned map does not advance.
+/// The error of the system call. `INVAL`, the error of filesystems without FIEMAP, also if the kernel returns the same extents
+/// again and again.
 pub fn extents_of(file: &File) -> Result<Vec<Extent>, Errno> {
     let mut map = Box::new(Fiemap {
         start: 0,
         length: u64::MAX,
-        flags: FLAG_SYNC,
+        flags: FIEMAP_FLAG_SYNC,
         mapped_extents: 0,
         extent_count: EXTENTS_PER_CALL as u32,
         reserved: 0,
@@ -88,11 +92,11 @@ pub fn extents_of(file: &File) -> Result<Vec<Extent>, Errno> {
 
 /// Collects all extents of a file. `extents_from` returns the next extents from a byte offset on.
 fn collect_extents(mut extents_from: impl FnMut(u64) -> Result<Vec<Extent>, Errno>) -> Result<Vec<Extent>, Errno> {
-    let (mut all, mut start) = (vec![], 0);
+    let (mut extents, mut start) = (vec![], 0);
     loop {
-        let found = extents_from(start)?;
-        all.extend_from_slice(&found);
-        let Some(last) = found.last().filter(|last| last.flags & LAST == 0) else { return Ok(all) };
+        let next = extents_from(start)?;
+        extents.extend_from_slice(&next);
+        let Some(last) = next.last().filter(|last| last.flags & EXTENT_LAST == 0) else { return Ok(extents) };
         // Without progress, for instance after an extent of length 0, the filesystem would return the same extents for ever.
         let end = last.logical.checked_add(last.length);
         start = end.filter(|end| *end > start).ok_or(Errno::INVAL)?;
@@ -104,9 +108,12 @@ const FS_IOC_GETFSMAP: libc::Ioctl = 0xC0C0_583B_u32 as libc::Ioctl;
 const RECORDS_PER_CALL: usize = 1024;
 /// The flag of a record whose owner is a special value, such as `OWNER_FREE`, and not an inode.
 const SPECIAL_OWNER: u32 = 0x10;
+/// The flag of the last record of the filesystem.
 const LAST_RECORD: u32 = 0x20;
+/// The owner of free space.
 const OWNER_FREE: u64 = 1;
 
+/// `struct fsmap` of the kernel: a range of a device and its owner. Offsets and lengths are in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct SpaceRecord {
@@ -126,6 +133,7 @@ impl SpaceRecord {
     }
 }
 
+/// `struct fsmap_head` of the kernel with room for records.
 #[repr(C)]
 struct SpaceMap {
     iflags: u32,
@@ -137,13 +145,14 @@ struct SpaceMap {
     records: [SpaceRecord; RECORDS_PER_CALL],
 }
 
-/// Reads the lengths in bytes of all free extents of the mounted filesystem of a directory by GETFSMAP, which ext4 and xfs have.
+/// Reads the lengths in bytes of all free extents of the mounted filesystem of a directory by GETFSMAP, which ext4 and xfs
+/// have.
 ///
 /// # Errors
 /// The system call failed: `OPNOTSUPP` or `NOTTY` on other filesystems.
 pub fn free_extents_by_fsmap(dir: &File) -> Result<Vec<u64>, Errno> {
     let zero = SpaceRecord::default();
-    let end = SpaceRecord {
+    let highest = SpaceRecord {
         device: u32::MAX,
         flags: u32::MAX,
         physical: u64::MAX,
@@ -157,7 +166,7 @@ pub fn free_extents_by_fsmap(dir: &File) -> Result<Vec<u64>, Errno> {
         count: RECORDS_PER_CALL as u32,
         entries: 0,
         reserved: [0; 6],
-        keys: [zero, end],
+        keys: [zero, highest],
         records: [zero; RECORDS_PER_CALL],
     });
     let mut free: Vec<u64> = vec![];
@@ -168,8 +177,8 @@ pub fn free_extents_by_fsmap(dir: &File) -> Result<Vec<u64>, Errno> {
         if unsafe { libc::ioctl(dir.as_raw_fd(), FS_IOC_GETFSMAP, &mut *map) } != 0 {
             return Err(last_errno());
         }
-        let found = &map.records[..(map.entries as usize).min(RECORDS_PER_CALL)];
-        for record in found.iter().filter(|record| record.is_free()) {
+        let records = &map.records[..(map.entries as usize).min(RECORDS_PER_CALL)];
+        for record in records.iter().filter(|record| record.is_free()) {
             match free.last_mut().filter(|_| last_end == Some((record.device, record.physical))) {
                 // Records end at the ends of allocation groups, free space does not.
                 Some(length) => *length += record.length,
@@ -177,7 +186,7 @@ pub fn free_extents_by_fsmap(dir: &File) -> Result<Vec<u64>, Errno> {
             }
             last_end = Some((record.device, record.physical + record.length));
         }
-        match found.last() {
+        match records.last() {
             Some(last) if last.flags & LAST_RECORD == 0 => map.keys[0] = *last,
             _ => return Ok(free),
         }
@@ -195,18 +204,18 @@ mod tests {
             let mut calls = 0;
             collect_extents(|start| {
                 calls += 1;
-                assert!(calls < 9, "the map of {start} is requested again and again");
+                assert!(calls < 9, "the extents from {start} on are requested again and again");
                 // Like the kernel, return the extents that end after the start or begin there.
                 let is_at_or_after =
                     |extent: &&Extent| extent.logical >= start || extent.logical + extent.length > start;
                 Ok(extents.iter().filter(is_at_or_after).take(1).copied().collect())
             })
         };
-        let (empty, last) = (extent(50, 0, 0), extent(50, 50, LAST));
+        let (empty, last) = (extent(50, 0, 0), extent(50, 50, EXTENT_LAST));
         assert!(matches!(collect(&[extent(0, 50, 0), empty, last]), Err(Errno::INVAL)));
-        assert!(matches!(collect(&[extent(0, 0, 0), extent(0, 100, LAST)]), Err(Errno::INVAL)));
+        assert!(matches!(collect(&[extent(0, 0, 0), extent(0, 100, EXTENT_LAST)]), Err(Errno::INVAL)));
         assert!(matches!(collect(&[extent(0, 50, 0), extent(u64::MAX, 2, 0)]), Err(Errno::INVAL)));
-        assert_eq!(collect(&[extent(0, 50, 0), extent(50, 0, LAST)]).map(|all| all.len()), Ok(2));
-        assert_eq!(collect(&[extent(0, 50, 0), last]).map(|all| all.len()), Ok(2));
+        assert_eq!(collect(&[extent(0, 50, 0), extent(50, 0, EXTENT_LAST)]).map(|extents| extents.len()), Ok(2));
+        assert_eq!(collect(&[extent(0, 50, 0), last]).map(|extents| extents.len()), Ok(2));
     }
 }

@@ -29,19 +29,19 @@ pub fn free_extents(dir: &File) -> Result<Vec<u64>, Errno> {
 }
 
 /// The size of a block of f2fs in bytes.
-const F2FS_BLOCK: u64 = 4096;
+const F2FS_BLOCK_BYTES: u64 = 4096;
 
-/// The free extents of f2fs by its file `segment_bits`, which has a line for each segment with a bit for each block, the first
-/// block in the highest bit.
+/// The lengths in bytes of the free extents of f2fs, from its file `segment_bits`. That file has a line for each segment with
+/// a bit for each block, the first block in the highest bit.
 fn parse_segment_bits(text: &str) -> Vec<u64> {
     let (mut free, mut run_bytes) = (vec![], 0);
     for line in text.lines() {
         // The two lines of the head have no number before their first bar.
         let bytes = line.rsplit_once('|').map_or("", |(_, bytes)| bytes).split_ascii_whitespace();
         let bytes: Option<Vec<u8>> = bytes.map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
-        for bit in bytes.unwrap_or_default().into_iter().flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1)) {
+        for bit in bytes.unwrap_or_default().into_iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)) {
             if bit == 0 {
-                run_bytes += F2FS_BLOCK;
+                run_bytes += F2FS_BLOCK_BYTES;
             } else if run_bytes > 0 {
                 free.push(std::mem::take(&mut run_bytes));
             }
@@ -51,18 +51,24 @@ fn parse_segment_bits(text: &str) -> Vec<u64> {
     free
 }
 
-/// Trees of btrfs.
+// The trees of btrfs that have its free space (linux/btrfs_tree.h).
 const CHUNK_TREE: u64 = 3;
 const DEVICE_TREE: u64 = 4;
 const FREE_SPACE_TREE: u64 = 10;
-/// Types of items.
+// Types of items in these trees.
 const FREE_SPACE_EXTENT: u32 = 199;
 const FREE_SPACE_BITMAP: u32 = 200;
 const DEVICE_EXTENT: u32 = 204;
 const DEVICE_ITEM: u32 = 216;
 const CHUNK_ITEM: u32 = 228;
-/// Flags of a chunk.
+// Offsets of numbers in the data of items, in bytes.
+const CHUNK_LENGTH_OFFSET: usize = 0;
+const CHUNK_TYPE_OFFSET: usize = 24;
+const DEVICE_SIZE_OFFSET: usize = 8;
+const DEVICE_EXTENT_LENGTH_OFFSET: usize = 24;
+/// The bit in the type of a chunk that marks a chunk of file data.
 const CHUNK_DATA: u64 = 1;
+/// The bits in the type of a chunk for RAID profiles and copies.
 const CHUNK_PROFILES: u64 = 0x7F8;
 /// The beginning of a device, where btrfs allocates nothing, in bytes.
 const RESERVED_BYTES: u64 = 1 << 20;
@@ -78,41 +84,45 @@ struct TreeItem {
 
 impl TreeItem {
     /// The number at an offset of its data, in little-endian order; 0 behind the end of the data.
-    fn number(&self, at: usize) -> u64 {
-        let bytes = self.data.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+    fn number_at(&self, offset: usize) -> u64 {
+        let bytes = self.data.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
         bytes.map_or(0, u64::from_le_bytes)
     }
 }
 
-/// The free extents of btrfs on one device: those in its data chunks, and the space that belongs to no chunk.
+/// The lengths in bytes of the free extents of btrfs: those in its data chunks, and the space that belongs to no chunk.
+///
+/// # Errors
+/// `NOTTY` on another filesystem; `OPNOTSUPP` on several devices, with a RAID profile, or without a free space tree.
 fn free_extents_of_btrfs(dir: &File) -> Result<Vec<u64>, Errno> {
     let chunks = read_tree(dir, CHUNK_TREE)?;
-    let is_data_chunk = |item: &&TreeItem| item.kind == CHUNK_ITEM && item.number(24) & CHUNK_DATA != 0;
+    let is_data_chunk =
+        |item: &&TreeItem| item.kind == CHUNK_ITEM && item.number_at(CHUNK_TYPE_OFFSET) & CHUNK_DATA != 0;
     let devices: Vec<&TreeItem> = chunks.iter().filter(|item| item.kind == DEVICE_ITEM).collect();
-    let is_plain = chunks.iter().filter(is_data_chunk).all(|item| item.number(24) & CHUNK_PROFILES == 0);
+    let has_profile = |item: &TreeItem| item.number_at(CHUNK_TYPE_OFFSET) & CHUNK_PROFILES != 0;
     let [device] = devices[..] else { return Err(Errno::OPNOTSUPP) };
-    if !is_plain {
+    if chunks.iter().filter(is_data_chunk).any(has_profile) {
         return Err(Errno::OPNOTSUPP);
     }
-    let block = rustix::fs::fstatvfs(dir)?.f_frsize.max(1);
+    let block_bytes = rustix::fs::fstatvfs(dir)?.f_frsize.max(1);
     let mut free = vec![];
     let items = read_tree(dir, FREE_SPACE_TREE).map_err(|_| Errno::OPNOTSUPP)?;
     for chunk in chunks.iter().filter(is_data_chunk) {
-        let range = chunk.offset..chunk.offset + chunk.number(0);
+        let range = chunk.offset..chunk.offset + chunk.number_at(CHUNK_LENGTH_OFFSET);
         let inside: Vec<&TreeItem> = items.iter().filter(|item| range.contains(&item.objectid)).collect();
-        free.extend(free_in_chunk(&inside, block));
+        free.extend(free_in_chunk(&inside, block_bytes));
     }
     let mut end = RESERVED_BYTES;
     for item in read_tree(dir, DEVICE_TREE)?.iter().filter(|item| item.kind == DEVICE_EXTENT) {
         free.extend(Some(item.offset.saturating_sub(end)).filter(|gap| *gap > 0));
-        end = end.max(item.offset + item.number(24));
+        end = end.max(item.offset + item.number_at(DEVICE_EXTENT_LENGTH_OFFSET));
     }
-    free.extend(Some(device.number(8).saturating_sub(end)).filter(|gap| *gap > 0));
+    free.extend(Some(device.number_at(DEVICE_SIZE_OFFSET).saturating_sub(end)).filter(|gap| *gap > 0));
     Ok(free)
 }
 
-/// The free extents in a chunk by its items of the free space tree. Neighbours that touch are one.
-fn free_in_chunk(items: &[&TreeItem], block: u64) -> Vec<u64> {
+/// The lengths in bytes of the free extents in a chunk, from its items of the free space tree. Extents that touch are one.
+fn free_in_chunk(items: &[&TreeItem], block_bytes: u64) -> Vec<u64> {
     let (mut free, mut last_end): (Vec<u64>, _) = (vec![], None);
     let mut add = |start: u64, length: u64| {
         match free.last_mut().filter(|_| last_end == Some(start)) {
@@ -125,10 +135,10 @@ fn free_in_chunk(items: &[&TreeItem], block: u64) -> Vec<u64> {
         match item.kind {
             FREE_SPACE_EXTENT => add(item.objectid, item.offset),
             FREE_SPACE_BITMAP => {
-                for number in 0..item.offset / block {
+                for number in 0..item.offset / block_bytes {
                     let byte = item.data.get(number as usize / 8).copied().unwrap_or(0);
                     if byte >> (number % 8) & 1 == 1 {
-                        add(item.objectid + number * block, block);
+                        add(item.objectid + number * block_bytes, block_bytes);
                     }
                 }
             }
@@ -166,7 +176,7 @@ const ITEM_HEADER_BYTES: usize = 32;
 /// # Errors
 /// `NOTTY` on another filesystem; `NOENT` if it has no such tree.
 fn read_tree(dir: &File, tree: u64) -> Result<Vec<TreeItem>, Errno> {
-    let mut all: Vec<TreeItem> = vec![];
+    let mut items: Vec<TreeItem> = vec![];
     let mut search = Box::new(TreeSearch {
         tree,
         min_objectid: 0,
@@ -189,11 +199,11 @@ fn read_tree(dir: &File, tree: u64) -> Result<Vec<TreeItem>, Errno> {
             return Err(last_errno());
         }
         if search.items == 0 {
-            return Ok(all);
+            return Ok(items);
         }
-        all.extend(parse_items(&search.buffer, search.items as usize));
-        let Some(last) = all.last() else { return Ok(all) };
-        // The next key.
+        items.extend(parse_items(&search.buffer, search.items as usize));
+        let Some(last) = items.last() else { return Ok(items) };
+        // Continue with the key after that of the last item.
         (search.min_objectid, search.min_type, search.min_offset) = (last.objectid, last.kind, last.offset);
         match search.min_offset.checked_add(1) {
             Some(next) => search.min_offset = next,
@@ -202,19 +212,18 @@ fn read_tree(dir: &File, tree: u64) -> Result<Vec<TreeItem>, Errno> {
     }
 }
 
-/// The items in a buffer that the kernel has filled.
+/// Parses `count` items in a buffer that the kernel has filled; fewer if the buffer is cut.
 fn parse_items(buffer: &[u8], count: usize) -> Vec<TreeItem> {
-    let (mut items, mut at) = (vec![], 0);
-    let u32_at = |at: usize| Some(u32::from_le_bytes(buffer.get(at..at + 4)?.try_into().ok()?));
-    let u64_at = |at: usize| Some(u64::from_le_bytes(buffer.get(at..at + 8)?.try_into().ok()?));
+    let (mut items, mut start) = (vec![], 0);
+    let u32_at = |position: usize| Some(u32::from_le_bytes(buffer.get(position..position + 4)?.try_into().ok()?));
+    let u64_at = |position: usize| Some(u64::from_le_bytes(buffer.get(position..position + 8)?.try_into().ok()?));
     for _ in 0..count {
-        let (Some(objectid), Some(offset)) = (u64_at(at + 8), u64_at(at + 16)) else { break };
-        let (Some(kind), Some(length)) = (u32_at(at + 24), u32_at(at + 28)) else { break };
-        let Some(data) = buffer.get(at + ITEM_HEADER_BYTES..at + ITEM_HEADER_BYTES + length as usize) else {
-            break;
-        };
+        let (Some(objectid), Some(offset)) = (u64_at(start + 8), u64_at(start + 16)) else { break };
+        let (Some(kind), Some(length)) = (u32_at(start + 24), u32_at(start + 28)) else { break };
+        let end = start + ITEM_HEADER_BYTES + length as usize;
+        let Some(data) = buffer.get(start + ITEM_HEADER_BYTES..end) else { break };
         items.push(TreeItem { objectid, kind, offset, data: data.to_vec() });
-        at += ITEM_HEADER_BYTES + length as usize;
+        start = end;
     }
     items
 }

@@ -4,9 +4,9 @@
 //! which belong to another glibc and crash the process. getent loads them in a separate process.
 
 use crate::limits;
-use crate::process_output::{make_memory_file, or_printed_nothing, read_tail};
+use crate::process_output::{describe_output, make_memory_file, read_tail};
 use crate::wait::{Cancel, WaitError, wait_until};
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -29,7 +29,7 @@ pub struct GetentError {
     pub why: String,
 }
 
-impl Exits for GetentError {
+impl HasExitCode for GetentError {
     fn exit_code(&self) -> ExitCode {
         ExitCode::Missing
     }
@@ -70,8 +70,8 @@ impl Getent {
         command.stdout(out.try_clone().map_err(failed)?).stderr(err.try_clone().map_err(failed)?);
         let mut child = limits::spawn(&mut command).map_err(failed)?;
         let deadline = Instant::now() + self.timeout;
-        let ended = wait_until(deadline, Cancel::BySignal, || child.try_wait().transpose());
-        let status = ended.map_err(|wait_error| {
+        let waited = wait_until(deadline, Cancel::BySignal, || child.try_wait().transpose());
+        let status = waited.map_err(|wait_error| {
             // fsarena does not wait for its end: it may be stuck in a system call.
             let _ = child.kill();
             error(match wait_error {
@@ -83,10 +83,9 @@ impl Getent {
         match status.code() {
             Some(0) => Ok(Some(read_tail(&mut out, u64::MAX).map_err(failed)?)),
             Some(KEY_NOT_FOUND) => Ok(None),
-            _ => Err(error(format!(
-                "{status}: {}",
-                or_printed_nothing(&read_tail(&mut err, 4096).map_err(failed)?).trim()
-            ))),
+            _ => {
+                Err(error(format!("{status}: {}", describe_output(&read_tail(&mut err, 4096).map_err(failed)?).trim())))
+            }
         }
     }
 
@@ -96,7 +95,7 @@ impl Getent {
     }
 }
 
-/// The addresses of a host, given as an address, as `localhost`, or as a name that getent resolves.
+/// The addresses of a host: of an address itself, of `localhost`, or of a name that getent resolves.
 ///
 /// # Errors
 /// The name is unknown, or getent is missing or fails.
@@ -104,10 +103,10 @@ pub fn host_addresses(host: &str) -> Result<Vec<IpAddr>, GetentError> {
     resolve_addresses(Getent::find().as_ref(), host)
 }
 
-/// Like [`host_addresses`], with this getent, which is None if it is not installed.
+/// Does the work of [`host_addresses`] with this getent; None if getent is not installed.
 fn resolve_addresses(getent: Option<&Getent>, host: &str) -> Result<Vec<IpAddr>, GetentError> {
-    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    if let Ok(address) = bare.parse() {
+    let without_brackets = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    if let Ok(address) = without_brackets.parse() {
         return Ok(vec![address]);
     }
     if host.eq_ignore_ascii_case("localhost") {
@@ -201,8 +200,8 @@ pub(crate) mod tests {
         let answer = "[ \"$1 $2\" = 'ahosts db' ] || exit 2\nprintf '%s\\n' '10.0.0.7 STREAM db' '10.0.0.7 DGRAM' \
                       'fe80::1%eth0 STREAM' 'fd00::7 STREAM'";
         let getent = stand_in(dir.path(), answer);
-        let found = resolve_addresses(Some(&getent), "db").unwrap();
-        assert_eq!(found, ["10.0.0.7".parse::<IpAddr>().unwrap(), "fd00::7".parse().unwrap()]);
+        let addresses = resolve_addresses(Some(&getent), "db").unwrap();
+        assert_eq!(addresses, ["10.0.0.7".parse::<IpAddr>().unwrap(), "fd00::7".parse().unwrap()]);
         assert_eq!(resolve_addresses(Some(&getent), "no.such").unwrap_err().why, "unknown host");
     }
 }

@@ -29,31 +29,32 @@ const FACT_FILES: &[(&str, &str)] = &[
 ];
 
 /// Collects the facts of a machine from its kernel. It leaves out facts that it cannot read.
-pub fn collect(kernel: &SysRoot) -> Host {
+pub fn collect_facts(kernel: &SysRoot) -> Host {
     let cpuinfo = kernel.read("proc/cpuinfo").unwrap_or_default();
     let meminfo = kernel.read("proc/meminfo").unwrap_or_default();
-    let threads = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
-    let is_guest = field(&cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
-    let huge_pages = kernel.fact("sys/kernel/mm/transparent_hugepage/enabled");
+    let cpu_threads = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
+    let is_guest =
+        field_value(&cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+    let huge_pages = kernel.read_trimmed("sys/kernel/mm/transparent_hugepage/enabled");
     let computed = [
         ("transparent_hugepages", huge_pages.and_then(|text| word_in_brackets(&text))),
         ("governor", Some(governors(kernel).unwrap_or("none offered".into()))),
         ("mitigations", mitigations(kernel)),
         ("architecture", Some(std::env::consts::ARCH.to_string())),
-        ("cpu", field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "Processor"))),
-        ("cpu_threads", (threads > 0).then(|| threads.to_string())),
+        ("cpu", field_value(&cpuinfo, "model name").or_else(|| field_value(&cpuinfo, "Processor"))),
+        ("cpu_threads", (cpu_threads > 0).then(|| cpu_threads.to_string())),
         ("cpu_cores", count_cores(&cpuinfo)),
         ("virtual_machine", is_guest.then(|| "yes, by the CPU's hypervisor flag".into())),
-        ("memory", field(&meminfo, "MemTotal")),
-        ("swap", field(&meminfo, "SwapTotal")),
+        ("memory", field_value(&meminfo, "MemTotal")),
+        ("swap", field_value(&meminfo, "SwapTotal")),
         ("distribution", distribution(kernel)),
     ];
-    let files = FACT_FILES.iter().map(|(name, rel)| (*name, kernel.fact(rel)));
-    let facts = files.chain(computed).filter_map(|(name, fact)| Some((name.to_string(), fact?))).collect();
+    let read = FACT_FILES.iter().map(|(name, path)| (*name, kernel.read_trimmed(path)));
+    let facts = read.chain(computed).filter_map(|(name, fact)| Some((name.to_string(), fact?))).collect();
     Host {
-        hostname: kernel.fact("proc/sys/kernel/hostname").unwrap_or_default(),
+        hostname: kernel.read_trimmed("proc/sys/kernel/hostname").unwrap_or_default(),
         boot_id: crate::process::boot_id(kernel).unwrap_or_default(),
-        kernel: kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default(),
+        kernel: kernel.read_trimmed("proc/sys/kernel/osrelease").unwrap_or_default(),
         facts,
     }
 }
@@ -64,25 +65,26 @@ pub fn storage_of_directory(kernel: &SysRoot, dir: &Path) -> Storage {
     let mount = kernel.mount_of(&dir);
     let device = device::device_of_path(kernel, &dir).ok().flatten();
     let source = mount.as_ref().map(|mount| mount.source.as_str());
-    let source = source.map(|source| source.strip_prefix("/dev/").unwrap_or(source).to_string());
+    let device_name = source.map(|source| source.strip_prefix("/dev/").unwrap_or(source).to_string());
     Storage {
         directory: Some(dir.display().to_string()),
         filesystem: mount.map(|mount| mount.fs_type),
-        device: source,
+        device: device_name,
         ..device.map_or(Storage::default(), |device| storage_of_device(&device))
     }
 }
 
-/// The storage of a device: its name, the model and firmware of its disk, and whether it rotates. Unreadable facts are left out.
+/// The storage of a device: its name, the model and firmware of its disk, and whether it rotates. Unreadable facts are left
+/// out.
 pub fn storage_of_device(device: &BlockDevice) -> Storage {
     let (model, firmware) = device.model_and_firmware();
     // The kernel calls every virtual disk a rotating one; those have no model.
-    let rotating = model.is_some() && device.is_rotational() == Some(true);
-    Storage { device: Some(device.name.clone()), model, firmware, rotating, ..Storage::default() }
+    let is_rotating = model.is_some() && device.is_rotational() == Some(true);
+    Storage { device: Some(device.name.clone()), model, firmware, is_rotating, ..Storage::default() }
 }
 
 /// The memory that is available without swapping, in bytes; None if the kernel does not report it.
-pub fn available_memory(kernel: &SysRoot) -> Option<u64> {
+pub fn available_memory_bytes(kernel: &SysRoot) -> Option<u64> {
     kernel.bytes_of_line("proc/meminfo", "MemAvailable:")
 }
 
@@ -105,11 +107,11 @@ pub fn tool_version(program: &str, log: &mut dyn FnMut(CommandRecord)) -> Option
 fn is_version(word: &str) -> bool {
     let starts_with_digit = |text: &str| text.chars().next().is_some_and(|c| c.is_ascii_digit());
     let word = word.trim_start_matches(['v', '(']);
-    word.split_once('.').is_some_and(|(whole, rest)| starts_with_digit(whole) && starts_with_digit(rest))
+    word.split_once('.').is_some_and(|(major, rest)| starts_with_digit(major) && starts_with_digit(rest))
 }
 
 /// The value of the first line `name : value` or `name: value`; None if there is no such line or the value is empty.
-fn field(text: &str, name: &str) -> Option<String> {
+fn field_value(text: &str, name: &str) -> Option<String> {
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
     let (_, value) = pairs.find(|(key, _)| key.trim() == name)?;
     Some(value.trim().to_string()).filter(|value| !value.is_empty())
@@ -119,17 +121,17 @@ fn field(text: &str, name: &str) -> Option<String> {
 fn count_cores(cpuinfo: &str) -> Option<String> {
     let blocks = cpuinfo.split("\n\n");
     let cores: BTreeSet<_> =
-        blocks.filter_map(|block| Some((field(block, "physical id")?, field(block, "core id")?))).collect();
+        blocks.filter_map(|block| Some((field_value(block, "physical id")?, field_value(block, "core id")?))).collect();
     (!cores.is_empty()).then(|| cores.len().to_string())
 }
 
-/// The frequency governor of the CPUs: `performance` if all have the same, else `cpu0 powersave, cpu1 performance`; None if the
-/// kernel offers none, as in many virtual machines.
+/// The frequency governor of the CPUs: `performance` if all have the same, else for each CPU (`cpu0 powersave, cpu1
+/// performance`). None if the kernel has none, as in many virtual machines.
 pub fn governors(kernel: &SysRoot) -> Option<String> {
     let mut by_cpu: BTreeMap<usize, String> = BTreeMap::new();
     for name in sorted_names(&kernel.path("sys/devices/system/cpu")).unwrap_or_default() {
         let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok());
-        let governor = kernel.fact(&format!("sys/devices/system/cpu/{name}/cpufreq/scaling_governor"));
+        let governor = kernel.read_trimmed(&format!("sys/devices/system/cpu/{name}/cpufreq/scaling_governor"));
         if let (Some(number), Some(governor)) = (number, governor) {
             by_cpu.insert(number, governor);
         }
@@ -149,11 +151,12 @@ pub fn governors(kernel: &SysRoot) -> Option<String> {
 fn mitigations(kernel: &SysRoot) -> Option<String> {
     let dir = "sys/devices/system/cpu/vulnerabilities";
     let names = sorted_names(&kernel.path(dir)).ok()?;
-    let state = |name: &String| Some(format!("{name}: {}", kernel.fact(&format!("{dir}/{name}"))?));
+    let state = |name: &String| Some(format!("{name}: {}", kernel.read_trimmed(&format!("{dir}/{name}"))?));
     let affected: Vec<_> = names.iter().filter_map(state).filter(|text| !text.ends_with(": Not affected")).collect();
     Some(if affected.is_empty() { "not affected".into() } else { affected.join("; ") })
 }
 
+/// The name and version of the distribution, from os-release(5).
 fn distribution(kernel: &SysRoot) -> Option<String> {
     let text = kernel.read("etc/os-release").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
@@ -165,7 +168,7 @@ mod tests {
     use super::*;
 
     fn collect_from(files: &[(&str, &str)]) -> Host {
-        collect(&SysRoot::at(crate::testkit::FakeRoot::with(files).path()))
+        collect_facts(&SysRoot::at(crate::testkit::FakeRoot::with(files).path()))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Image files, made for one run and removed with it.
 
-use crate::undo::{Identity, Journal, UndoGuard, UndoStep};
+use crate::undo::{FileIdentity, Journal, UndoGuard, UndoStep};
 use crate::{Error, cancel, dirs::free_bytes};
 use bytesize::ByteSize;
 use fsarena_core::setting_text::setting;
@@ -25,9 +25,10 @@ pub struct Image {
     guard: UndoGuard,
 }
 
-/// Makes an image of a size at a path that does not exist yet.
+/// Makes an image of at least `size_bytes` bytes at a path that does not exist yet.
 ///
-/// With `prefill` fsarena writes the whole file, so that the filesystem below it allocates no blocks during measurements.
+/// With `prefill` fsarena writes the whole file, so that the filesystem that the file is on allocates no blocks during
+/// measurements.
 ///
 /// # Errors
 /// The disk has too little room, the path exists already, or a signal interrupted fsarena.
@@ -46,7 +47,7 @@ fn round_up(size_bytes: u64) -> u64 {
     size_bytes.checked_next_multiple_of(ALIGNMENT as u64).unwrap_or(u64::MAX)
 }
 
-/// Makes a sparse image at a path that does not exist yet, without a check of the free space.
+/// Makes a sparse image of at least `size_bytes` bytes at a path that does not exist yet, without a check of the free space.
 ///
 /// # Errors
 /// The path exists already, or the filesystem does not support so large a file.
@@ -54,12 +55,15 @@ pub fn create_sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<
     let path = resolve_directory(path)?;
     let size_bytes = round_up(size_bytes);
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
-    let open = || rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
-    let make = || open().map_err(|error| Error::io("making the image", &path)(error.into()));
-    let (mut guard, file) = journal.note_and_do(UndoStep::RemoveFile { path: path.clone(), identity: None }, make)?;
+    let create_file = || {
+        let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
+        file.map_err(|error| Error::io("making the image", &path)(error.into()))
+    };
+    let removal = UndoStep::RemoveFile { path: path.clone(), identity: None };
+    let (mut guard, file) = journal.record_and_do(removal, create_file)?;
     let file = File::from(file);
     let meta = file.metadata().map_err(Error::io("looking at", &path))?;
-    guard.update(UndoStep::RemoveFile { path: path.clone(), identity: Some(Identity::from_metadata(&meta)) })?;
+    guard.update(UndoStep::RemoveFile { path: path.clone(), identity: Some(FileIdentity::from_metadata(&meta)) })?;
     let image = Image { path, file, size_bytes, guard };
     image.file.set_len(size_bytes).map_err(|error| image.write_error(error))?;
     Ok(image)
@@ -67,24 +71,25 @@ pub fn create_sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<
 
 /// The path with the symbolic links of its directory resolved, as the kernel names it.
 fn resolve_directory(path: &Path) -> Result<PathBuf, Error> {
-    let name = path.file_name().ok_or_else(|| Error::Unfit { what: path.into(), why: "it names no file".into() })?;
+    let name =
+        path.file_name().ok_or_else(|| Error::Unusable { object: path.into(), why: "it names no file".into() })?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(dir.canonicalize().map_err(Error::io("looking for", dir))?.join(name))
 }
 
-/// Checks that an image of a size has room at a path.
+/// Checks that an image of `needed_bytes` bytes at a path has room on its filesystem.
 ///
 /// # Errors
 /// There is too little room, or the directory is missing.
-pub fn check_room(path: &Path, needed: u64) -> Result<(), Error> {
+pub fn check_room(path: &Path, needed_bytes: u64) -> Result<(), Error> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let free = free_bytes(dir)?;
-    if free >= needed { Ok(()) } else { Err(no_room_error(path, dir, needed, free)) }
+    if free >= needed_bytes { Ok(()) } else { Err(no_room_error(path, dir, needed_bytes, free)) }
 }
 
 /// The error for an image that has too little room in a directory.
-fn no_room_error(path: &Path, dir: &Path, needed: u64, free: u64) -> Error {
-    let (needed, free) = (ByteSize::b(needed), ByteSize::b(free));
+fn no_room_error(path: &Path, dir: &Path, needed_bytes: u64, free_bytes: u64) -> Error {
+    let (needed, free) = (ByteSize::b(needed_bytes), ByteSize::b(free_bytes));
     let (on, size) = (setting("on", "loop:DIR"), setting("size", ""));
     Error::Missing(format!(
         "no room for the image {path:?}: {needed} needed, {free} free in {dir:?}; free some, or put it elsewhere ({on}), or make it \
@@ -103,7 +108,7 @@ impl Image {
         self.size_bytes
     }
 
-    /// Makes it sparse again, so that the next filesystem on it finds no old data.
+    /// Makes it sparse again, so that the next filesystem in it finds no old data.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -112,8 +117,8 @@ impl Image {
         cleared.map_err(Error::io("clearing the image", &self.path))
     }
 
-    /// Gives it its size again after a program has written a shorter or longer file in its place. Returns the length of that
-    /// file in bytes.
+    /// Extends the file to its size again after a program has truncated and rewritten it. Returns the bytes that the program
+    /// wrote.
     ///
     /// # Errors
     /// The file cannot be written, or is longer than the image.
@@ -121,7 +126,7 @@ impl Image {
         let bytes = self.file.metadata().map_err(Error::io("looking at", &self.path))?.len();
         if bytes > self.size_bytes {
             let why = format!("its {bytes} bytes do not fit into {}", self.size_bytes);
-            return Err(Error::Unfit { what: self.path.clone(), why });
+            return Err(Error::Unusable { object: self.path.clone(), why });
         }
         self.file.set_len(self.size_bytes).map_err(Error::io("extending the image", &self.path))?;
         Ok(bytes)
@@ -139,7 +144,7 @@ impl Image {
     fn fill(&self) -> Result<(), Error> {
         let failed = |error| self.write_error(error);
         let mut file = &self.file;
-        let is_direct = rustix::fs::fcntl_getfl(file)
+        let uses_direct_io = rustix::fs::fcntl_getfl(file)
             .and_then(|flags| rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT))
             .is_ok();
         let buffer = vec![0u8; CHUNK_BYTES + ALIGNMENT];
@@ -152,7 +157,7 @@ impl Image {
             file.write_all(&chunk[..length]).map_err(failed)?;
             bytes_left -= length;
         }
-        if is_direct { file.sync_data() } else { file.sync_all() }.map_err(failed)
+        if uses_direct_io { file.sync_data() } else { file.sync_all() }.map_err(failed)
     }
 
     /// The error for a failed write. If the disk or the quota is full, it says how much room the image needs.
@@ -168,7 +173,7 @@ impl Image {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::exit::{ExitCode, Exits};
+    use fsarena_core::exit::{ExitCode, HasExitCode};
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     fn test_dir() -> (tempfile::TempDir, Journal) {

@@ -12,10 +12,10 @@ use std::path::Path;
 enum InputRefusal {
     #[error("this is {0}, and fsarena requires a regular file here")]
     NotRegular(&'static str),
-    #[error("it has {}, and the limit is {}", ByteSize(*.bytes), ByteSize(*.limit))]
-    TooLarge { bytes: u64, limit: u64 },
-    #[error("it has more than {}, which is the limit", ByteSize(*.limit))]
-    StreamTooLarge { limit: u64 },
+    #[error("it has {}, and the limit is {}", ByteSize(*.bytes), ByteSize(*.max_bytes))]
+    TooLarge { bytes: u64, max_bytes: u64 },
+    #[error("it has more than {}, which is the limit", ByteSize(*.max_bytes))]
+    StreamTooLarge { max_bytes: u64 },
     #[error("standard input is a terminal: pass a file with `<`, or the output of a command with `|`")]
     Terminal,
 }
@@ -28,11 +28,11 @@ pub fn is_stream(name: &str) -> bool {
     name == "-" || OPEN_FILE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Reads at most `limit` bytes from a regular file, from standard input (`-`), or from the pipe of a shell's `<(command)`.
+/// Reads a regular file, standard input (`-`), or the pipe of a shell's `<(command)`, of at most `max_bytes` bytes.
 ///
 /// # Errors
 /// The errors of [`read`]; or standard input is a terminal.
-pub fn read_once(name: &str, limit: u64) -> Result<Vec<u8>> {
+pub fn read_once(name: &str, max_bytes: u64) -> Result<Vec<u8>> {
     let path = Path::new(name);
     let is_pipe = || std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
     let stream: Box<dyn Read> = match name {
@@ -47,12 +47,12 @@ pub fn read_once(name: &str, limit: u64) -> Result<Vec<u8>> {
             rustix::fs::fcntl_setfl(&file, flags.difference(rustix::fs::OFlags::NONBLOCK))?;
             Box::new(file)
         }
-        _ => return read(path, limit),
+        _ => return read(path, max_bytes),
     };
     let mut bytes = Vec::new();
-    stream.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limit {
-        return Err(Error::new(ErrorKind::FileTooLarge, InputRefusal::StreamTooLarge { limit }));
+    stream.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        return Err(Error::new(ErrorKind::FileTooLarge, InputRefusal::StreamTooLarge { max_bytes }));
     }
     Ok(bytes)
 }
@@ -65,8 +65,8 @@ pub fn open(path: &Path) -> Result<File> {
     open_with(path, OpenOptions::new().read(true))
 }
 
-/// Opens a regular file. Other files are refused before they are opened: opening some devices has an effect, and opening a
-/// pipe could block for ever.
+/// Opens a regular file with these options. Other files are refused before they are opened: opening some devices has an effect,
+/// and opening a pipe could block for ever.
 ///
 /// # Errors
 /// The errors of [`open`].
@@ -80,24 +80,24 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
     Ok(file)
 }
 
-/// Reads a regular file of at most `limit` bytes.
+/// Reads a regular file of at most `max_bytes` bytes.
 ///
 /// # Errors
 /// The errors of [`open`]; or the file is larger.
-pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
+pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
-    let too_large = |bytes| Err(Error::new(ErrorKind::InvalidInput, InputRefusal::TooLarge { bytes, limit }));
+    let too_large = |bytes| Err(Error::new(ErrorKind::InvalidInput, InputRefusal::TooLarge { bytes, max_bytes }));
     let length = file.metadata()?.len();
-    if length > limit {
+    if length > max_bytes {
         return too_large(length);
     }
     let mut bytes = Vec::new();
     // The file may grow while fsarena reads it.
-    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limit { too_large(bytes.len() as u64) } else { Ok(bytes) }
+    file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes { too_large(bytes.len() as u64) } else { Ok(bytes) }
 }
 
-/// Whether an error means that fsarena refused the file that the user named, not that reading failed.
+/// Whether an error of this module means that fsarena refused the file, not that reading it failed.
 pub fn is_refusal(error: &Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<InputRefusal>())
 }
@@ -137,13 +137,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
-        for (path, what) in [
+        for (path, file_type) in [
             (pipe.as_path(), "a named pipe (FIFO)"),
             (dir.path(), "a directory"),
             (Path::new("/dev/zero"), "a character device"),
         ] {
             let error = read(path, 10).unwrap_err();
-            assert!(error.to_string().contains(what) && is_refusal(&error), "{error}");
+            assert!(error.to_string().contains(file_type) && is_refusal(&error), "{error}");
         }
         let missing = open(&dir.path().join("none")).unwrap_err();
         assert!(missing.kind() == ErrorKind::NotFound && !is_refusal(&missing));

@@ -40,42 +40,43 @@ impl SysRoot {
         SysRoot { root: root.into() }
     }
 
-    /// The path of `proc/…` or `sys/…` below the root.
-    pub fn path(&self, rel: &str) -> PathBuf {
-        self.root.join(rel.trim_start_matches('/'))
+    /// The path of `proc/…`, `sys/…` or `lib/modules/…` below the root.
+    pub fn path(&self, relative_path: &str) -> PathBuf {
+        self.root.join(relative_path.trim_start_matches('/'))
     }
 
     /// The text of a kernel file: `proc/meminfo`, `sys/class/block/loop0/queue/scheduler`.
     ///
     /// # Errors
     /// The file is missing or cannot be read.
-    pub fn read(&self, rel: &str) -> io::Result<String> {
-        Ok(String::from_utf8_lossy(&std::fs::read(self.path(rel))?).into_owned())
+    pub fn read(&self, relative_path: &str) -> io::Result<String> {
+        Ok(String::from_utf8_lossy(&std::fs::read(self.path(relative_path))?).into_owned())
     }
 
     /// The text of a kernel file that fsarena requires.
     ///
     /// # Errors
     /// [`Error::KernelUnreadable`] if the file is missing or cannot be read.
-    pub fn read_required(&self, rel: &str) -> Result<String, Error> {
-        self.read(rel).map_err(Error::kernel_unreadable(self.path(rel)))
+    pub fn read_required(&self, relative_path: &str) -> Result<String, Error> {
+        self.read(relative_path).map_err(Error::kernel_unreadable(self.path(relative_path)))
     }
 
     /// The sorted names in a directory of the kernel that fsarena requires.
     ///
     /// # Errors
     /// [`Error::KernelUnreadable`] if the directory is missing or cannot be read.
-    pub fn list_required(&self, rel: &str) -> Result<Vec<String>, Error> {
-        sorted_names(&self.path(rel)).map_err(Error::kernel_unreadable(self.path(rel)))
+    pub fn list_required(&self, relative_path: &str) -> Result<Vec<String>, Error> {
+        sorted_names(&self.path(relative_path)).map_err(Error::kernel_unreadable(self.path(relative_path)))
     }
 
     /// Checks that `/proc` shows what a run and a recovery need: processes, mounts, and the boot id.
     ///
     /// # Errors
-    /// [`Error::KernelUnreadable`], for instance if another filesystem is mounted over `/proc`, or it has the option `subset=pid`.
+    /// [`Error::KernelUnreadable`], for instance if another filesystem is mounted over `/proc`, or it has the option
+    /// `subset=pid`.
     pub fn check_proc(&self) -> Result<(), Error> {
-        for rel in ["proc/self/stat", "proc/self/mountinfo", "proc/filesystems", "proc/sys/kernel/random/boot_id"] {
-            self.read_required(rel)?;
+        for file in ["proc/self/stat", "proc/self/mountinfo", "proc/filesystems", "proc/sys/kernel/random/boot_id"] {
+            self.read_required(file)?;
         }
         Ok(())
     }
@@ -85,20 +86,20 @@ impl SysRoot {
     /// # Errors
     /// [`Error::KernelUnreadable`], for instance if another filesystem is mounted over `/sys`.
     pub fn check_sys(&self) -> Result<(), Error> {
-        for rel in ["sys/block", "sys/dev/block", "sys/class/block"] {
-            self.list_required(rel)?;
+        for directory in ["sys/block", "sys/dev/block", "sys/class/block"] {
+            self.list_required(directory)?;
         }
         Ok(())
     }
 
     /// The trimmed text of a kernel file; None if the file is missing, unreadable or empty.
-    pub fn fact(&self, rel: &str) -> Option<String> {
-        self.read(rel).ok().map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
+    pub fn read_trimmed(&self, relative_path: &str) -> Option<String> {
+        self.read(relative_path).ok().map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
     }
 
     /// The value in bytes of a line `name value kB` of a kernel file, such as `MemAvailable:` in `proc/meminfo`.
-    pub fn bytes_of_line(&self, rel: &str, name: &str) -> Option<u64> {
-        let text = self.read(rel).ok()?;
+    pub fn bytes_of_line(&self, relative_path: &str, name: &str) -> Option<u64> {
+        let text = self.read(relative_path).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
     }
@@ -108,17 +109,17 @@ impl SysRoot {
     /// # Errors
     /// The kernel's list cannot be read. A caller that checks whether a device is in use must then refuse the device.
     pub fn mounts(&self) -> Result<Vec<MountEntry>, Error> {
-        let rel = "proc/self/mountinfo";
-        let text = self.read_required(rel)?;
-        let unreadable = |why: String| Error::BadFormat { path: self.path(rel), why };
-        text.lines().map(|line| parse_mount(line).map_err(unreadable)).collect()
+        const MOUNTINFO: &str = "proc/self/mountinfo";
+        let text = self.read_required(MOUNTINFO)?;
+        let bad_format = |why: String| Error::BadFormat { path: self.path(MOUNTINFO), why };
+        text.lines().map(|line| parse_mount(line).map_err(bad_format)).collect()
     }
 
     /// Returns an error if a device is mounted.
     pub(crate) fn check_unmounted(&self, device: &Path) -> Result<(), Error> {
         match self.mounts()?.iter().find(|mount| Path::new(&mount.source) == device) {
             Some(mount) => {
-                Err(Error::Unfit { what: device.into(), why: format!("it is mounted at {:?}", mount.target) })
+                Err(Error::Unusable { object: device.into(), why: format!("it is mounted at {:?}", mount.target) })
             }
             None => Ok(()),
         }
@@ -127,9 +128,7 @@ impl SysRoot {
     /// The mount that a path is on; None if the path is missing.
     pub fn mount_of(&self, path: &Path) -> Option<MountEntry> {
         let path = path.canonicalize().ok()?;
-        let above = self.mounts().ok()?.into_iter().filter(|mount| path.starts_with(&mount.target));
-        // Of two mounts on one directory the later hides the earlier. `max_by_key` returns the last of equal elements.
-        above.max_by_key(|mount| mount.target.as_os_str().len())
+        innermost_mount(&self.mounts().ok()?, &path).cloned()
     }
 
     /// The filesystem types that this kernel can mount: built in, loaded, or available as a module file.
@@ -140,7 +139,7 @@ impl SysRoot {
         let loaded = self.read_required("proc/filesystems")?;
         let mut types: BTreeSet<String> =
             loaded.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_string).collect();
-        if let Some(release) = self.fact("proc/sys/kernel/osrelease") {
+        if let Some(release) = self.read_trimmed("proc/sys/kernel/osrelease") {
             for list in ["modules.dep", "modules.builtin"] {
                 let text = self.read(&format!("lib/modules/{release}/{list}")).unwrap_or_default();
                 types.extend(text.lines().filter_map(parse_filesystem_module));
@@ -160,6 +159,14 @@ impl SysRoot {
     }
 }
 
+/// The innermost of the mounts that a path is on; of several on one directory the last, because it hides the others. The path
+/// has no symbolic links.
+pub(crate) fn innermost_mount<'a>(mounts: &'a [MountEntry], path: &Path) -> Option<&'a MountEntry> {
+    let mounts_above = mounts.iter().filter(|mount| path.starts_with(&mount.target));
+    // `max_by_key` returns the last of equal elements.
+    mounts_above.max_by_key(|mount| mount.target.components().count())
+}
+
 /// The word in brackets: `mq-deadline` of `none [mq-deadline] kyber`.
 pub(crate) fn word_in_brackets(text: &str) -> Option<String> {
     Some(text.split_once('[')?.1.split_once(']')?.0.to_string())
@@ -176,7 +183,7 @@ pub(crate) fn sorted_names(dir: &Path) -> io::Result<Vec<String>> {
 }
 
 /// The largest CPU number that [`parse_cpu_list`] accepts.
-const MAX_CPU: usize = 8191;
+const MAX_CPU_NUMBER: usize = 8191;
 
 /// Parses a list of CPU numbers such as `0-3,8` into ascending numbers; None if the text has another form.
 pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
@@ -184,7 +191,7 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        if first > last || last > MAX_CPU {
+        if first > last || last > MAX_CPU_NUMBER {
             return None;
         }
         cpus.extend(first..=last);
@@ -192,6 +199,7 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus.into_iter().collect())
 }
 
+/// Parses a line of `/proc/self/mountinfo`. The error is the line and the reason.
 fn parse_mount(line: &str) -> Result<MountEntry, String> {
     let info = MountInfo::from_line(line).map_err(|error| format!("{line:?}: {error}"))?;
     Ok(MountEntry {
@@ -205,16 +213,16 @@ fn parse_mount(line: &str) -> Result<MountEntry, String> {
 }
 
 /// Options as text in a fixed order: `ro` or `rw`, then the rest by name.
-fn join_options(map: &HashMap<String, Option<String>>) -> String {
-    let mut options: Vec<String> = map
+fn join_options(options: &HashMap<String, Option<String>>) -> String {
+    let mut words: Vec<String> = options
         .iter()
         .map(|(name, value)| match value {
             Some(value) => unescape(&format!("{name}={value}")),
             None => unescape(name),
         })
         .collect();
-    options.sort_by_key(|word| (word != "ro" && word != "rw", word.clone()));
-    options.join(",")
+    words.sort_by_key(|word| (word != "ro" && word != "rw", word.clone()));
+    words.join(",")
 }
 
 /// The name of a module under `kernel/fs/`: `kernel/fs/xfs/xfs.ko.xz: …` → `xfs`.
@@ -258,6 +266,17 @@ mod tests {
         assert_eq!((mounts[0].source.as_str(), mounts[0].major_minor.as_str()), ("/dev/loop3", "7:3"));
         assert_eq!(mounts[0].mount_options, "rw,noatime");
         assert_eq!(mounts[0].super_options, "rw,errors=continue");
+    }
+
+    #[test]
+    fn the_last_of_several_mounts_on_the_innermost_directory_counts() {
+        let (_dir, kernel) = fake_root(&[(
+            "proc/self/mountinfo",
+            "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /srv rw - xfs /dev/sda2 rw\n3 2 8:3 / /srv rw - btrfs /dev/sda3 rw\n",
+        )]);
+        let mounts = kernel.mounts().unwrap();
+        let source = |path: &str| innermost_mount(&mounts, Path::new(path)).unwrap().source.clone();
+        assert_eq!((source("/srv/data"), source("/srvx")), ("/dev/sda3".to_string(), "/dev/sda1".to_string()));
     }
 
     #[test]

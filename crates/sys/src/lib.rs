@@ -4,7 +4,7 @@
 //! - programs: [`argv`] and [`process_output`] (commands and their output), [`program`] (finding programs)
 //! - processes: [`process`], [`pid_namespace`], [`cgroup`], [`limits`] (resource limits, `ulimit`), [`wait`]
 //! - users: [`user`] and [`getent`] (looking them up), [`rights`] (what the process of a workload may do), and
-//!   [`permitted`] (whether this process may mount)
+//!   [`permission`] (whether this process may mount)
 //! - block devices: [`device`], [`image`], [`loopdev`], [`zram`], [`device_mapper`], [`links`]
 //! - filesystems: [`mount`], [`dirs`] (walking directories), [`extents`] and [`free_space`] (where data lies)
 //! - the kernel: [`kernel`] (reading `/proc` and `/sys`), [`attribute`] (setting values below `/sys`), [`cpu`] (CPU
@@ -36,7 +36,7 @@ pub mod links;
 pub mod lock;
 pub mod loopdev;
 pub mod mount;
-pub mod permitted;
+pub mod permission;
 pub mod pid_namespace;
 pub mod process;
 pub mod process_output;

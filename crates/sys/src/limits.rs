@@ -47,25 +47,25 @@ pub fn raise_soft_limits() {
 /// Starts a program with the original soft limit of open files.
 ///
 /// This process lowers its own limit while it starts the program. To lower it only in the child would require fork(2), which
-/// takes longer than posix_spawn(3), and the start of a command is part of its measured time. Other threads of this process have
-/// the lower limit in the meantime: if more files are open than it allows, another one cannot be opened.
+/// takes longer than posix_spawn(3), and the start of a command is part of its measured time. Other threads of this process
+/// have the lower limit in the meantime: if more files are open than it allows, another one cannot be opened.
 ///
 /// # Errors
 /// The errors of [`Command::spawn`].
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
-    let Some(original) = ORIGINAL_NOFILE.get() else { return command.spawn() };
+    let Some(original_limit) = ORIGINAL_NOFILE.get() else { return command.spawn() };
     let guard = LOWERED_LIMIT_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let own_limit = getrlimit(Resource::Nofile);
-    let lowered = Rlimit { current: *original, maximum: own_limit.maximum };
+    let lowered = Rlimit { current: *original_limit, maximum: own_limit.maximum };
     // Neither change can fail: both values are within the hard limit.
     let _ = setrlimit(Resource::Nofile, lowered);
-    let started = command.spawn();
+    let spawned = command.spawn();
     let _ = setrlimit(Resource::Nofile, own_limit);
     drop(guard);
-    match started {
+    match spawned {
         // This process has more open files than the original limit, so it cannot start the program under that limit.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::MFILE) => command.spawn(),
-        started => started,
+        spawned => spawned,
     }
 }
 
@@ -80,8 +80,8 @@ pub fn max_open_files() -> Option<u64> {
 /// [`Error::Missing`] with the number needed.
 pub fn check_open_files() -> Result<(), Error> {
     match getrlimit(Resource::Nofile).maximum {
-        Some(hard) if hard < MIN_OPEN_FILES => Err(Error::Missing(format!(
-            "a run needs {MIN_OPEN_FILES} open files in one process, and the hard limit is {hard}: raise it (`ulimit -Hn \
+        Some(hard_limit) if hard_limit < MIN_OPEN_FILES => Err(Error::Missing(format!(
+            "a run needs {MIN_OPEN_FILES} open files in one process, and the hard limit is {hard_limit}: raise it (`ulimit -Hn \
              {MIN_OPEN_FILES}` as root, or LimitNOFILE= of the service)"
         ))),
         _ => Ok(()),
@@ -89,20 +89,20 @@ pub fn check_open_files() -> Result<(), Error> {
 }
 
 /// The largest file that this process may write, in bytes; None if unlimited.
-pub fn max_file_size() -> Option<u64> {
+pub fn max_file_bytes() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }
 
-/// Checks that this process may write a file of `bytes`; `what` names the file in the error.
+/// Checks that this process may write a file of `bytes` bytes; `file` describes the file in the error: `an image`.
 ///
 /// # Errors
 /// [`Error::Missing`] with the size needed.
-pub fn check_file_size(what: &str, bytes: u64) -> Result<(), Error> {
-    match max_file_size() {
+pub fn check_file_size(file: &str, bytes: u64) -> Result<(), Error> {
+    match max_file_bytes() {
         Some(limit) if limit < bytes => {
             let (limit, bytes) = (bytesize::ByteSize(limit), bytesize::ByteSize(bytes));
             Err(Error::Missing(format!(
-                "this process may write files of at most {limit}, and {what} needs {bytes}: raise the limit of file sizes \
+                "this process may write files of at most {limit}, and {file} needs {bytes}: raise the limit of file sizes \
                  (`ulimit -f unlimited`)"
             )))
         }

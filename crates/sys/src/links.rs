@@ -14,7 +14,7 @@ use crate::program;
 use crate::wait::{Cancel, wait_until};
 use def::LinkSetup;
 pub use def::{CommandForProgram, LinkDef};
-use fsarena_core::names::unknown;
+use fsarena_core::names::unknown_name;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub fn parse_level(level: &str) -> std::result::Result<Vec<&'static LinkDef>, St
         return Ok(vec![]);
     }
     let ids = || LINKS.iter().map(|link| link.id);
-    let find = |id: &str| Ok(LINKS.iter().find(|link| link.id == id).ok_or_else(|| unknown("link", id, ids()))?);
+    let find = |id: &str| Ok(LINKS.iter().find(|link| link.id == id).ok_or_else(|| unknown_name("link", id, ids()))?);
     let links = level.split('+').map(find).collect::<std::result::Result<Vec<_>, String>>()?;
     if links.len() > MAX_LINKS {
         return Err(format!("a stack has at most {MAX_LINKS} links; `{level}` has {}", links.len()));
@@ -74,7 +74,8 @@ pub fn bytes_below(links: &[&LinkDef], bytes: u64) -> u64 {
 #[derive(Debug)]
 pub struct DeviceStack {
     mapper: Arc<DeviceMapper>,
-    made: Vec<(&'static LinkDef, LinkSetup)>,
+    links: Vec<(&'static LinkDef, LinkSetup)>,
+    /// The path of the topmost device; that of the disk without a link.
     top: PathBuf,
 }
 
@@ -82,26 +83,26 @@ pub struct DeviceStack {
 const NODE_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl DeviceStack {
-    /// Makes the links over a disk; the topmost device has `bytes`. The names of all devices begin with `prefix`; `command`
-    /// returns the command that starts a program.
+    /// Makes the links over a disk; the topmost device has `bytes` bytes. The names of all devices begin with `name_prefix`;
+    /// `command` returns the command that starts a program.
     ///
     /// # Errors
     /// The kernel refuses a device, or a program fails; the message names the link.
     pub fn make(
         mapper: DeviceMapper,
         command: CommandForProgram,
-        prefix: &str,
+        name_prefix: &str,
         links: &[&'static LinkDef],
         disk: &Path,
         bytes: u64,
     ) -> Result<DeviceStack> {
-        let mut stack = DeviceStack { mapper: Arc::new(mapper), made: vec![], top: disk.into() };
-        for (at, link) in links.iter().copied().enumerate() {
-            let sectors = bytes_below(&links[at + 1..], bytes) / SECTOR_BYTES;
-            let (mapper, name) = (stack.mapper.clone(), format!("{prefix}{}{at}", link.id));
+        let mut stack = DeviceStack { mapper: Arc::new(mapper), links: vec![], top: disk.into() };
+        for (index, link) in links.iter().copied().enumerate() {
+            let sectors = bytes_below(&links[index + 1..], bytes) / SECTOR_BYTES;
+            let (mapper, name) = (stack.mapper.clone(), format!("{name_prefix}{}{index}", link.id));
             let setup = LinkSetup { command, mapper, name, device_below: stack.top, sectors };
             stack.top = (link.make)(&setup).and_then(wait_for_node).map_err(|error| name_link(link, error))?;
-            stack.made.push((link, setup));
+            stack.links.push((link, setup));
         }
         Ok(stack)
     }
@@ -116,9 +117,10 @@ impl DeviceStack {
     /// # Errors
     /// The kernel refuses a request; the message names the link.
     pub fn finish_after_mkfs(&self) -> Result<()> {
-        self.made
-            .iter()
-            .try_for_each(|(link, setup)| (link.finish_after_mkfs)(setup).map_err(|error| name_link(link, error)))
+        for (link, setup) in &self.links {
+            (link.finish_after_mkfs)(setup).map_err(|error| name_link(link, error))?;
+        }
+        Ok(())
     }
 
     /// Removes the devices that are in an undo journal, the topmost first.
@@ -130,6 +132,7 @@ impl DeviceStack {
     }
 }
 
+/// Waits until the node of a device appears; returns its path.
 fn wait_for_node(device: PathBuf) -> Result<PathBuf> {
     let has_appeared = || device.exists().then_some(());
     wait_until(Instant::now() + NODE_TIMEOUT, Cancel::Never, has_appeared)
@@ -137,7 +140,7 @@ fn wait_for_node(device: PathBuf) -> Result<PathBuf> {
     Ok(device)
 }
 
-/// Puts the name of a link before an error.
+/// The error with the name of the link before it.
 fn name_link(link: &LinkDef, error: Error) -> Error {
     Error::other(format!("stack={}: {error}", link.id))
 }
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn each_link_has_room_for_what_it_keeps_beside_the_data() {
+    fn each_link_has_room_for_its_metadata() {
         let size = 1 << 30;
         let below = |level: &str| bytes_below(&parse_level(level).unwrap(), size);
         assert_eq!((below(""), below("crypt")), (size, size));

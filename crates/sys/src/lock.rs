@@ -19,26 +19,28 @@ pub struct LockHolder {
 ///
 /// # Errors
 /// The metadata of the file cannot be read.
-pub fn holders(kernel: &SysRoot, file: &File) -> io::Result<Vec<LockHolder>> {
+pub fn find_lock_holders(kernel: &SysRoot, file: &File) -> io::Result<Vec<LockHolder>> {
     let meta = file.metadata()?;
     let device = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
     let mut holders = vec![];
     for lock in kernel.read("proc/locks").unwrap_or_default().lines().filter_map(parse_lock) {
         // stat(2) on btrfs and overlayfs returns another device number than `/proc/locks`.
-        let is_same_file =
+        let is_lock_of_file =
             lock.inode == meta.ino() && (lock.device == device || has_file_open(kernel, lock.pid, &meta));
         let process = kernel.path(&format!("proc/{}", lock.pid));
-        if is_same_file && let Ok(process) = process.metadata() {
+        if is_lock_of_file && let Ok(process) = process.metadata() {
             holders.push(LockHolder { pid: lock.pid, uid: process.uid() });
         }
     }
     Ok(holders)
 }
 
-/// A line of `/proc/locks` about a lock that a process holds.
+/// A line of `/proc/locks`: a lock of a file that a process holds.
 struct HeldLock {
     pid: i32,
+    /// The major and minor number of the device of the file.
     device: (u32, u32),
+    /// The inode number of the file.
     inode: u64,
 }
 
@@ -48,8 +50,8 @@ fn parse_lock(line: &str) -> Option<HeldLock> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let ["FLOCK", _, _, pid, file, ..] = words.get(1..)? else { return None };
     let mut parts = file.split(':');
-    let mut number = || u32::from_str_radix(parts.next()?, 16).ok();
-    let device = (number()?, number()?);
+    let mut device_number = || u32::from_str_radix(parts.next()?, 16).ok();
+    let device = (device_number()?, device_number()?);
     Some(HeldLock { pid: pid.parse().ok()?, device, inode: parts.next()?.parse().ok()? })
 }
 
@@ -66,18 +68,18 @@ fn has_file_open(kernel: &SysRoot, pid: i32, file: &Metadata) -> bool {
 /// # Errors
 /// The metadata of the path cannot be read.
 pub fn is_still_at_path(file: &File, path: &Path) -> io::Result<bool> {
-    let found = crate::none_if_missing(path.symlink_metadata())?;
-    let open = file.metadata()?;
-    Ok(found.is_some_and(|found| is_same_file(&found, &open)))
+    let at_path = crate::none_if_missing(path.symlink_metadata())?;
+    let opened = file.metadata()?;
+    Ok(at_path.is_some_and(|at_path| is_same_file(&at_path, &opened)))
 }
 
-fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
+fn is_same_file(first: &Metadata, second: &Metadata) -> bool {
+    (first.dev(), first.ino()) == (second.dev(), second.ino())
 }
 
 /// The processes that hold the lock of a file, for messages: `process 1234 (fsarena)`.
-pub fn describe_holders(kernel: &SysRoot, file: &File) -> String {
-    let holders = holders(kernel, file).unwrap_or_default();
+pub fn describe_lock_holders(kernel: &SysRoot, file: &File) -> String {
+    let holders = find_lock_holders(kernel, file).unwrap_or_default();
     if holders.is_empty() {
         return "a process that is not visible from here (in another container or PID namespace, or on another host)"
             .into();
@@ -93,12 +95,12 @@ mod tests {
     #[test]
     fn this_process_holds_a_lock_until_it_unlocks() {
         let (kernel, file) = (SysRoot::host(), tempfile::tempfile().unwrap());
-        assert_eq!(holders(&kernel, &file).unwrap(), []);
+        assert_eq!(find_lock_holders(&kernel, &file).unwrap(), []);
         file.lock().unwrap();
-        let pids: Vec<i32> = holders(&kernel, &file).unwrap().iter().map(|holder| holder.pid).collect();
+        let pids: Vec<i32> = find_lock_holders(&kernel, &file).unwrap().iter().map(|holder| holder.pid).collect();
         assert_eq!(pids, [std::process::id() as i32]);
         file.unlock().unwrap();
-        assert_eq!(holders(&kernel, &file).unwrap(), []);
+        assert_eq!(find_lock_holders(&kernel, &file).unwrap(), []);
     }
 
     #[test]

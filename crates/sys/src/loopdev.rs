@@ -6,7 +6,7 @@ use crate::device::is_claimed;
 use crate::error::{CommandError, Error};
 use crate::kernel::SysRoot;
 use crate::process;
-use crate::undo::{Identity, Journal, UndoGuard, UndoStep};
+use crate::undo::{FileIdentity, Journal, UndoGuard, UndoStep};
 use crate::wait::{Cancel, retry, wait_until};
 use fsarena_core::event::CommandRecord;
 use rustix::io::Errno;
@@ -41,7 +41,7 @@ pub struct LoopOptions {
 pub struct LoopDevice {
     path: PathBuf,
     image: PathBuf,
-    identity: Option<Identity>,
+    identity: Option<FileIdentity>,
     guard: UndoGuard,
 }
 
@@ -57,17 +57,17 @@ pub fn attach(
 ) -> Result<LoopDevice, Error> {
     let kernel = SysRoot::host();
     let image = image.canonicalize().map_err(Error::io("looking for", image))?;
-    let identity = Identity::at_path(&image);
-    let guard = journal.note(UndoStep::Detach { image: image.clone(), identity })?;
+    let identity = FileIdentity::at_path(&image);
+    let guard = journal.record(UndoStep::DetachImage { image: image.clone(), identity })?;
     let mut device = LoopDevice { path: attach_by_losetup(&image, options, log)?, image, identity, guard };
     if options.discard && has_discard_disabled(&kernel, &device.path) {
-        // An earlier user of this loop device disabled discard; detaching it with `detach_image` creates it again.
+        // An earlier user of this loop device disabled discard. `detach_image` creates the device again.
         detach_image(&kernel, &device.image, identity, log)?;
         device.path = attach_by_losetup(&device.image, options, log)?;
     }
     if !devices_of_image(&kernel, &device.image)?.contains(&device.path) {
         let why = format!("losetup named it for {:?}, but another file is attached to it", device.image);
-        return Err(Error::Unfit { what: device.path.clone(), why });
+        return Err(Error::Unusable { object: device.path.clone(), why });
     }
     if !options.discard {
         let path = kernel.path(&attribute_path(&device.path, "queue/discard_max_bytes"));
@@ -78,16 +78,17 @@ pub fn attach(
 
 /// Attaches an image with losetup(8), and returns the device that it chose.
 fn attach_by_losetup(image: &Path, options: LoopOptions, log: &mut dyn FnMut(CommandRecord)) -> Result<PathBuf, Error> {
-    let direct = if options.direct_io { "--direct-io=on" } else { "--direct-io=off" };
-    let argv = Argv::new("losetup").args(["--find", "--show", direct]).arg(image).env("LC_ALL", "C").ignore_cancel();
-    let is_taken = |error: &CommandError| match error {
+    let direct_io_option = if options.direct_io { "--direct-io=on" } else { "--direct-io=off" };
+    let argv =
+        Argv::new("losetup").args(["--find", "--show", direct_io_option]).arg(image).env("LC_ALL", "C").ignore_cancel();
+    let is_temporary = |error: &CommandError| match error {
         // "No such": another fsarena may have removed the free device for a moment, see `recreate_without_discard_limit`.
         CommandError::Failed { output, .. } => {
             ["busy", "temporarily", "No such"].iter().any(|word| output.contains(word))
         }
         _ => false,
     };
-    Ok(PathBuf::from(retry(ATTACH_ATTEMPTS, is_taken, || argv.run_checked(log))?.stdout.trim()))
+    Ok(PathBuf::from(retry(ATTACH_ATTEMPTS, is_temporary, || argv.run_checked(log))?.stdout.trim()))
 }
 
 impl LoopDevice {
@@ -103,7 +104,7 @@ impl LoopDevice {
 
     /// Whether the device reads and writes the image with direct I/O; not every filesystem below it supports that.
     pub fn uses_direct_io(&self) -> bool {
-        SysRoot::host().fact(&attribute_path(&self.path, "loop/dio")).as_deref() == Some("1")
+        SysRoot::host().read_trimmed(&attribute_path(&self.path, "loop/dio")).as_deref() == Some("1")
     }
 
     /// Detaches the device.
@@ -123,29 +124,29 @@ fn attribute_path(device: &Path, name: &str) -> String {
 
 /// Whether discard is disabled on a loop device that supports it.
 fn has_discard_disabled(kernel: &SysRoot, device: &Path) -> bool {
-    let limit = kernel.fact(&attribute_path(device, "queue/discard_max_bytes"));
-    let hardware_limit = kernel.fact(&attribute_path(device, "queue/discard_max_hw_bytes"));
-    limit.as_deref() == Some("0") && hardware_limit.is_some_and(|most| most != "0")
+    let limit = kernel.read_trimmed(&attribute_path(device, "queue/discard_max_bytes"));
+    let hardware_limit = kernel.read_trimmed(&attribute_path(device, "queue/discard_max_hw_bytes"));
+    limit.as_deref() == Some("0") && hardware_limit.is_some_and(|hardware_limit| hardware_limit != "0")
 }
 
 /// Removes a detached loop device and creates it again, if discard is disabled on it: the limit `discard_max_bytes` keeps its
 /// value after the image is detached, and Linux 6.18 rejects any other value once it is 0.
 fn recreate_without_discard_limit(kernel: &SysRoot, device: &Path) {
-    // loop(4): LOOP_CTL_ADD and LOOP_CTL_REMOVE.
-    const ADD: libc::Ioctl = 0x4C80;
-    const REMOVE: libc::Ioctl = 0x4C81;
+    // loop(4).
+    const LOOP_CTL_ADD: libc::Ioctl = 0x4C80;
+    const LOOP_CTL_REMOVE: libc::Ioctl = 0x4C81;
     let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let number = name.strip_prefix("loop").and_then(|number| number.parse::<libc::c_int>().ok());
     let (Some(number), Ok(control)) = (number, std::fs::File::open("/dev/loop-control")) else { return };
     // SAFETY: both requests take a plain number and touch no memory of this process. The kernel refuses to remove a device
     // that is attached or open.
-    let control_request = |request| unsafe { libc::ioctl(control.as_raw_fd(), request, number) } >= 0;
+    let request_succeeds = |request| unsafe { libc::ioctl(control.as_raw_fd(), request, number) } >= 0;
     let try_once = || {
-        let removed = has_discard_disabled(kernel, device) && control_request(REMOVE);
-        if removed {
-            control_request(ADD);
+        let is_removed = has_discard_disabled(kernel, device) && request_succeeds(LOOP_CTL_REMOVE);
+        if is_removed {
+            request_succeeds(LOOP_CTL_ADD);
         }
-        (removed || !has_discard_disabled(kernel, device)).then_some(())
+        (is_removed || !has_discard_disabled(kernel, device)).then_some(())
     };
     // udev may still have the device open. If that lasts, the device stays without discard, which loses no data.
     let _ = wait_until(Instant::now() + RECREATE_TIMEOUT, Cancel::Never, try_once);
@@ -159,20 +160,20 @@ pub fn devices_of_image(kernel: &SysRoot, image: &Path) -> Result<Vec<PathBuf>, 
     devices_of_identified_image(kernel, image, None)
 }
 
-/// The loop devices that an image is attached to. If `identity` is known, a device whose backing file only has the same path
-/// is left out: another run may have made that file since.
+/// The loop devices that an image is attached to. If `identity`, the identity of the image, is known, a device whose backing
+/// file has another identity is left out: another run may have made a file with the same path since.
 ///
 /// # Errors
 /// The kernel's list of them cannot be read.
 pub(crate) fn devices_of_identified_image(
     kernel: &SysRoot,
     image: &Path,
-    identity: Option<Identity>,
+    identity: Option<FileIdentity>,
 ) -> Result<Vec<PathBuf>, Error> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
-    let identity_now = Identity::at_path(&image);
+    let current_identity = FileIdentity::at_path(&image);
     find_attached_devices(kernel, |device, backing_path| {
-        is_backed_by(device, backing_path, &image, identity, identity_now)
+        is_backed_by(device, backing_path, &image, identity, current_identity)
     })
 }
 
@@ -183,21 +184,22 @@ pub(crate) fn devices_of_identified_image(
 pub(crate) fn devices_of_image_even_renamed(
     kernel: &SysRoot,
     image: &Path,
-    identity: Option<Identity>,
+    identity: Option<FileIdentity>,
 ) -> Result<Vec<PathBuf>, Error> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
-    let identity_now = Identity::at_path(&image);
+    let current_identity = FileIdentity::at_path(&image);
     let is_renamed = |backing_path: &[u8]| {
-        let found = Identity::at_path(Path::new(OsStr::from_bytes(backing_path)));
-        identity.zip(found).is_some_and(|(identity, found)| identity.is_same(&found))
+        let backing = FileIdentity::at_path(Path::new(OsStr::from_bytes(backing_path)));
+        identity.zip(backing).is_some_and(|(identity, backing)| identity.is_same(&backing))
     };
     find_attached_devices(kernel, |device, backing_path| {
-        is_renamed(backing_path) || is_backed_by(device, backing_path, &image, identity, identity_now)
+        is_renamed(backing_path) || is_backed_by(device, backing_path, &image, identity, current_identity)
     })
 }
 
-/// Whether the backing file of a loop device is the image with this path and identity. `backing_path` is the path of the backing
-/// file as the kernel prints it, and `identity_now` is the identity of the file that has the path of the image now.
+/// Whether the backing file of a loop device is the image with this path and identity. `backing_path` is the path of the
+/// backing file as the kernel prints it, and `current_identity` is the identity of the file that has the path of the image
+/// now.
 ///
 /// The inode number of the backing file decides, because the kernel prints another path in another mount namespace. The
 /// number is not reused while the device is attached. If either number is unknown, the path decides.
@@ -205,14 +207,14 @@ fn is_backed_by(
     device: &Path,
     backing_path: &[u8],
     image: &Path,
-    identity: Option<Identity>,
-    identity_now: Option<Identity>,
+    identity: Option<FileIdentity>,
+    current_identity: Option<FileIdentity>,
 ) -> bool {
     let Some(identity) = identity else { return is_path_of_image(backing_path, image) };
     let backing = File::open(device).and_then(|device| backing_inode(&device));
     let Ok(backing) = backing else { return is_path_of_image(backing_path, image) };
-    match identity_now.filter(|now| (now.dev, now.ino) == backing) {
-        Some(now) => identity.is_same(&now),
+    match current_identity.filter(|current| (current.dev, current.ino) == backing) {
+        Some(current) => identity.is_same(&current),
         None => {
             (identity.dev, identity.ino) == backing
                 && (is_path_of_image(backing_path, image) || is_suffix_of(backing_path, image))
@@ -225,11 +227,11 @@ fn is_backed_by(
 /// # Errors
 /// The device has no backing file.
 fn backing_inode(device: &File) -> io::Result<(u64, u64)> {
-    // loop(4): LOOP_GET_STATUS64 fills a struct loop_info64, which begins with these two numbers.
-    const GET_STATUS: libc::Ioctl = 0x4C05;
+    // loop(4): the request fills a struct loop_info64, which begins with these two numbers.
+    const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
     let mut info = [0u64; 29];
     // SAFETY: the array is as large as struct loop_info64 (232 bytes), and the kernel writes nothing else.
-    match unsafe { libc::ioctl(device.as_raw_fd(), GET_STATUS, info.as_mut_ptr()) } {
+    match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) } {
         0 => {
             let major = (info[0] >> 8 & 0xfff) as u32;
             let minor = (info[0] & 0xff | info[0] >> 12 & 0xf_ff00) as u32;
@@ -287,27 +289,27 @@ pub(crate) fn devices_with_files_below(kernel: &SysRoot, dir: &Path) -> Result<V
     find_attached_devices(kernel, |_, backing_path| Path::new(OsStr::from_bytes(backing_path)).starts_with(dir))
 }
 
-/// The attached loop devices for which `fits` returns true. Its arguments are the device node and the path of its backing
+/// The attached loop devices for which `matches` returns true. Its arguments are the device node and the path of its backing
 /// file as the kernel prints it.
-fn find_attached_devices(kernel: &SysRoot, fits: impl Fn(&Path, &[u8]) -> bool) -> Result<Vec<PathBuf>, Error> {
+fn find_attached_devices(kernel: &SysRoot, matches: impl Fn(&Path, &[u8]) -> bool) -> Result<Vec<PathBuf>, Error> {
     let mut devices = vec![];
     for name in kernel.list_required("sys/block")?.iter().filter(|name| name.starts_with("loop")) {
         let device = Path::new("/dev").join(name);
-        if backing_path(kernel, name)?.is_some_and(|text| fits(&device, &text)) {
+        if read_backing_path(kernel, name)?.is_some_and(|backing_path| matches(&device, &backing_path)) {
             devices.push(device);
         }
     }
     Ok(devices)
 }
 
-/// The path of the backing file of a loop device, as the kernel prints it; None where nothing is attached.
-fn backing_path(kernel: &SysRoot, device: &str) -> Result<Option<Vec<u8>>, Error> {
-    let file = kernel.path(&format!("sys/block/{device}/loop/backing_file"));
+/// Reads the path of the backing file of a loop device, as the kernel prints it; None if nothing is attached.
+fn read_backing_path(kernel: &SysRoot, device_name: &str) -> Result<Option<Vec<u8>>, Error> {
+    let file = kernel.path(&format!("sys/block/{device_name}/loop/backing_file"));
     match std::fs::read(&file) {
-        Ok(mut text) => {
+        Ok(mut path) => {
             // The kernel adds one newline; any other is part of the path.
-            text.pop_if(|last| *last == b'\n');
-            Ok(Some(text))
+            path.pop_if(|last| *last == b'\n');
+            Ok(Some(path))
         }
         // Nothing is attached, or the device went away meanwhile.
         Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NXIO | Errno::NODEV)) => {
@@ -318,34 +320,34 @@ fn backing_path(kernel: &SysRoot, device: &str) -> Result<Option<Vec<u8>>, Error
 }
 
 /// The text that the kernel appends to the path of a removed file.
-const DELETED: &[u8] = b" (deleted)";
+const DELETED_SUFFIX: &[u8] = b" (deleted)";
 
 /// Whether the path of a backing file, as the kernel prints it, is that of this image.
 fn is_path_of_image(backing_path: &[u8], image: &Path) -> bool {
     let image = image.as_os_str().as_bytes();
-    backing_path == image || backing_path.strip_suffix(DELETED) == Some(image)
+    backing_path == image || backing_path.strip_suffix(DELETED_SUFFIX) == Some(image)
 }
 
 /// Whether the path of a backing file, as the kernel prints it, is the end of the path of an image: in another mount namespace
 /// the kernel prints the path from a mount point on.
 fn is_suffix_of(backing_path: &[u8], image: &Path) -> bool {
-    let end = backing_path.strip_suffix(DELETED).unwrap_or(backing_path);
-    image.ends_with(OsStr::from_bytes(end.strip_prefix(b"/").unwrap_or(end)))
+    let suffix = backing_path.strip_suffix(DELETED_SUFFIX).unwrap_or(backing_path);
+    image.ends_with(OsStr::from_bytes(suffix.strip_prefix(b"/").unwrap_or(suffix)))
 }
 
-/// Detaches every loop device of an image, and waits until the kernel has released it. Devices of another file that now
-/// has the path of the image are left alone.
+/// Detaches every loop device of an image, and waits until the kernel has released them. Leaves the devices of another file
+/// alone that now has the path of the image.
 ///
 /// # Errors
 /// A device stays in use, or losetup fails.
 pub fn detach_image(
     kernel: &SysRoot,
     image: &Path,
-    identity: Option<Identity>,
+    identity: Option<FileIdentity>,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(), Error> {
     for device in devices_of_identified_image(kernel, image, identity)? {
-        // While it is open here, no other process can detach it and attach another file to it.
+        // While the device is open here, no other process can detach it and attach another file to it.
         let opened = File::open(&device).map_err(Error::io("opening", &device));
         let is_attached = |device: &PathBuf| {
             Ok::<bool, Error>(devices_of_identified_image(kernel, image, identity)?.contains(device))
@@ -357,15 +359,15 @@ pub fn detach_image(
         // On a device in use losetup succeeds, and the kernel detaches it when its last user closes it. A mounted device
         // must not be left in that state.
         kernel.check_unmounted(&device)?;
-        let sequence = disk_sequence(kernel, &device);
+        let former_diskseq = diskseq_of_loop_device(kernel, &device);
         let detached =
             Argv::new("losetup").arg("--detach").arg(&device).env("LC_ALL", "C").ignore_cancel().run_checked(log);
         drop(opened);
         // If the sequence number has changed, the device was detached, and another process attached the image again.
-        let is_released = || Ok(!is_attached(&device)? || disk_sequence(kernel, &device) != sequence);
+        let is_released = || Ok(!is_attached(&device)? || diskseq_of_loop_device(kernel, &device) != former_diskseq);
         if !wait_for_release(&device, is_released)? {
             detached?;
-            let users = match describe_users(kernel, &device) {
+            let users = match describe_device_users(kernel, &device) {
                 users if users.is_empty() => {
                     "something that shows in no process (another mount, swap or loop device)".into()
                 }
@@ -382,29 +384,29 @@ pub fn detach_image(
 
 /// Waits until the kernel has released a device; returns false on timeout.
 fn wait_for_release(device: &Path, is_released: impl Fn() -> Result<bool, Error>) -> Result<bool, Error> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let poll = || match is_released() {
-        Ok(false) if begun.elapsed() > RELEASE_TIMEOUT_MOUNTED && is_claimed(device).unwrap_or(false) => {
+        Ok(false) if start.elapsed() > RELEASE_TIMEOUT_MOUNTED && is_claimed(device).unwrap_or(false) => {
             Some(Ok(false))
         }
         Ok(false) => None,
         released => Some(released),
     };
-    wait_until(begun + RELEASE_TIMEOUT, Cancel::Never, poll).unwrap_or(Ok(false))
+    wait_until(start + RELEASE_TIMEOUT, Cancel::Never, poll).unwrap_or(Ok(false))
 }
 
 /// The sequence number (`diskseq`) that the kernel assigns whenever the device is attached; None before Linux 5.15.
-fn disk_sequence(kernel: &SysRoot, device: &Path) -> Option<u64> {
+fn diskseq_of_loop_device(kernel: &SysRoot, device: &Path) -> Option<u64> {
     diskseq_of(&kernel.path(&attribute_path(device, "loop/backing_file")))
 }
 
 /// Descriptions of the users of a device, for messages: the processes that have it open, and one process of each mount
 /// namespace in which it is mounted. A new container or sandbox starts with a copy of all mounts, and fsarena cannot unmount
 /// that copy.
-fn describe_users(kernel: &SysRoot, device: &Path) -> Vec<String> {
-    let mut found = vec![];
-    for holder in process::processes_using(kernel, device) {
-        found.push(format!("process {} ({}), which has it open", holder.pid, holder.name));
+fn describe_device_users(kernel: &SysRoot, device: &Path) -> Vec<String> {
+    let mut descriptions = vec![];
+    for process in process::processes_using(kernel, device) {
+        descriptions.push(format!("process {} ({}), which has it open", process.pid, process.name));
     }
     let mut namespaces = BTreeSet::new();
     for pid in process::all_pids(kernel).unwrap_or_default() {
@@ -412,17 +414,17 @@ fn describe_users(kernel: &SysRoot, device: &Path) -> Vec<String> {
         if namespace.is_none_or(|namespace| !namespaces.insert(namespace)) {
             continue;
         }
-        if let Some(target) = mount_point_seen_by(kernel, pid, device) {
+        if let Some(target) = mount_point_in_namespace_of(kernel, pid, device) {
             let name = process::describe(kernel, pid);
-            found.push(format!("the mount namespace of process {name}, which has it mounted at {target}"));
+            descriptions.push(format!("the mount namespace of process {name}, which has it mounted at {target}"));
         }
     }
-    found
+    descriptions
 }
 
 /// The first mount point of a device in the mount namespace of a process; None if the device is not mounted there.
-fn mount_point_seen_by(kernel: &SysRoot, pid: i32, device: &Path) -> Option<String> {
-    let numbers = kernel.fact(&attribute_path(device, "dev"));
+fn mount_point_in_namespace_of(kernel: &SysRoot, pid: i32, device: &Path) -> Option<String> {
+    let numbers = kernel.read_trimmed(&attribute_path(device, "dev"));
     let mounts = kernel.read(&format!("proc/{pid}/mountinfo")).unwrap_or_default();
     for line in mounts.lines() {
         // `36 35 7:3 / /mnt rw - ext4 /dev/loop3 rw`
@@ -480,7 +482,7 @@ mod tests {
             let mounts = if pid == 7 { "" } else { "36 35 7:3 / /mnt rw - ext4 /dev/loop3 rw\n" };
             root.write_file(&format!("proc/{pid}/mountinfo"), mounts);
         }
-        let found = describe_users(&SysRoot::at(root.path()), Path::new("/dev/loop3"));
+        let found = describe_device_users(&SysRoot::at(root.path()), Path::new("/dev/loop3"));
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("7 (blkid)") && found[1].contains("8 (sandbox)"), "{found:?}");
     }
@@ -489,7 +491,7 @@ mod tests {
     #[test]
     fn detaching_a_device_mounted_elsewhere_fails_until_its_user_ends() {
         use std::process::{Command, Stdio};
-        if !crate::testkit::root() || !crate::testkit::program("mkfs.ext2") {
+        if !crate::testkit::runs_as_root() || !crate::testkit::has_program("mkfs.ext2") {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -510,9 +512,9 @@ mod tests {
         sandbox.kill().unwrap();
         sandbox.wait().unwrap();
         let error = detached.unwrap_err();
-        assert_eq!(fsarena_core::exit::Exits::exit_code(&error), fsarena_core::exit::ExitCode::Missing);
+        assert_eq!(fsarena_core::exit::HasExitCode::exit_code(&error), fsarena_core::exit::ExitCode::Missing);
         assert!(error.to_string().contains(&format!("{} (sleep)", sandbox.id())), "{error}");
-        let identity = Identity::at_path(image.path());
+        let identity = FileIdentity::at_path(image.path());
         detach_image(&SysRoot::host(), image.path(), identity, &mut |_| {}).unwrap();
         assert!(devices_of_image_even_renamed(&SysRoot::host(), image.path(), identity).unwrap().is_empty());
         image.remove().unwrap();
@@ -521,7 +523,7 @@ mod tests {
     /// Three processes, each attaching and detaching an image of its own, while a fourth reads every loop device.
     #[test]
     fn devices_are_detached_while_others_attach_and_read_them() {
-        if !crate::testkit::root() {
+        if !crate::testkit::runs_as_root() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -558,7 +560,7 @@ mod tests {
 
     #[test]
     fn a_device_of_another_file_with_the_path_of_the_image_stays_attached() {
-        if !crate::testkit::root() {
+        if !crate::testkit::runs_as_root() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -568,21 +570,21 @@ mod tests {
         let image = crate::image::create_sparse(&journal, &path, 1 << 20).unwrap();
         let device = attach(&journal, image.path(), options, &mut |_| {}).unwrap();
         let kernel = SysRoot::host();
-        let ours = Identity::at_path(&path).unwrap();
-        assert_eq!(backing_inode(&File::open(device.path()).unwrap()).unwrap(), (ours.dev, ours.ino));
-        let reused = Identity { made_at: ours.made_at.map(|at| at - 1), ..ours };
+        let identity = FileIdentity::at_path(&path).unwrap();
+        assert_eq!(backing_inode(&File::open(device.path()).unwrap()).unwrap(), (identity.dev, identity.ino));
+        let of_earlier_file = FileIdentity { created_at_ns: identity.created_at_ns.map(|ns| ns - 1), ..identity };
         // No file has the last inode; a small one could be the image of another test.
-        for dead in [Identity { ino: u64::MAX, ..ours }, reused] {
-            if dead == ours {
-                crate::testkit::skipped("this filesystem does not record when a file was made");
+        for other in [FileIdentity { ino: u64::MAX, ..identity }, of_earlier_file] {
+            if other == identity {
+                crate::testkit::record_skip("this filesystem does not record when a file was made");
                 continue;
             }
-            let undo = UndoStep::Detach { image: path.clone(), identity: Some(dead) };
-            drop(journal.note(undo).unwrap());
+            let undo = UndoStep::DetachImage { image: path.clone(), identity: Some(other) };
+            drop(journal.record(undo).unwrap());
             assert_eq!(devices_of_image(&kernel, &path).unwrap(), [device.path()]);
-            assert!(devices_of_image_even_renamed(&kernel, &path, Some(dead)).unwrap().is_empty());
+            assert!(devices_of_image_even_renamed(&kernel, &path, Some(other)).unwrap().is_empty());
         }
-        assert_eq!(devices_of_image_even_renamed(&kernel, &path, Some(ours)).unwrap(), [device.path()]);
+        assert_eq!(devices_of_image_even_renamed(&kernel, &path, Some(identity)).unwrap(), [device.path()]);
         device.detach(&mut |_| {}).unwrap();
         image.remove().unwrap();
     }

@@ -1,8 +1,8 @@
 //! Mounting and unmounting with mount(8) and umount(8).
 
 use crate::argv::Argv;
-use crate::process_output::error_text;
-use crate::undo::{Identity, Journal, UndoGuard, UndoStep};
+use crate::process_output::text_without_errno;
+use crate::undo::{FileIdentity, Journal, UndoGuard, UndoStep};
 use crate::wait::{Cancel, wait_until};
 use crate::{CommandError, Error, kernel::SysRoot, process};
 use fsarena_core::{
@@ -39,9 +39,9 @@ pub fn mount(
 ) -> Result<MountedFilesystem, Error> {
     let target = target.canonicalize().map_err(Error::io("looking for", target))?;
     if is_mounted(&SysRoot::host(), &target)? {
-        return Err(Error::Unfit { what: target, why: "something is mounted there already".into() });
+        return Err(Error::Unusable { object: target, why: "something is mounted there already".into() });
     }
-    let guard = journal.note(UndoStep::unmount(&target))?;
+    let guard = journal.record(UndoStep::unmount(&target))?;
     mount_command(source, &target, fs_type, options).ignore_cancel().run_checked(log)?;
     Ok(MountedFilesystem { target, guard })
 }
@@ -67,9 +67,9 @@ pub fn mount_by_syscall(
 ) -> std::io::Result<()> {
     let (flags, data) = split_flags(options);
     let data = CString::new(data)?;
-    let begun = Instant::now();
+    let start = Instant::now();
     let mounted = rustix::mount::mount(source, target, fs_type, flags, data.as_c_str());
-    log(syscall_record(mount_command(source, target, fs_type, options).words(), begun));
+    log(syscall_record(mount_command(source, target, fs_type, options).words(), start));
     Ok(mounted?)
 }
 
@@ -78,15 +78,15 @@ pub fn mount_by_syscall(
 /// # Errors
 /// The error of the system call.
 pub fn unmount_by_syscall(target: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let unmounted = rustix::mount::unmount(target, UnmountFlags::empty());
-    log(syscall_record(vec!["umount".into(), target.display().to_string()], begun));
+    log(syscall_record(vec!["umount".into(), target.display().to_string()], start));
     unmounted.map_err(|error| Error::io("unmounting", target)(error.into()))
 }
 
-/// The record of a system call, as the command `argv` that does the same.
-fn syscall_record(argv: Vec<String>, begun: Instant) -> CommandRecord {
-    let ms = begun.elapsed().as_millis() as u64;
+/// The record of a system call that began at `start`, as the command `argv` that does the same.
+fn syscall_record(argv: Vec<String>, start: Instant) -> CommandRecord {
+    let ms = start.elapsed().as_millis() as u64;
     CommandRecord { argv, times: 1, last: None, cwd: None, ended: CommandEnd::Native, ms, output: None }
 }
 
@@ -95,7 +95,7 @@ fn syscall_record(argv: Vec<String>, begun: Instant) -> CommandRecord {
 pub fn reason_for_refused_option(source: &Path, fs_type: &str, option: &str) -> Option<String> {
     use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsopen};
     let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
-    let set = |option: &str| match option.split_once('=') {
+    let set_option = |option: &str| match option.split_once('=') {
         _ if option.is_empty() || OPTION_FLAGS.iter().chain(OPPOSITE_OPTIONS).any(|(name, _)| *name == option) => {
             Ok(())
         }
@@ -103,7 +103,7 @@ pub fn reason_for_refused_option(source: &Path, fs_type: &str, option: &str) -> 
         None => fsconfig_set_flag(context.as_fd(), option),
     };
     let source = source.to_str()?;
-    let configured = fsconfig_set_string(context.as_fd(), "source", source).and_then(|()| set(option));
+    let configured = fsconfig_set_string(context.as_fd(), "source", source).and_then(|()| set_option(option));
     let error = configured.and_then(|()| fsconfig_create(context.as_fd())).err()?;
     let mut reason = String::new();
     let mut message = [0; 512];
@@ -115,7 +115,7 @@ pub fn reason_for_refused_option(source: &Path, fs_type: &str, option: &str) -> 
         reason = text.strip_prefix(fs_type).and_then(|text| text.strip_prefix(": ")).unwrap_or(text).to_string();
     }
     if reason.is_empty() {
-        reason = error_text(&error.into());
+        reason = text_without_errno(&error.into());
     }
     Some(reason)
 }
@@ -125,17 +125,20 @@ fn split_flags(options: &str) -> (MountFlags, String) {
     let mut flags = MountFlags::empty();
     let mut rest = vec![];
     for word in options.split(',').filter(|word| !matches!(*word, "" | "defaults")) {
-        let flag_in =
-            |table: &[(&str, MountFlags)]| table.iter().find(|(name, _)| *name == word).map(|(_, flag)| *flag);
-        if let Some(flag) = flag_in(OPTION_FLAGS) {
+        if let Some(flag) = find_flag(OPTION_FLAGS, word) {
             flags |= flag;
-        } else if let Some(flag) = flag_in(OPPOSITE_OPTIONS) {
+        } else if let Some(flag) = find_flag(OPPOSITE_OPTIONS, word) {
             flags -= flag;
         } else {
             rest.push(word);
         }
     }
     (flags, rest.join(","))
+}
+
+/// The flag of an option in a table.
+fn find_flag(table: &[(&str, MountFlags)], option: &str) -> Option<MountFlags> {
+    table.iter().find(|(name, _)| *name == option).map(|(_, flag)| *flag)
 }
 
 /// The options of mount(8) that are flags of mount(2).
@@ -170,7 +173,7 @@ impl MountedFilesystem {
         &self.target
     }
 
-    /// Unmounts it.
+    /// Unmounts the filesystem.
     ///
     /// # Errors
     /// [`Error::Busy`] if it stays in use; the step then stays in the journal.
@@ -188,6 +191,7 @@ pub fn unmount(target: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), 
     unmount_in(&SysRoot::host(), target, log)
 }
 
+/// Does the work of [`unmount`], with the list of mounts below another root.
 pub(crate) fn unmount_in(kernel: &SysRoot, target: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
     let target = canonicalize_mount_point(target);
     let argv = Argv::new("umount").arg(&target).env("LC_ALL", "C").ignore_cancel();
@@ -203,16 +207,16 @@ pub(crate) fn unmount_in(kernel: &SysRoot, target: &Path, log: &mut dyn FnMut(Co
     };
     let unmounted = wait_until(Instant::now() + BUSY_TIMEOUT, Cancel::Never, || try_once().transpose());
     unmounted.unwrap_or_else(|_| {
-        let users = process::processes_using(kernel, &target);
-        Err(Error::Busy { target, users })
+        let processes = process::processes_using(kernel, &target);
+        Err(Error::Busy { target, processes })
     })
 }
 
-/// The mount point with all symbolic links resolved. If the mount point itself cannot be read (a FUSE filesystem whose program has
-/// ended), only the links in the path of its parent are resolved.
+/// The mount point with all symbolic links resolved. If the mount point itself cannot be read (a FUSE filesystem whose
+/// program has ended), only the links in the path of its parent are resolved.
 fn canonicalize_mount_point(target: &Path) -> PathBuf {
-    let by_parent = || Some(target.parent()?.canonicalize().ok()?.join(target.file_name()?));
-    target.canonicalize().ok().or_else(by_parent).unwrap_or_else(|| target.to_path_buf())
+    let resolve_parent = || Some(target.parent()?.canonicalize().ok()?.join(target.file_name()?));
+    target.canonicalize().ok().or_else(resolve_parent).unwrap_or_else(|| target.to_path_buf())
 }
 
 /// Whether something is mounted on a directory.
@@ -225,13 +229,13 @@ pub fn is_mounted(kernel: &SysRoot, target: &Path) -> Result<bool, Error> {
 
 /// Whether a mount at a path may be on this directory. False if the directory under the mount is not `dir`: then another run
 /// created it and mounted on it. True if either identity is unknown.
-pub(crate) fn may_hide_directory(target: &Path, dir: Option<Identity>) -> bool {
-    dir.zip(hidden_directory(target)).is_none_or(|(dir, below)| dir.is_same(&below))
+pub(crate) fn may_hide_directory(target: &Path, dir: Option<FileIdentity>) -> bool {
+    dir.zip(hidden_directory(target)).is_none_or(|(dir, hidden)| dir.is_same(&hidden))
 }
 
 /// The identity of the directory that a mount at a path hides. None if the path is missing, or the kernel does not show the
 /// directory (before Linux 5.2, or without CAP_SYS_ADMIN).
-fn hidden_directory(target: &Path) -> Option<Identity> {
+fn hidden_directory(target: &Path) -> Option<FileIdentity> {
     use rustix::mount::{OpenTreeFlags, open_tree};
     let (parent, name) = (target.parent()?, target.file_name()?);
     // Clones the mount of the parent directory without the mounts below it.
@@ -239,7 +243,7 @@ fn hidden_directory(target: &Path) -> Option<Identity> {
     let parent = open_tree(rustix::fs::CWD, parent, flags).ok()?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let dir = rustix::fs::openat(&parent, name, flags, Mode::empty()).ok()?;
-    Some(Identity::from_metadata(&File::from(dir).metadata().ok()?))
+    Some(FileIdentity::from_metadata(&File::from(dir).metadata().ok()?))
 }
 
 /// The options of the mount on a directory as the kernel reports them, comma-separated. For ext4, and for ext2 and ext3 by the
@@ -251,7 +255,7 @@ pub fn effective_options(kernel: &SysRoot, target: &Path) -> Result<String, Erro
     let target = target.canonicalize().unwrap_or_else(|_| target.to_path_buf());
     let mounts = kernel.mounts()?;
     let Some(mount) = mounts.iter().rev().find(|mount| mount.target == target) else {
-        return Err(Error::Unfit { what: target, why: "nothing is mounted there".into() });
+        return Err(Error::Unusable { object: target, why: "nothing is mounted there".into() });
     };
     // The kernel's name of the device: `dm-3` for `/dev/mapper/name`.
     let link = kernel.path(&format!("sys/dev/block/{}", mount.major_minor)).read_link();
@@ -305,21 +309,21 @@ mod tests {
 
     #[test]
     fn the_directory_that_a_mount_hides_is_identified() {
-        if !crate::testkit::root() {
+        if !crate::testkit::runs_as_root() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().canonicalize().unwrap().join("mnt");
         std::fs::create_dir(&target).unwrap();
-        let below = Identity::at_path(&target);
+        let dir_identity = FileIdentity::at_path(&target);
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
         let mounted = mount(&journal, &mut |_| {}, Path::new("none"), &target, "tmpfs", "size=4k").unwrap();
-        assert_ne!(Identity::at_path(&target), below);
-        assert!(may_hide_directory(&target, below) && may_hide_directory(&target, None));
-        let other_identity = below.map(|below| Identity { ino: below.ino + 1, ..below });
+        assert_ne!(FileIdentity::at_path(&target), dir_identity);
+        assert!(may_hide_directory(&target, dir_identity) && may_hide_directory(&target, None));
+        let other_identity = dir_identity.map(|identity| FileIdentity { ino: identity.ino + 1, ..identity });
         assert!(!may_hide_directory(&target, other_identity));
         let undo = UndoStep::Unmount { target: target.clone(), dir: other_identity };
-        drop(journal.note(undo).unwrap());
+        drop(journal.record(undo).unwrap());
         assert!(is_mounted(&SysRoot::host(), &target).unwrap(), "a mount of another run");
         mounted.unmount(&mut |_| {}).unwrap();
         assert!(!is_mounted(&SysRoot::host(), &target).unwrap());

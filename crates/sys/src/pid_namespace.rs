@@ -41,22 +41,22 @@ fn can_mount_proc() -> Result<bool> {
         child => {
             let mut status = 0;
             // SAFETY: the pointer is to a live local.
-            let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
-            Ok(ended == child && status == 0)
+            let reaped = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            Ok(reaped == child && status == 0)
         }
     }
 }
 
-/// Calls `start`, which starts one child process; this child becomes the init of a new PID namespace. Afterwards new children
-/// of this thread start in its own PID namespace again. `start` cannot create threads.
-fn start_in_new_namespace<T>(start: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Calls `start_child`, which starts one child process; this child becomes the init of a new PID namespace. Afterwards new
+/// children of this thread start in its own PID namespace again. `start_child` cannot create threads.
+fn start_in_new_namespace<T>(start_child: impl FnOnce() -> Result<T>) -> Result<T> {
     let own_namespace = rustix::fs::open("/proc/self/ns/pid", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     // SAFETY: no file descriptor table is unshared.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID)? };
-    let started = start();
+    let result = start_child();
     // The kernel refuses this if the user namespace of this process has no PID namespace.
     move_into_link_name_space(own_namespace.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
-    started
+    result
 }
 
 /// Starts a program in a new PID namespace. The returned child is the init of the namespace; wait for it with [`wait`].
@@ -93,7 +93,7 @@ fn fork_init() -> Result<()> {
     match unsafe { libc::fork() } {
         -1 => Err(Error::last_os_error()),
         0 => Ok(()),
-        program => exit_with_child(program),
+        child => exit_with_child(child),
     }
 }
 
@@ -104,18 +104,18 @@ pub fn exit_with_child(child: libc::pid_t) -> ! {
     unsafe {
         // Open descriptors would keep pipes from reaching their end, and would hold the lock of the undo journal.
         if libc::syscall(libc::SYS_close_range, 0, c_int::MAX, 0) != 0 {
-            for file in 0..libc::sysconf(libc::_SC_OPEN_MAX) as c_int {
-                libc::close(file);
+            for fd in 0..libc::sysconf(libc::_SC_OPEN_MAX) as c_int {
+                libc::close(fd);
             }
         }
         loop {
             let mut status = 0;
-            let ended = libc::waitpid(-1, &raw mut status, 0);
-            if ended == child && libc::WIFSIGNALED(status) {
+            let reaped = libc::waitpid(-1, &raw mut status, 0);
+            if reaped == child && libc::WIFSIGNALED(status) {
                 libc::_exit(SIGNAL_EXIT_BASE + libc::WTERMSIG(status));
-            } else if ended == child {
+            } else if reaped == child {
                 libc::_exit(libc::WEXITSTATUS(status));
-            } else if ended < 0 && *libc::__errno_location() != libc::EINTR {
+            } else if reaped < 0 && *libc::__errno_location() != libc::EINTR {
                 libc::_exit(1);
             }
         }
@@ -130,10 +130,11 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
 
-    fn is_available_or_skipped() -> bool {
+    /// Whether PID namespaces are available. Records a skip of the test if they are not.
+    fn can_run_test() -> bool {
         let available = is_available();
         if !available {
-            crate::testkit::skipped("PID namespaces");
+            crate::testkit::record_skip("PID namespaces");
         }
         available
     }
@@ -146,7 +147,7 @@ mod tests {
 
     #[test]
     fn wait_returns_the_exit_status_of_the_program() {
-        if !is_available_or_skipped() {
+        if !can_run_test() {
             return;
         }
         for (script, code, signal) in [
@@ -167,12 +168,12 @@ mod tests {
 
     #[test]
     fn no_process_outlives_an_init() {
-        if !is_available_or_skipped() {
+        if !can_run_test() {
             return;
         }
         // The child of the shell leaves its session, process group and environment.
         let escape = "setsid env -i sh -c 'sleep 60 & sleep 60' >/dev/null 2>&1 & echo; ";
-        for (script, kill) in [("", false), ("sleep 60", true)] {
+        for (script, kills_init) in [("", false), ("sleep 60", true)] {
             let mut command = shell(&format!("{escape}{script}"));
             command.process_group(0);
             let mut init = spawn(&mut command).unwrap();
@@ -180,7 +181,7 @@ mod tests {
             let namespace = |pid: i32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
             let init_namespace = namespace(init.id() as i32);
             BufReader::new(init.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
-            if kill {
+            if kills_init {
                 init.kill().unwrap();
             }
             wait(&mut init).unwrap();
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_program_that_cannot_be_started_is_an_error() {
-        if !is_available_or_skipped() {
+        if !can_run_test() {
             return;
         }
         let error = spawn(&mut Command::new("/no/such/program")).unwrap_err();

@@ -38,6 +38,7 @@ fn visible_stat(kernel: &SysRoot, pid: i32) -> Result<Option<Stat>, Error> {
     none_if_forbidden(stat(kernel, pid))
 }
 
+/// Turns the error of a file that this user may not read into `Ok(None)`.
 fn none_if_forbidden<T>(read: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
     match read {
         Err(Error::KernelUnreadable { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(None),
@@ -45,7 +46,7 @@ fn none_if_forbidden<T>(read: Result<Option<T>, Error>) -> Result<Option<T>, Err
     }
 }
 
-/// The result of reading a file of a process; None if the process ended.
+/// Turns the error of reading a file of a process that has ended into `Ok(None)`.
 fn none_if_ended<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     match read {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
@@ -90,27 +91,27 @@ pub fn all_pids(kernel: &SysRoot) -> Result<Vec<i32>, Error> {
 /// The processes that use a directory or anything below it, without the processes that this user may not inspect. For
 /// messages only: the list is empty if `/proc` cannot be read.
 pub fn processes_using(kernel: &SysRoot, target: &Path) -> Vec<UsingProcess> {
-    let mut found = vec![];
+    let mut processes = vec![];
     for pid in all_pids(kernel).unwrap_or_default() {
         let uses = list_uses(kernel, pid, target);
         if !uses.is_empty() {
-            found.push(UsingProcess { pid, name: command_name(kernel, pid), uses });
+            processes.push(UsingProcess { pid, name: command_name(kernel, pid), uses });
         }
     }
-    found
+    processes
 }
 
 /// How a process uses a directory: `working directory`, `open file`. Empty if it does not use it.
 fn list_uses(kernel: &SysRoot, pid: i32, target: &Path) -> Vec<&'static str> {
     let mut uses = vec![];
     for (link, label) in [("cwd", "working directory"), ("root", "root directory"), ("exe", "program")] {
-        if points_below(&kernel.path(&format!("proc/{pid}/{link}")), target) {
+        if leads_below(&kernel.path(&format!("proc/{pid}/{link}")), target) {
             uses.push(label);
         }
     }
     for (dir, label) in [("fd", "open file"), ("map_files", "mapped file")] {
         let entries = std::fs::read_dir(kernel.path(&format!("proc/{pid}/{dir}")));
-        if entries.is_ok_and(|entries| entries.flatten().any(|entry| points_below(&entry.path(), target))) {
+        if entries.is_ok_and(|entries| entries.flatten().any(|entry| leads_below(&entry.path(), target))) {
             uses.push(label);
         }
     }
@@ -118,8 +119,8 @@ fn list_uses(kernel: &SysRoot, pid: i32, target: &Path) -> Vec<&'static str> {
 }
 
 /// Whether a symbolic link leads to a directory or below it.
-fn points_below(link: &Path, target: &Path) -> bool {
-    link.read_link().is_ok_and(|to| to.starts_with(target))
+fn leads_below(link: &Path, dir: &Path) -> bool {
+    link.read_link().is_ok_and(|destination| destination.starts_with(dir))
 }
 
 /// The pid and the command name of a process, for messages: `1234 (mount)`.
@@ -127,8 +128,9 @@ pub fn describe(kernel: &SysRoot, pid: i32) -> String {
     format!("{pid} ({})", command_name(kernel, pid))
 }
 
+/// The command name of a process; `gone` if the process ended.
 fn command_name(kernel: &SysRoot, pid: i32) -> String {
-    kernel.fact(&format!("proc/{pid}/comm")).unwrap_or_else(|| "gone".into())
+    kernel.read_trimmed(&format!("proc/{pid}/comm")).unwrap_or_else(|| "gone".into())
 }
 
 /// A process, identified by its pid and start time, because the kernel reuses pids.
@@ -148,14 +150,14 @@ fn filter_processes(
     pids: Vec<i32>,
     belongs: impl Fn(i32) -> Result<bool, Error>,
 ) -> Result<Vec<ProcessIdentity>, Error> {
-    let mut found = vec![];
+    let mut processes = vec![];
     for pid in pids {
         let Some(stat) = visible_stat(kernel, pid)? else { continue };
         if belongs(pid)? {
-            found.push(ProcessIdentity { pid, start_time: stat.starttime });
+            processes.push(ProcessIdentity { pid, start_time: stat.starttime });
         }
     }
-    Ok(found)
+    Ok(processes)
 }
 
 /// The processes that have [`JOURNAL_VARIABLE`] with this journal in their environment: the commands that the owner of the
@@ -189,22 +191,22 @@ fn group_members(kernel: &SysRoot, pgid: i32, start_time: u64) -> Result<Vec<Pro
 
 /// The processes of a control group.
 pub(crate) fn cgroup_members(kernel: &SysRoot, cgroup: &Path) -> Result<Vec<ProcessIdentity>, Error> {
-    let list = || -> Result<Vec<i32>, Error> {
+    let list_pids = || -> Result<Vec<i32>, Error> {
         let path = cgroup.join("cgroup.procs");
         let text = none_if_missing(std::fs::read_to_string(&path))
             .map_err(Error::kernel_unreadable(&path))?
             .unwrap_or_default();
         Ok(text.lines().filter_map(|pid| pid.parse().ok()).collect())
     };
-    let candidates = list()?;
+    let candidates = list_pids()?;
     if candidates.is_empty() {
         return Ok(vec![]);
     }
-    let mut found = filter_processes(kernel, candidates, |_| Ok(true))?;
+    let mut members = filter_processes(kernel, candidates, |_| Ok(true))?;
     // If a pid was reused meanwhile by a process outside the group, the second list lacks it.
-    let listed = list()?;
-    found.retain(|process| listed.contains(&process.pid));
-    Ok(found)
+    let listed_again = list_pids()?;
+    members.retain(|process| listed_again.contains(&process.pid));
+    Ok(members)
 }
 
 /// The pids of the processes of a process group that have not ended.
@@ -213,11 +215,11 @@ pub(crate) fn living_group_pids(kernel: &SysRoot, pgid: i32, start_time: u64) ->
     Ok(living.iter().map(|process| process.pid).collect())
 }
 
-/// The pid of a stopped process (SIGSTOP, SIGTSTP) in a process group; None if there is none.
+/// The pid of a process in a process group that is stopped (SIGSTOP, SIGTSTP); None if none is.
 ///
 /// # Errors
 /// `/proc` cannot be read.
-pub fn find_stopped(kernel: &SysRoot, pgid: i32) -> Result<Option<i32>, Error> {
+pub fn find_stopped_process(kernel: &SysRoot, pgid: i32) -> Result<Option<i32>, Error> {
     for pid in all_pids(kernel)? {
         if visible_stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid && stat.state == 'T') {
             return Ok(Some(pid));
@@ -250,8 +252,8 @@ pub fn kill_group_of(child: &Child) {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 
-/// Kills all processes that have the name of a journal in their environment, waits until they are gone, and returns how
-/// many it found.
+/// Kills all processes that have the name of a journal in their environment, waits until they are gone, and returns the number
+/// that it found at first.
 ///
 /// # Errors
 /// A process has not ended after 30 s, or fsarena may not kill it.
@@ -272,19 +274,19 @@ pub(crate) fn kill_and_wait(
     let own_pid = std::process::id() as i32;
     let mut survivor = own_pid;
     let mut kill_all = || {
-        let mut alive = living_processes(kernel, find()?)?;
-        alive.retain(|process| process.pid != own_pid);
-        let Some(first) = alive.first() else { return Ok(Some(())) };
+        let mut living = living_processes(kernel, find()?)?;
+        living.retain(|process| process.pid != own_pid);
+        let Some(first) = living.first() else { return Ok(Some(())) };
         survivor = first.pid;
-        for process in &alive {
+        for process in &living {
             process.kill(kernel)?;
         }
         Ok(None)
     };
-    let all_gone = wait_until(Instant::now() + KILL_TIMEOUT, Cancel::Never, || kill_all().transpose());
-    all_gone.unwrap_or_else(|_| {
+    let killed_all = wait_until(Instant::now() + KILL_TIMEOUT, Cancel::Never, || kill_all().transpose());
+    killed_all.unwrap_or_else(|_| {
         let why = "it was killed and is still there".to_string();
-        Err(Error::Unfit { what: format!("process {}", describe(kernel, survivor)).into(), why })
+        Err(Error::Unusable { object: format!("process {}", describe(kernel, survivor)).into(), why })
     })
 }
 
@@ -304,8 +306,8 @@ impl ProcessIdentity {
         }
         let killed = match pidfd {
             Ok(pidfd) => pidfd_send_signal(pidfd, Signal::KILL),
-            // Linux before 5.3 has no pidfd, and the seccomp filter of some containers forbids it with EPERM. Killing by pid leaves
-            // a short race: another process could get the pid between the comparison above and this call.
+            // Linux before 5.3 has no pidfd, and the seccomp filter of some containers forbids it with EPERM. Killing by pid
+            // leaves a short race: another process could get the pid between the comparison above and this call.
             Err(Errno::NOSYS | Errno::PERM) => kill_process(pid, Signal::KILL),
             Err(error) => Err(error),
         };
@@ -326,22 +328,22 @@ mod tests {
     fn a_process_is_alive_only_with_its_own_start_time() {
         let kernel = SysRoot::host();
         let pid = std::process::id() as i32;
-        let started = start_time(&kernel, pid).unwrap();
-        assert!(is_alive(&kernel, pid, started));
-        assert!(!is_alive(&kernel, pid, started + 1));
+        let own_start_time = start_time(&kernel, pid).unwrap();
+        assert!(is_alive(&kernel, pid, own_start_time));
+        assert!(!is_alive(&kernel, pid, own_start_time + 1));
     }
 
     #[test]
     fn a_group_is_killed_only_if_the_start_time_of_its_leader_matches() {
         let kernel = SysRoot::host();
-        let mut child = Command::new("sleep").arg("20").process_group(0).spawn().unwrap();
-        let pid = child.id() as i32;
-        let started = start_time(&kernel, pid).unwrap();
-        kill_group(&kernel, pid, started + 1).unwrap();
-        assert!(is_alive(&kernel, pid, started));
-        kill_group(&kernel, pid, started).unwrap();
-        assert!(!is_alive(&kernel, pid, started));
-        child.wait().unwrap();
+        let mut leader = Command::new("sleep").arg("20").process_group(0).spawn().unwrap();
+        let pgid = leader.id() as i32;
+        let leader_start_time = start_time(&kernel, pgid).unwrap();
+        kill_group(&kernel, pgid, leader_start_time + 1).unwrap();
+        assert!(is_alive(&kernel, pgid, leader_start_time));
+        kill_group(&kernel, pgid, leader_start_time).unwrap();
+        assert!(!is_alive(&kernel, pgid, leader_start_time));
+        leader.wait().unwrap();
     }
 
     #[test]
@@ -418,7 +420,7 @@ mod tests {
     #[test]
     fn processes_are_listed_with_their_uses_of_a_directory() {
         let root = crate::testkit::FakeRoot::with(&[("proc/7/comm", "tail\n")]);
-        let link = |to: &str, from: &str| root.make_link(&format!("proc/{from}"), to);
+        let link = |target: &str, path: &str| root.make_link(&format!("proc/{path}"), target);
         link("/mnt/a b/file", "7/fd/3");
         link("/mnt/a b/lib", "7/map_files/0-1");
         link("/mnt/a bc", "8/cwd");

@@ -1,4 +1,4 @@
-//! Output of programs: received line by line, or its end for messages.
+//! Output of programs: receiving it line by line, and its text in messages.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -6,26 +6,27 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 /// The longest line that is received whole, in bytes. The longest lines are the profiles of tasks, which are shorter.
 const MAX_LINE_BYTES: u64 = 64 << 20;
-/// The number of lines that the channel can hold. A process that writes more of them blocks.
-const CHANNEL_LINES: usize = 4;
+/// The number of lines that the channel can hold. If the caller receives no more, a process that writes more lines blocks.
+const CHANNEL_CAPACITY: usize = 4;
 
 /// Receives the complete lines of a stream until it ends. A thread reads the stream, because the caller can stop waiting for
 /// a channel but not for a blocking read. A line that is too long arrives in pieces, so that a program cannot fill the memory
 /// of this process.
 pub fn receive_lines(stream: impl Read + Send + 'static) -> Receiver<String> {
-    let (send, receive) = sync_channel(CHANNEL_LINES);
+    let (sender, receiver) = sync_channel(CHANNEL_CAPACITY);
     std::thread::spawn(move || {
         let mut stream = BufReader::new(stream);
         while let Ok(Some(line)) = read_line(&mut stream, MAX_LINE_BYTES) {
-            if send.send(line).is_err() {
+            if sender.send(line).is_err() {
                 return;
             }
         }
     });
-    receive
+    receiver
 }
 
-/// Reads the next line, or `max_bytes` bytes of a longer line. None at the end; a last line without a newline is dropped.
+/// Reads the next line, or `max_bytes` bytes of a longer line. None at the end of the stream; a last line without a newline is
+/// dropped.
 fn read_line(stream: &mut impl BufRead, max_bytes: u64) -> std::io::Result<Option<String>> {
     let mut line = Vec::new();
     let length = stream.take(max_bytes).read_until(b'\n', &mut line)? as u64;
@@ -35,7 +36,10 @@ fn read_line(stream: &mut impl BufRead, max_bytes: u64) -> std::io::Result<Optio
     Ok(Some(String::from_utf8_lossy(&line).into_owned()))
 }
 
-/// An unnamed file in memory.
+/// Makes an unnamed file in memory. The kernel shows `name` in `/proc/PID/fd`.
+///
+/// # Errors
+/// The error of memfd_create(2).
 pub fn make_memory_file(name: &str) -> std::io::Result<File> {
     Ok(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?.into())
 }
@@ -52,8 +56,8 @@ pub fn read_tail(file: &mut File, max_bytes: u64) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The trimmed output of a program, for messages; `it printed nothing` if the output is empty.
-pub fn or_printed_nothing(output: &str) -> &str {
+/// The output of a program for messages: trimmed, or `it printed nothing` if it is empty.
+pub fn describe_output(output: &str) -> &str {
     match output.trim() {
         "" => "it printed nothing",
         output => output,
@@ -61,7 +65,7 @@ pub fn or_printed_nothing(output: &str) -> &str {
 }
 
 /// The text of a system error without its number: `Operation not permitted`.
-pub fn error_text(error: &std::io::Error) -> String {
+pub fn text_without_errno(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_string()
 }
@@ -87,6 +91,6 @@ mod tests {
         file.write_all(b"one\ntwo\n").unwrap();
         assert_eq!(read_tail(&mut file, 4).unwrap(), "two\n");
         assert_eq!(read_tail(&mut file, 100).unwrap(), "one\ntwo\n");
-        assert_eq!((or_printed_nothing(" two\n"), or_printed_nothing(" \n")), ("two", "it printed nothing"));
+        assert_eq!((describe_output(" two\n"), describe_output(" \n")), ("two", "it printed nothing"));
     }
 }

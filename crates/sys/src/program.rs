@@ -4,7 +4,7 @@
 //! starts them, so that a program of a newer distribution runs on this one.
 
 use crate::error::CommandError;
-use crate::{dirs, process_output::error_text, user::User};
+use crate::{dirs, process_output::text_without_errno, user::User};
 use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,11 +18,11 @@ const FIRST_LINE_BYTES: u64 = 256;
 /// The number of nested interpreters (scripts whose interpreter is a script) that the kernel follows at most.
 const MAX_INTERPRETERS: u32 = 4;
 
-/// The path of a program in the directories of `PATH`, else in those where Debian keeps PostgreSQL, else
-/// among the programs that fsarena fetched; None if none has it.
+/// Finds a program in the directories of `PATH`, else in those where Debian keeps PostgreSQL, else among the programs that
+/// fsarena has fetched. Returns its path; None if it is in none of these.
 pub fn find(program: &str) -> Option<PathBuf> {
-    let installed = dir_with_all(&[program]).map(|dir| dir.join(program));
-    installed.or_else(|| fetched_packages().iter().find_map(|package| find_in(package, Path::new(program))))
+    let installed = find_dir_with_programs(&[program]).map(|dir| dir.join(program));
+    installed.or_else(|| fetched_packages().iter().find_map(|package| find_in_package(package, Path::new(program))))
 }
 
 /// Checks that programs, each with its Debian package, are installed or fetched.
@@ -37,12 +37,12 @@ pub fn check_installed(programs: &[(&str, &str)]) -> Result<(), String> {
 }
 
 /// The first directory of `PATH`, or of Debian's PostgreSQL, that has all these programs.
-pub fn dir_with_all(programs: &[&str]) -> Option<PathBuf> {
-    find_dir_with_all(&std::env::var_os("PATH").unwrap_or_default(), programs)
+pub fn find_dir_with_programs(programs: &[&str]) -> Option<PathBuf> {
+    find_dir_in_path(&std::env::var_os("PATH").unwrap_or_default(), programs)
 }
 
-/// Does the work of [`dir_with_all`] with `path` as the value of `PATH`.
-fn find_dir_with_all(path: &OsStr, programs: &[&str]) -> Option<PathBuf> {
+/// Does the work of [`find_dir_with_programs`] with `path` as the value of `PATH`.
+fn find_dir_in_path(path: &OsStr, programs: &[&str]) -> Option<PathBuf> {
     let has_all = |dir: &PathBuf| programs.iter().all(|program| is_executable(&dir.join(program)));
     program_directories(path, Path::new(POSTGRESQL_DIR)).find(has_all)
 }
@@ -52,49 +52,51 @@ const POSTGRESQL_DIR: &str = "/usr/lib/postgresql";
 
 /// The directories of a value of `PATH`, then `bin` of each numbered directory below `versions`, the highest number first.
 fn program_directories(path: &OsStr, versions: &Path) -> impl Iterator<Item = PathBuf> {
-    let number = |dir: &Path| dir.file_name()?.to_str()?.parse::<u32>().ok();
+    let number_of = |dir: &Path| dir.file_name()?.to_str()?.parse::<u32>().ok();
     let entries = std::fs::read_dir(versions).into_iter().flatten().flatten();
-    let mut found: Vec<_> = entries.filter_map(|entry| Some((number(&entry.path())?, entry.path()))).collect();
-    found.sort_unstable_by_key(|(version, _)| std::cmp::Reverse(*version));
-    let versions = found.into_iter().map(|(_, dir)| dir.join("bin"));
-    std::env::split_paths(path).collect::<Vec<_>>().into_iter().chain(versions)
+    let mut numbered: Vec<_> = entries.filter_map(|entry| Some((number_of(&entry.path())?, entry.path()))).collect();
+    numbered.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));
+    let version_dirs = numbered.into_iter().map(|(_, dir)| dir.join("bin"));
+    std::env::split_paths(path).collect::<Vec<_>>().into_iter().chain(version_dirs)
 }
 
 /// Checks that a user can execute a program, given as a path with a slash or as a name in the directories of `PATH`.
 ///
 /// # Errors
-/// [`CommandError::NotFound`] for a name that no directory has, and [`CommandError::NotExecutable`] with the file and the reason.
+/// [`CommandError::NotFound`] for a name that no directory has, and [`CommandError::NotExecutable`] with the file and the
+/// reason.
 pub fn check_executable(program: &str, user: &User) -> Result<(), CommandError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // If no thread can run as the user, fsarena checks nothing: starting the command then reports the error.
     user.run_as(|| check_as_this_thread(program, &path, &user.name)).unwrap_or(Ok(()))
 }
 
-/// Does the work of [`check_executable`] with the rights of this thread; `user` is the name of its user.
+/// Does the work of [`check_executable`] with the rights of this thread and `path` as the value of `PATH`. `user` is the name
+/// of the thread's user.
 fn check_as_this_thread(program: &str, path: &OsStr, user: &str) -> Result<(), CommandError> {
-    let unusable = |file: &Path, why| CommandError::NotExecutable { program: file.display().to_string(), why };
+    let not_executable = |file: &Path, why| CommandError::NotExecutable { program: file.display().to_string(), why };
     if program.contains('/') {
         let file = Path::new(program);
-        return check_executable_file(file, user, MAX_INTERPRETERS).map_err(|why| unusable(file, why));
+        return check_executable_file(file, user, MAX_INTERPRETERS).map_err(|why| not_executable(file, why));
     }
     // Like execvp(3), this skips a file that may not be executed; the error names the first such file.
     let mut first_error = None;
     for file in std::env::split_paths(path).map(|dir| dir.join(program)) {
         match check_executable_file(&file, user, MAX_INTERPRETERS) {
             Ok(()) => return Ok(()),
-            Err(why) if file.is_file() && first_error.is_none() => first_error = Some(unusable(&file, why)),
+            Err(why) if file.is_file() && first_error.is_none() => first_error = Some(not_executable(&file, why)),
             Err(_) => {}
         }
     }
     Err(first_error.unwrap_or_else(|| CommandError::NotFound { program: program.into() }))
 }
 
-/// Checks that this thread can execute a file, and its interpreter if it is a script; `user` is the name of its user, and
-/// `interpreters_left` the number of nested interpreters to check. The error is the reason.
+/// Checks that this thread can execute a file, and its interpreter if it is a script. `user` is the name of the thread's
+/// user, and `interpreters_left` the number of nested interpreters to check. The error is the reason.
 fn check_executable_file(file: &Path, user: &str, interpreters_left: u32) -> Result<(), String> {
     let meta = file.metadata().map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => format!("user {user} may not enter its directory"),
-        _ => error_text(&error),
+        _ => text_without_errno(&error),
     })?;
     if !meta.is_file() {
         return Err("it is not a file".into());
@@ -106,13 +108,13 @@ fn check_executable_file(file: &Path, user: &str, interpreters_left: u32) -> Res
             rustix::io::Errno::ACCESS => {
                 format!("user {user} has no permission to (`chmod +x {}`)", file.display())
             }
-            error => error_text(&error.into()),
+            error => text_without_errno(&error.into()),
         });
     }
     // If the file may be executed but not read, its interpreter cannot be checked.
-    let Ok(head) = read_head(file) else { return Ok(()) };
+    let Ok(start) = read_start(file) else { return Ok(()) };
     // execvp(3) runs a text file without `#!` with a shell.
-    let Some(line) = head.strip_prefix(b"#!") else { return Ok(()) };
+    let Some(line) = start.strip_prefix(b"#!") else { return Ok(()) };
     let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
     let interpreter = line.split_whitespace().next().ok_or("its first line names no interpreter")?;
@@ -124,10 +126,10 @@ fn check_executable_file(file: &Path, user: &str, interpreters_left: u32) -> Res
 }
 
 /// Reads the beginning of a file, which has `#!` and the interpreter if it is a script.
-fn read_head(file: &Path) -> io::Result<Vec<u8>> {
-    let mut head = vec![];
-    File::open(file)?.take(FIRST_LINE_BYTES).read_to_end(&mut head)?;
-    Ok(head)
+fn read_start(file: &Path) -> io::Result<Vec<u8>> {
+    let mut start = vec![];
+    File::open(file)?.take(FIRST_LINE_BYTES).read_to_end(&mut start)?;
+    Ok(start)
 }
 
 /// Whether any user may execute a file.
@@ -178,19 +180,21 @@ fn fetched_packages() -> Vec<PathBuf> {
 }
 
 /// The file of a program in a fetched package.
-fn find_in(package: &Path, program: &Path) -> Option<PathBuf> {
+fn find_in_package(package: &Path, program: &Path) -> Option<PathBuf> {
     if program.components().count() != 1 {
         return None;
     }
     PROGRAM_DIRS.iter().map(|dir| package.join(dir).join(program)).find(|path| path.is_file())
 }
 
+/// The command that starts a program of a fetched package: see [`fetched_command`]. None if the package lacks the program or
+/// a loader.
 fn fetched_command_in(package: &Path, program: &Path) -> Option<Vec<OsString>> {
-    let file = find_in(package, program)?;
+    let file = find_in_package(package, program)?;
     let libraries = LIBRARY_DIRS.map(|dir| package.join(dir));
     let loader = libraries.iter().map(|dir| dir.join(LOADER)).find(|path| path.is_file())?;
-    let path = std::env::join_paths(libraries).ok()?;
-    Some(vec![loader.into(), "--library-path".into(), path, file.into()])
+    let library_path = std::env::join_paths(libraries).ok()?;
+    Some(vec![loader.into(), "--library-path".into(), library_path, file.into()])
 }
 
 #[cfg(test)]
@@ -255,7 +259,7 @@ mod tests {
         assert_eq!(path_error("script"), None);
         assert!(path_error("plain").unwrap().contains("/plain cannot be executed: user me has no permission"));
         assert_eq!(path_error("gone").unwrap(), "gone is not installed");
-        if !crate::testkit::root() {
+        if !crate::testkit::runs_as_root() {
             return;
         }
         assert_eq!(check_error("script", &nobody), None);
@@ -269,10 +273,10 @@ mod tests {
         let file = std::env::temp_dir().join(format!("fsarena-program-{}", std::process::id()));
         std::fs::write(&file, "").unwrap();
         let name = file.file_name().unwrap().to_str().unwrap();
-        let look = || find_dir_with_all(std::env::temp_dir().as_os_str(), &[name]).map(|dir| dir.join(name));
-        assert_eq!(look(), None);
+        let find = || find_dir_in_path(std::env::temp_dir().as_os_str(), &[name]).map(|dir| dir.join(name));
+        assert_eq!(find(), None);
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(look(), Some(file.clone()));
+        assert_eq!(find(), Some(file.clone()));
         std::fs::remove_file(&file).unwrap();
     }
 

@@ -1,7 +1,7 @@
 //! The rights of a process that runs a workload: its user, its capabilities, and the directories that it can write to.
 //!
-//! A mount namespace confines workloads: in it everything except those directories is read-only. Landlock would cost time for each
-//! file, so it confines only mkfs: see docs/adr/0018.
+//! A mount namespace confines workloads: in it everything except those directories is read-only. Landlock would take time for
+//! each access to a file, so it confines only mkfs: see docs/adr/0018.
 
 use crate::{kernel::SysRoot, user::User};
 use rustix::mount::{MountFlags, MountPropagationFlags as Propagation, UnmountFlags};
@@ -29,28 +29,29 @@ const ROOT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
 const ALLOWED_DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 impl User {
-    /// Gives this process the ids of this user for good, and drops all capabilities except `ROOT_CAPABILITIES` for root. Call it
-    /// while the process has a single thread.
+    /// Gives this process the ids of this user for good, and drops all its capabilities; if the user is root, all except
+    /// `ROOT_CAPABILITIES`. Call it while the process has a single thread.
     ///
     /// # Errors
     /// The error of the system call that failed.
     pub fn drop_privileges(&self) -> io::Result<()> {
-        let keep = if self.is_root() { ROOT_CAPABILITIES } else { CapabilitySet::empty() };
-        for capability in CapabilitySet::all().difference(keep).iter() {
+        let allowed = if self.is_root() { ROOT_CAPABILITIES } else { CapabilitySet::empty() };
+        for capability in CapabilitySet::all().difference(allowed).iter() {
             // An older kernel does not have the newest capabilities, and a container may not be permitted to drop any.
             let _ = thread::remove_capability_from_bounding_set(capability);
         }
         // The buffers of io_uring count against this limit.
-        let locked = Rlimit { current: None, maximum: None };
-        if setrlimit(Resource::Memlock, locked).is_err() {
+        let unlimited = Rlimit { current: None, maximum: None };
+        if setrlimit(Resource::Memlock, unlimited).is_err() {
             let maximum = getrlimit(Resource::Memlock).maximum;
             setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum })?;
         }
         if !self.runs_this_process() {
             self.apply_ids_to_thread()?;
         }
-        let kept = keep & thread::capabilities(None)?.permitted;
-        let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+        let capabilities = allowed & thread::capabilities(None)?.permitted;
+        let sets =
+            CapabilitySets { effective: capabilities, permitted: capabilities, inheritable: CapabilitySet::empty() };
         thread::set_capabilities(None, sets)?;
         thread::set_no_new_privs(true)?;
         // Without this, the files of this process in /proc belong to root, and the probes could not read them.
@@ -66,7 +67,7 @@ impl User {
             return Ok(work());
         }
         let dumpable = rustix::process::dumpable_behavior()?;
-        let done = std::thread::scope(|scope| {
+        let result = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().spawn_scoped(scope, || {
                 self.apply_ids_to_thread()?;
                 Ok(work())
@@ -75,7 +76,7 @@ impl User {
         });
         // The change of ids has cleared this flag for the whole process.
         rustix::process::set_dumpable_behavior(dumpable)?;
-        done
+        result
     }
 
     /// Gives this thread the user and group ids of this user.
@@ -94,29 +95,29 @@ pub fn can_restrict_writes() -> bool {
         unshare_mount_namespace(Propagation::DOWNSTREAM)?;
         set_mount_attributes(Path::new("/"), libc::MOUNT_ATTR_RDONLY, 0)
     });
-    attempt.join().is_ok_and(|confined| confined.is_ok())
+    attempt.join().is_ok_and(|result| result.is_ok())
 }
 
 /// Moves this process to a new mount namespace, so that the rest of the machine does not see its mounts. Its child processes
 /// see its mounts and unmounts, even from their own namespaces. Unmounts the copied mounts of loop devices, except those that
-/// contain a path of `needed`.
+/// contain a path of `needed_paths`.
 ///
 /// # Errors
 /// The kernel refuses a namespace or a mount.
-pub fn enter_own_mount_namespace(kernel: &SysRoot, needed: &[&Path]) -> io::Result<()> {
+pub fn enter_own_mount_namespace(kernel: &SysRoot, needed_paths: &[&Path]) -> io::Result<()> {
     unshare_mount_namespace(Propagation::DOWNSTREAM)?;
-    unmount_copied_loop_mounts(kernel, needed)?;
+    unmount_copied_loop_mounts(kernel, needed_paths)?;
     Ok(rustix::mount::mount_change("/", Propagation::SHARED | Propagation::REC)?)
 }
 
 /// Unmounts the mounts of loop devices that this namespace has copied from the machine: a copy keeps the device in use. Copies
-/// that receive the unmounts of the machine (`master:`) need no action.
-fn unmount_copied_loop_mounts(kernel: &SysRoot, needed: &[&Path]) -> io::Result<()> {
+/// that follow the unmounts of the machine (`master:` in `/proc/self/mountinfo`) need no action.
+fn unmount_copied_loop_mounts(kernel: &SysRoot, needed_paths: &[&Path]) -> io::Result<()> {
     let text = kernel.read("proc/self/mountinfo")?;
     let mounts = kernel.mounts().map_err(io::Error::other)?;
     for (line, mount) in text.lines().zip(mounts) {
         let is_copy = !line.contains(" master:") && mount.source.starts_with("/dev/loop");
-        if is_copy && !needed.iter().any(|path| path.starts_with(&mount.target)) {
+        if is_copy && !needed_paths.iter().any(|path| path.starts_with(&mount.target)) {
             // Fails if the mount is gone already.
             let _ = rustix::mount::unmount(&mount.target, UnmountFlags::DETACH);
         }
@@ -126,8 +127,8 @@ fn unmount_copied_loop_mounts(kernel: &SysRoot, needed: &[&Path]) -> io::Result<
 
 /// Makes everything read-only for this process except these directories and devices, and lets it open no other device.
 ///
-/// `mount_point` is one on which another process mounts and unmounts. `in_pid_namespace` means that this process is in its own
-/// PID namespace; this function then mounts a /proc that shows it.
+/// On `mount_point` another process mounts and unmounts the filesystem under test. If this process is in its own PID namespace
+/// (`in_pid_namespace`), this function mounts a /proc that shows that namespace.
 ///
 /// # Errors
 /// The kernel refuses a namespace or a mount.
@@ -186,7 +187,7 @@ fn set_mount_attributes(path: &Path, set: u64, clear: u64) -> io::Result<()> {
     let path: &CStr = &path;
     let attributes = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
     // SAFETY: path and attributes outlive the call, and the size is that of the attributes.
-    let done = unsafe {
+    let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             libc::AT_FDCWD,
@@ -196,5 +197,5 @@ fn set_mount_attributes(path: &Path, set: u64, clear: u64) -> io::Result<()> {
             size_of_val(&attributes),
         )
     };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -12,4 +12,4 @@ mod step;
 pub use journal::{Journal, MadeDir, UndoGuard, make_state_dir, state_dir};
 pub(crate) use recover::has_pending_step;
 pub use recover::{RecoveryCounts, journaled_images, recover, recover_with_gone_host};
-pub use step::{Identity, UndoStep};
+pub use step::{FileIdentity, UndoStep};

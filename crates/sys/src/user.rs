@@ -2,7 +2,7 @@
 
 use crate::dirs;
 use crate::getent::{Getent, GetentError};
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use fsarena_core::setting_text::setting;
 use rustix::fs::{AtFlags, CWD, chownat, fchown};
 use rustix::process::{getegid, geteuid, getgroups};
@@ -34,13 +34,13 @@ pub enum UserError {
     /// No database has the name.
     #[error("unknown user `{0}`; list the users: getent passwd")]
     Unknown(String),
-    /// The given name is a number or an alias: getent found an entry for it, which has another login name.
-    #[error("`{given}` is not the name of a user; did you mean `{name}`, who has the number {uid}?")]
-    NotTheName {
-        /// The given name.
-        given: String,
+    /// The name is a number or an alias: getent found an entry for it, which has another login name.
+    #[error("`{key}` is not the name of a user; did you mean `{login_name}`, who has the number {uid}?")]
+    NotALoginName {
+        /// The number or alias.
+        key: String,
         /// The login name of the entry.
-        name: String,
+        login_name: String,
         /// The user id of the entry.
         uid: u32,
     },
@@ -59,10 +59,10 @@ pub enum UserError {
     Malformed(String),
 }
 
-impl Exits for UserError {
+impl HasExitCode for UserError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            UserError::Unknown(_) | UserError::NotTheName { .. } | UserError::Sudo(_) => ExitCode::Usage,
+            UserError::Unknown(_) | UserError::NotALoginName { .. } | UserError::Sudo(_) => ExitCode::Usage,
             UserError::Getent(error) => error.exit_code(),
             UserError::Malformed(_) => ExitCode::Missing,
         }
@@ -101,7 +101,7 @@ impl UserDatabase {
         let entry = entry.ok_or_else(|| UserError::Unknown(name.into()))?;
         // getent also accepts a user id as a key, and some directory services accept aliases.
         if entry.name != name {
-            return Err(UserError::NotTheName { given: name.into(), name: entry.name, uid: entry.uid });
+            return Err(UserError::NotALoginName { key: name.into(), login_name: entry.name, uid: entry.uid });
         }
         let gid = entry.gid;
         self.with_groups(entry, gid)
@@ -122,7 +122,7 @@ impl UserDatabase {
     ///
     /// # Errors
     /// getent fails.
-    pub fn name_of(&self, uid: u32) -> Result<Option<String>, UserError> {
+    pub fn login_name(&self, uid: u32) -> Result<Option<String>, UserError> {
         Ok(self.find_entry_by_uid(uid)?.map(|entry| entry.name))
     }
 
@@ -139,7 +139,7 @@ impl UserDatabase {
             }
         }
         let user = User::of_process();
-        Ok(User { name: self.name_of(user.uid)?.unwrap_or(user.name), ..user })
+        Ok(User { name: self.login_name(user.uid)?.unwrap_or(user.name), ..user })
     }
 
     /// The entry of a user id; None if no database has one.
@@ -149,11 +149,11 @@ impl UserDatabase {
         Ok(entry.filter(|entry| entry.uid == uid))
     }
 
-    /// The entry that getent prints for a key. Without getent, the first entry of /etc/passwd for which `fits` returns true.
-    fn find_entry(&self, key: &str, fits: impl Fn(&PasswdEntry) -> bool) -> Result<Option<PasswdEntry>, UserError> {
+    /// The entry that getent prints for a key. Without getent, the first entry of /etc/passwd for which `matches` returns true.
+    fn find_entry(&self, key: &str, matches: impl Fn(&PasswdEntry) -> bool) -> Result<Option<PasswdEntry>, UserError> {
         let Some(getent) = &self.getent else {
             let text = self.read_etc_file("passwd")?;
-            return Ok(text.lines().filter_map(PasswdEntry::parse).find(fits));
+            return Ok(text.lines().filter_map(PasswdEntry::parse).find(matches));
         };
         let text = getent.query("passwd", key)?.unwrap_or_default();
         let Some(line) = text.lines().find(|line| !line.is_empty()) else { return Ok(None) };
@@ -209,8 +209,8 @@ impl PasswdEntry {
 /// Parses the id of a user or group. The largest number (-1) is rejected, because setresuid(2) leaves the id unchanged
 /// for it.
 fn parse_id(text: &str) -> Option<u32> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|id| digits && *id != u32::MAX)
+    let is_digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|id| is_digits_only && *id != u32::MAX)
 }
 
 /// Parses the line of `getent initgroups`: the user name, which may contain spaces, and the group ids.
@@ -270,13 +270,13 @@ impl User {
     /// namespace or a container may forbid even a change to the same ids.
     pub fn runs_this_process(&self) -> bool {
         let process_user = User::of_process();
-        let real = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        let real_ids = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         let sorted = |groups: &[u32]| {
             let mut groups = groups.to_vec();
             groups.sort_unstable();
             groups
         };
-        (self.uid, self.gid) == real
+        (self.uid, self.gid) == real_ids
             && (self.uid, self.gid) == (process_user.uid, process_user.gid)
             && sorted(&self.groups) == sorted(&process_user.groups)
     }
@@ -366,14 +366,14 @@ esac"#;
     fn a_user_id_or_an_alias_is_not_accepted_as_a_login_name() {
         let dir = tempfile::tempdir().unwrap();
         let users = directory_service(dir.path());
-        for given in ["1000", "ALICE"] {
-            let error = users.user_by_name(given).unwrap_err();
-            let expected = UserError::NotTheName { given: given.into(), name: "alice".into(), uid: 1000 };
+        for key in ["1000", "ALICE"] {
+            let error = users.user_by_name(key).unwrap_err();
+            let expected = UserError::NotALoginName { key: key.into(), login_name: "alice".into(), uid: 1000 };
             assert_eq!((error.exit_code(), error), (ExitCode::Usage, expected));
         }
         // `77` is the login name of user 5; user 77 has no name.
         assert_eq!(users.user_by_name("77").unwrap().uid, 5);
-        assert_eq!(users.name_of(77), Ok(None));
+        assert_eq!(users.login_name(77), Ok(None));
     }
 
     #[test]
@@ -403,7 +403,7 @@ esac"#;
         assert_eq!((bob.uid, bob.gid, &bob.groups[..]), (1001, 50, &[50, 2, 3][..]));
         assert_eq!(users.user_by_ids(1001, 60).unwrap().groups, [60, 2, 3]);
         assert_eq!(users.user_by_name("1001"), Err(UserError::Unknown("1001".into())));
-        assert_eq!(users.name_of(0), Ok(Some("root".into())));
+        assert_eq!(users.login_name(0), Ok(Some("root".into())));
     }
 
     #[test]
@@ -428,7 +428,7 @@ esac"#;
 
     #[test]
     fn chown_of_a_tree_does_not_follow_its_links() {
-        if !crate::testkit::root() {
+        if !crate::testkit::runs_as_root() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -442,8 +442,8 @@ esac"#;
         user.chown_tree_to_user(&tree).unwrap();
         user.chown_tree_to_user(&tree.join("link")).unwrap();
         let owner = |path: &Path| path.symlink_metadata().unwrap().uid();
-        for given in ["", "a", "a/b", "a/b/file", "link"] {
-            assert_eq!(owner(&tree.join(given)), 12345, "{given}");
+        for name in ["", "a", "a/b", "a/b/file", "link"] {
+            assert_eq!(owner(&tree.join(name)), 12345, "{name}");
         }
         assert_eq!((owner(&outside), owner(&outside.join("file"))), (0, 0));
     }

@@ -32,21 +32,21 @@ pub enum WaitError {
 /// of the time waited so far, at most 50 ms. Calls `poll` at least once, and once more after the deadline.
 ///
 /// # Errors
-/// [`WaitError`] if the deadline passes or a signal ends the wait.
+/// The deadline has passed, or a signal ended the wait.
 pub fn wait_until<T>(deadline: Instant, cancel: Cancel, mut poll: impl FnMut() -> Option<T>) -> Result<T, WaitError> {
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         let now = Instant::now();
         if let Some(value) = poll() {
             return Ok(value);
         }
-        if let (Cancel::BySignal, Some(signal)) = (cancel, cancel::requested()) {
+        if let (Cancel::BySignal, Some(signal)) = (cancel, cancel::received_signal()) {
             return Err(WaitError::Cancelled(signal));
         }
         if now >= deadline {
             return Err(WaitError::TimedOut);
         }
-        let pause = ((now - begun) / 16).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let pause = ((now - start) / 16).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         std::thread::sleep(pause.min(deadline.saturating_duration_since(Instant::now())));
     }
 }
@@ -81,23 +81,23 @@ mod tests {
         let far = Instant::now() + Duration::from_secs(60);
         assert_eq!(wait_until(far, Cancel::BySignal, &mut third), Ok(3));
         assert_eq!(wait_until(Instant::now(), Cancel::Never, || Some("at once")), Ok("at once"));
-        let begun = Instant::now();
-        let never = wait_until(begun + Duration::from_millis(30), Cancel::Never, || None::<()>);
+        let start = Instant::now();
+        let never = wait_until(start + Duration::from_millis(30), Cancel::Never, || None::<()>);
         assert_eq!(never, Err(WaitError::TimedOut));
-        assert!(begun.elapsed() >= Duration::from_millis(30));
+        assert!(start.elapsed() >= Duration::from_millis(30));
     }
 
     #[test]
     fn only_temporary_errors_are_retried_and_not_for_ever() {
-        let count = |attempts, ends_at: u32| {
-            let mut done = 0;
-            let act = || {
-                done += 1;
-                if done < ends_at { Err("busy") } else { Err("lost") }
+        let retry_and_count = |attempts, busy_calls: u32| {
+            let mut calls = 0;
+            let attempt = || {
+                calls += 1;
+                if calls <= busy_calls { Err("busy") } else { Err("lost") }
             };
-            (retry(attempts, |error| *error == "busy", act) as Result<(), _>, done)
+            (retry(attempts, |error| *error == "busy", attempt) as Result<(), _>, calls)
         };
-        assert_eq!(count(5, 3), (Err("lost"), 3));
-        assert_eq!(count(2, 3), (Err("busy"), 2));
+        assert_eq!(retry_and_count(5, 2), (Err("lost"), 3));
+        assert_eq!(retry_and_count(2, 2), (Err("busy"), 2));
     }
 }

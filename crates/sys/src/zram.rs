@@ -6,7 +6,7 @@ use crate::{Error, kernel::SysRoot, none_if_missing, wait::retry};
 use std::{io, path::Path, path::PathBuf};
 
 /// The directory with the files `hot_add` and `hot_remove`.
-const CONTROL: &str = "sys/class/zram-control";
+const CONTROL_DIR: &str = "sys/class/zram-control";
 /// How often fsarena tries to remove a device: udev may have it open.
 const REMOVE_ATTEMPTS: u32 = 100;
 
@@ -20,7 +20,7 @@ pub struct ZramDevice {
 
 /// Whether this kernel can make zram devices.
 pub fn is_supported(kernel: &SysRoot) -> bool {
-    kernel.path(CONTROL).join("hot_add").exists()
+    kernel.path(CONTROL_DIR).join("hot_add").exists()
 }
 
 /// Makes a device of a size, in bytes.
@@ -30,15 +30,15 @@ pub fn is_supported(kernel: &SysRoot) -> bool {
 pub fn make(journal: &Journal, size_bytes: u64) -> Result<ZramDevice, Error> {
     let kernel = SysRoot::host();
     // The number is unknown until the device exists. If fsarena dies before it writes the size, the device holds no data.
-    let add = kernel.path(CONTROL).join("hot_add");
-    let make = || std::fs::read_to_string(&add).map_err(Error::io("making a zram device by", &add));
-    let (mut guard, text) =
-        journal.note_and_do(UndoStep::RemoveZram { number: None, size_bytes, diskseq: None }, make)?;
-    let number = text.trim().parse().map_err(|_| Error::BadFormat { path: add, why: text.clone() })?;
-    let size = attribute_path(&kernel, number, "disksize");
-    let diskseq = diskseq_of(&size);
+    let hot_add = kernel.path(CONTROL_DIR).join("hot_add");
+    let add_device = || std::fs::read_to_string(&hot_add).map_err(Error::io("making a zram device by", &hot_add));
+    let removal = UndoStep::RemoveZram { number: None, size_bytes, diskseq: None };
+    let (mut guard, text) = journal.record_and_do(removal, add_device)?;
+    let number = text.trim().parse().map_err(|_| Error::BadFormat { path: hot_add, why: text.clone() })?;
+    let size_path = attribute_path(&kernel, number, "disksize");
+    let diskseq = diskseq_of(&size_path);
     guard.update(UndoStep::RemoveZram { number: Some(number), size_bytes, diskseq })?;
-    std::fs::write(&size, size_bytes.to_string()).map_err(Error::io("writing", size))?;
+    std::fs::write(&size_path, size_bytes.to_string()).map_err(Error::io("writing", size_path))?;
     Ok(ZramDevice { path: format!("/dev/zram{number}").into(), size_bytes, guard })
 }
 
@@ -71,17 +71,25 @@ fn attribute_path(kernel: &SysRoot, number: u32, name: &str) -> PathBuf {
 ///
 /// # Errors
 /// The size of the device cannot be read.
-pub(crate) fn exists(kernel: &SysRoot, number: u32, size_bytes: u64, diskseq: Option<u64>) -> Result<bool, Error> {
+pub(crate) fn device_exists(
+    kernel: &SysRoot,
+    number: u32,
+    size_bytes: u64,
+    diskseq: Option<u64>,
+) -> Result<bool, Error> {
     // If the list of devices is unreadable, no device counts as gone.
     kernel.list_required("sys/block")?;
-    let size = attribute_path(kernel, number, "disksize");
-    let text = none_if_missing(std::fs::read_to_string(&size)).map_err(Error::kernel_unreadable(&size))?;
-    let is_of_size = text.is_some_and(|text| text.trim().parse() == Ok(size_bytes));
-    Ok(is_of_size && may_belong_to_disk(&size, diskseq))
+    let size_path = attribute_path(kernel, number, "disksize");
+    let text = none_if_missing(std::fs::read_to_string(&size_path)).map_err(Error::kernel_unreadable(&size_path))?;
+    let has_size = text.is_some_and(|text| text.trim().parse() == Ok(size_bytes));
+    Ok(has_size && may_belong_to_disk(&size_path, diskseq))
 }
 
-/// Removes a device that fsarena made; succeeds if it is gone.
-pub(crate) fn remove(
+/// Removes the device with this number, size and sequence number; succeeds if it is gone.
+///
+/// # Errors
+/// [`Error::NotOurs`] if it has another size; or it is still in use.
+pub(crate) fn remove_device(
     kernel: &SysRoot,
     number: Option<u32>,
     size_bytes: u64,
@@ -90,23 +98,23 @@ pub(crate) fn remove(
     let Some(number) = number else { return Ok(()) };
     // If the list of devices is unreadable, no device counts as gone.
     kernel.list_required("sys/block")?;
-    let size = attribute_path(kernel, number, "disksize");
+    let size_path = attribute_path(kernel, number, "disksize");
     let device = PathBuf::from(format!("/dev/zram{number}"));
-    let size_text = none_if_missing(std::fs::read_to_string(&size)).map_err(Error::io("reading", &size))?;
+    let size_text = none_if_missing(std::fs::read_to_string(&size_path)).map_err(Error::io("reading", &size_path))?;
     let Some(text) = size_text else { return Ok(()) };
-    if !may_belong_to_disk(&size, diskseq) {
+    if !may_belong_to_disk(&size_path, diskseq) {
         // The device was removed meanwhile, and another run has made one with the same number.
         return Ok(());
     }
     // A device without a size (0) holds no data: fsarena writes the size right after it makes the device.
-    if !text.trim().parse().is_ok_and(|found: u64| found == size_bytes || found == 0) {
+    if !text.trim().parse().is_ok_and(|size: u64| size == size_bytes || size == 0) {
         return Err(Error::NotOurs { path: device, why: "it has another size than fsarena gave it".into() });
     }
     kernel.check_unmounted(&device)?;
-    let control = kernel.path(CONTROL).join("hot_remove");
+    let hot_remove = kernel.path(CONTROL_DIR).join("hot_remove");
     let is_busy = |error: &io::Error| error.kind() == io::ErrorKind::ResourceBusy;
-    let removed = retry(REMOVE_ATTEMPTS, is_busy, || std::fs::write(&control, number.to_string()));
-    removed.map_err(Error::io("removing by", control))
+    let removed = retry(REMOVE_ATTEMPTS, is_busy, || std::fs::write(&hot_remove, number.to_string()));
+    removed.map_err(Error::io("removing by", hot_remove))
 }
 
 #[cfg(test)]
@@ -120,16 +128,18 @@ mod tests {
             ("sys/block/zram3/disksize", "4096\n"),
             ("sys/block/zram3/diskseq", "12\n"),
         ]);
-        dir.make_dir(CONTROL);
+        dir.make_dir(CONTROL_DIR);
         let kernel = SysRoot::at(dir.path());
-        assert!(matches!(remove(&kernel, Some(3), 8192, None), Err(Error::NotOurs { .. })));
-        remove(&kernel, None, 8192, None).unwrap();
-        remove(&kernel, Some(9), 8192, None).unwrap();
-        assert!(exists(&kernel, 3, 4096, Some(12)).unwrap() && !exists(&kernel, 3, 4096, Some(11)).unwrap());
-        remove(&kernel, Some(3), 4096, Some(11)).unwrap();
-        let written = || std::fs::read_to_string(dir.path().join(CONTROL).join("hot_remove")).ok();
+        assert!(matches!(remove_device(&kernel, Some(3), 8192, None), Err(Error::NotOurs { .. })));
+        remove_device(&kernel, None, 8192, None).unwrap();
+        remove_device(&kernel, Some(9), 8192, None).unwrap();
+        assert!(
+            device_exists(&kernel, 3, 4096, Some(12)).unwrap() && !device_exists(&kernel, 3, 4096, Some(11)).unwrap()
+        );
+        remove_device(&kernel, Some(3), 4096, Some(11)).unwrap();
+        let written = || std::fs::read_to_string(dir.path().join(CONTROL_DIR).join("hot_remove")).ok();
         assert_eq!(written(), None);
-        remove(&kernel, Some(3), 4096, Some(12)).unwrap();
+        remove_device(&kernel, Some(3), 4096, Some(12)).unwrap();
         assert_eq!(written().as_deref(), Some("3"));
     }
 }

@@ -43,10 +43,10 @@ fn a_signal_ends_the_command_but_not_the_clean_up() {
 fn run_until_interrupted() -> ! {
     cancel::install_handlers().unwrap();
     let _deferred_signals = cancel::defer_signals();
-    assert_eq!(cancel::requested(), None);
+    assert_eq!(cancel::received_signal(), None);
     let stopped = Argv::new("sh").args(["-c", "sleep 60; true"]).run();
     assert!(matches!(stopped, Err(CommandError::Interrupted { .. })), "{stopped:?}");
     assert!(Argv::new("true").run().is_err());
     assert!(Argv::new("true").ignore_cancel().run().unwrap().status.success());
-    cancel::die_by(cancel::requested().unwrap())
+    cancel::die_by_signal(cancel::received_signal().unwrap())
 }

@@ -4,7 +4,7 @@ pub mod max_slowdown;
 
 use crate::commands::run;
 use crate::commands::run::variants::{Levels, NAME_KEY, ab_plan, parse_variant};
-use crate::failure::{Failure, Outcome, usage};
+use crate::failure::{CommandResult, Failure, usage_error};
 use fsarena_core::{factor, matrix};
 use fsarena_run::baseline::Baseline;
 use max_slowdown::{MaxSlowdown, gate_claims, parse_max_slowdown};
@@ -23,7 +23,7 @@ use std::path::Path;
 ///
 /// Without --max-slowdown and --claim, the claim is that B is equivalent to A within --margin, over all tasks and for each metric of the
 /// workloads (`fsarena list workloads`). The exit code is 0 if it holds, 3 if it is refuted, 4 if it is inconclusive.
-// Both structures are called `Args`, and a group has the name of its structure.
+// clap names the group of a structure after the structure, and `run::Args` is called `Args` too.
 #[derive(Debug, clap::Args)]
 #[group(id = "sides")]
 #[command(mut_args(hide_refused))]
@@ -61,21 +61,21 @@ fn hide_refused(arg: clap::Arg) -> clap::Arg {
 }
 
 /// Runs both variants, round by round.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args) -> CommandResult {
     let Args { a, b, baseline, max_slowdown, mut run } = args;
     run.saves_last_variant = true;
-    run.given.refuse(&VARIANT_FLAGS[..1], "there are two variants here: --a VARIANT --b VARIANT")?;
-    run.given.refuse(&["vary"], "there are two variants here; compare more by fsarena run --vary")?;
+    run.explicit_flags.refuse(&VARIANT_FLAGS[..1], "there are two variants here: --a VARIANT --b VARIANT")?;
+    run.explicit_flags.refuse(&["vary"], "there are two variants here; compare more by fsarena run --vary")?;
     if run.resume.is_some() {
-        return usage("--resume: resume a run of `fsarena ab` like any other: fsarena run --resume RUN");
+        return usage_error("--resume: resume a run of `fsarena ab` like any other: fsarena run --resume RUN");
     }
     if run.after.is_some() {
-        return usage("--after: a run of `fsarena ab` has no stages");
+        return usage_error("--after: a run of `fsarena ab` has no stages");
     }
-    let runs = &run.runs.dir;
-    let baseline = baseline.map(|name| Baseline::open(runs, &name)).transpose()?;
+    let runs_dir = &run.runs.dir;
+    let baseline = baseline.map(|name| Baseline::open(runs_dir, &name)).transpose()?;
     let a = match &baseline {
-        Some(baseline) => baseline_levels(baseline, runs)?,
+        Some(baseline) => baseline_levels(baseline, runs_dir)?,
         None => run::absolute_levels(a.unwrap_or_default())?,
     };
     run.refuse_ignored(a.contains_key(factor::DIR))?;
@@ -83,14 +83,16 @@ pub fn run(args: Args) -> Outcome {
     run::run_plan(run, |run| {
         let main_metric = run.metric.first().map(String::as_str);
         let mut overrides = run.overrides()?;
-        let written = match &baseline {
-            Some(baseline) => baseline.written_plan()?,
+        let parsed_plan = match &baseline {
+            Some(baseline) => baseline.parse_plan()?,
             None => run::read_plan(run)?,
         };
         if baseline.is_some() && run.on.is_empty() && run.erase.is_none() {
-            overrides.backing = None; // that of the baseline
+            // The backing is that of the baseline.
+            overrides.backing = None;
         }
-        let mut plan = ab_plan(&variants, written, overrides, |plan| gate_claims(&max_slowdown, main_metric, plan))?;
+        let mut plan =
+            ab_plan(&variants, parsed_plan, overrides, |plan| gate_claims(&max_slowdown, main_metric, plan))?;
         if let Some(baseline) = &baseline {
             let a = matrix::expand(&plan).swap_remove(0);
             plan.baseline = Some(baseline.recall(&plan, &a)?);
@@ -99,9 +101,10 @@ pub fn run(args: Args) -> Outcome {
     })
 }
 
-/// The levels of a baseline's variant, named after both: `ext4@main`. A variant that is a directory has the name of that.
-fn baseline_levels(baseline: &Baseline, runs: &Path) -> Result<Levels, Failure> {
-    let mut levels = baseline.levels(runs)?;
+/// The levels of a baseline's variant, with a name from the variant and the baseline: `ext4@main`. A directory has no such
+/// name.
+fn baseline_levels(baseline: &Baseline, runs_dir: &Path) -> Result<Levels, Failure> {
+    let mut levels = baseline.levels(runs_dir)?;
     if !levels.contains_key(factor::DIR) {
         levels.insert(NAME_KEY.into(), format!("{}@{}", baseline.variant.name, baseline.name));
     }

@@ -2,7 +2,7 @@
 //! the chosen filesystem.
 
 use crate::commands::run::{self, execute_plan};
-use crate::failure::{Failure, Outcome, usage};
+use crate::failure::{CommandResult, Failure, usage_error};
 use crate::{commands::handle_signals, commands::report, output};
 use fsarena_core::plan::{Backing, Plan, Stage};
 use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural};
@@ -46,10 +46,10 @@ fn hide_refused(arg: clap::Arg) -> clap::Arg {
 }
 
 /// Runs both stages and prints the advice.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args) -> CommandResult {
     let Args { allow_unsafe, run: mut args } = args;
     let refused: Vec<&str> = REFUSED_FLAGS.split(' ').collect();
-    args.given.refuse(&refused, "advise determines this itself; to choose it, use fsarena run")?;
+    args.explicit_flags.refuse(&refused, "advise determines this itself; to choose it, use fsarena run")?;
     args.find = Some("best".into());
     args.refuse_ignored(false)?;
     handle_signals()?;
@@ -91,19 +91,19 @@ fn describe_stage(stage: &str, variants: &[Variant], budget: Duration) -> String
 
 /// Resolves the plan of the arguments, without its claims and with a budget.
 fn resolve_plan(args: &run::Args) -> Result<Plan, Failure> {
-    let mut written = run::read_plan(args)?;
-    if !written.file.stages.is_empty() {
+    let mut parsed_plan = run::read_plan(args)?;
+    if !parsed_plan.file.stages.is_empty() {
         let accepted = "advise takes a command, a workload or a plan without stages";
-        return usage(format!("{} has stages; {accepted}", written.origin));
+        return usage_error(format!("{} has stages; {accepted}", parsed_plan.origin));
     }
     // The claims of the plan are about its own variants, and must not end the search for the best.
-    written.file.claims.clear();
+    parsed_plan.file.claims.clear();
     let mut overrides = args.overrides()?;
     overrides.budget_s = Some(args.budget.unwrap_or(DEFAULT_BUDGET).as_secs_f64());
-    let mut plan = registry::resolve(&written, &overrides)?;
+    let mut plan = registry::resolve(&parsed_plan, &overrides)?;
     plan.stop.has_default_budget = args.budget.is_none();
     if plan.device.backing == Backing::Dir {
-        return usage("advise makes filesystems on a device; it cannot give advice on an existing directory");
+        return usage_error("advise makes filesystems on a device; it cannot give advice on an existing directory");
     }
     Ok(plan)
 }
@@ -111,10 +111,10 @@ fn resolve_plan(args: &run::Args) -> Result<Plan, Failure> {
 /// The names of the two runs of advice. They share the error probability.
 const STAGES: [&str; 2] = ["filesystems", "options"];
 
-/// The parts of an earlier stage that the next stage records.
+/// The facts about earlier stages that the next stage records in its plan.
 #[derive(Debug, Clone, Default)]
 struct EarlierStages {
-    /// The id of each run, by the name of its stage.
+    /// The id of the run of each stage, by the name of the stage.
     runs: BTreeMap<String, String>,
     /// The variants that did not fit into the budget.
     not_compared: Vec<String>,
@@ -131,7 +131,7 @@ fn stage_plan(plan: &Plan, name: &str, variants: Vec<Variant>, budget: Duration,
     plan.stop.warmup = 1;
     plan.stage = Some(Stage {
         name: name.into(),
-        earlier: earlier.runs,
+        earlier_runs: earlier.runs,
         not_compared: earlier.not_compared,
         error_split: Some(STAGES.len() as u32),
     });
@@ -150,22 +150,22 @@ struct FirstStage {
 
 /// Runs the first stage: compares the filesystems, common ones first. None if a signal ended it, or nothing was measured.
 fn compare_filesystems(args: &run::Args, plan: Plan, budget: Duration) -> Result<Option<FirstStage>, Failure> {
-    let mut all = matrix::expand(&plan);
-    if all.iter().all(Variant::is_bare_device) {
+    let mut filesystems = matrix::expand(&plan);
+    if filesystems.iter().all(Variant::is_bare_device) {
         let message = "this machine can make no filesystem to advise on";
         return Err(Failure::new(ExitCode::Missing, message));
     }
-    all.sort_by_key(short_budget_rank);
-    if all.len() == 1 {
-        return Ok(Some(FirstStage { survivors: all, run: None, earlier: EarlierStages::default() }));
+    filesystems.sort_by_key(short_budget_rank);
+    if filesystems.len() == 1 {
+        return Ok(Some(FirstStage { survivors: filesystems, run: None, earlier: EarlierStages::default() }));
     }
-    args.print_message(&describe_stage(STAGES[0], &all, budget / 2));
-    let plan = stage_plan(&plan, STAGES[0], all, budget / 2, EarlierStages::default());
+    args.print_message(&describe_stage(STAGES[0], &filesystems, budget / 2));
+    let plan = stage_plan(&plan, STAGES[0], filesystems, budget / 2, EarlierStages::default());
     let Some(run) = run_stage(args, plan)? else { return Ok(None) };
     let report = report::analyse_run(fsarena_store::read(&run)?, ReportOptions::default())?;
     let not_compared: Vec<String> = report.record.not_compared().into_iter().map(String::from).collect();
-    let possible = Decision::new(&report).map_or(vec![], |decision| decision.possible());
-    let survivors: Vec<Variant> = possible.into_iter().map(|at| report.record.variants[at].clone()).collect();
+    let possible = Decision::new(&report).map_or(vec![], |decision| decision.possible_best());
+    let survivors: Vec<Variant> = possible.into_iter().map(|index| report.record.variants[index].clone()).collect();
     let names: Vec<&str> = survivors.iter().map(|variant| variant.name.as_str()).collect();
     if !names.is_empty() {
         args.print_message(&format!("{} can be the best: {}", plural(names.len(), "filesystem"), names.join(", ")));
@@ -178,7 +178,7 @@ fn compare_filesystems(args: &run::Args, plan: Plan, budget: Duration) -> Result
 fn run_stage(args: &run::Args, plan: Plan) -> Result<Option<RunDir>, Failure> {
     // The exit code is that of the claims, and the plan has none. After a signal, the process ends by that signal.
     let (_, run) = execute_plan(args, RunRequest::new(plan, Destination::NewRun(args.runs.dir.clone())))?;
-    Ok(run.filter(|_| fsarena_sys::cancel::requested().is_none()))
+    Ok(run.filter(|_| fsarena_sys::cancel::received_signal().is_none()))
 }
 
 /// The text of the advice: the command that makes the chosen filesystem, the choices that are about as good, and faster ones
@@ -186,7 +186,7 @@ fn run_stage(args: &run::Args, plan: Plan) -> Result<Option<RunDir>, Failure> {
 fn advice_text(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
     let options = ReportOptions { current: args.report.current.clone(), ..ReportOptions::default() };
     let report = report::analyse_run(fsarena_store::read(run)?, options)?;
-    let variant = |at: usize| &report.record.variants[at];
+    let variant = |index: usize| &report.record.variants[index];
     let mut text = String::from("\nAdvice\n\n");
     let Some(decision) = Decision::new(&report) else {
         text.push_str("No advice: nothing bounds what a choice costs.\n");
@@ -198,7 +198,7 @@ fn advice_text(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
         let _ = writeln!(text, "  {}\n", command_line(variant(*choice))?);
     }
     let _ = writeln!(text, "{}", decision.headline());
-    if let Some(first_run) = report.record.plan.stage.as_ref().and_then(|stage| stage.earlier.get(STAGES[0])) {
+    if let Some(first_run) = report.record.plan.stage.as_ref().and_then(|stage| stage.earlier_runs.get(STAGES[0])) {
         let _ = writeln!(
             text,
             "The filesystems that run {first_run} eliminated were tried with their default options only."
@@ -212,7 +212,7 @@ fn advice_text(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
         );
     }
     let (title, others) = match choices.split_first() {
-        None => ("Can still be the best", decision.possible()),
+        None => ("Can still be the best", decision.possible_best()),
         Some((_, others)) => ("About as good", others.to_vec()),
     };
     if !others.is_empty() {
@@ -221,7 +221,7 @@ fn advice_text(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
     for other in others {
         let _ = writeln!(text, "  {}", command_line(variant(other))?);
     }
-    for (other, guarantees) in decision.cheaper_variants() {
+    for (other, guarantees) in decision.less_safe_variants() {
         let line = command_line(variant(other))?;
         let _ = writeln!(text, "\nAhead by the estimate, but gives up safety ({}):\n  {line}", guarantees.join("; "));
     }

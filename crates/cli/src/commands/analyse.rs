@@ -3,7 +3,7 @@
 
 pub mod rerun;
 
-use crate::failure::{Failure, Outcome, usage};
+use crate::failure::{CommandResult, Failure, usage_error};
 use crate::flags::{RunsDir, parse_metric, parse_size};
 use crate::terminal::progress::Progress;
 use crate::{commands::handle_signals, flags::ExplicitFlags, output};
@@ -22,7 +22,7 @@ use fsarena_sys::input;
 use rerun::TracedTask;
 use std::{io::Write, path::Path};
 
-/// The flags that run cells again, or read a run that has done so.
+/// The flags that run cells again, or read a run in which cells ran again.
 const RERUN_FLAGS: [&str; 4] = ["confirm", "fresh", "explain", "profile"];
 
 /// The seed of bootstrap intervals for a file, which unlike a run has no seed. It is fixed, so that the same file gives the
@@ -42,10 +42,10 @@ const FILE_SEED: u64 = 1;
 pub struct Args {
     // Must be the first field: clap removes each argument when it reads it into a field.
     #[command(flatten)]
-    given: ExplicitFlags,
+    explicit_flags: ExplicitFlags,
     /// Run (id, beginning of the id, directory, `latest`), `published:NAME`, or CSV file of curves
-    #[arg(default_value = "latest", value_name = "RUN|published:NAME|FILE.csv")]
-    what: String,
+    #[arg(id = "what", default_value = "latest", value_name = "RUN|published:NAME|FILE.csv")]
+    input: String,
     /// Analyse the run as curves over its numbers of threads instead of a matrix
     #[arg(long, conflicts_with_all = ["confirm", "explain"])]
     scaling: bool,
@@ -93,24 +93,24 @@ pub struct Args {
 }
 
 impl Args {
-    /// Refuses flags that do not apply to what the user analyses; `why` describes what that is.
+    /// Refuses flags that do not apply to the input; `why` is the rest of the sentence that begins with the input's name.
     fn refuse(&self, flags: &[&str], why: &str) -> Result<(), Failure> {
-        self.given.refuse(flags, &format!("{} {why}", self.what))
+        self.explicit_flags.refuse(flags, &format!("{} {why}", self.input))
     }
 }
 
 /// Analyses a run, a file or published figures, as curves or as a matrix.
-pub fn run(args: Args) -> Outcome {
-    if let Some(name) = args.what.strip_prefix("published:") {
+pub fn run(args: Args) -> CommandResult {
+    if let Some(name) = args.input.strip_prefix("published:") {
         return analyse_published(&args, name);
     }
     // A run is a directory, so a file has curves.
-    if args.what.ends_with(".csv") || Path::new(&args.what).is_file() || input::is_stream(&args.what) {
+    if args.input.ends_with(".csv") || Path::new(&args.input).is_file() || input::is_stream(&args.input) {
         return analyse_file(&args);
     }
-    let record = fsarena_store::read(&RunDir::find(&args.runs.dir, &args.what)?)?;
-    let runs_again = args.explain.is_some() || args.profile.is_some() || args.confirm;
-    let grid = growth::grid_setting(&record).filter(|_| !runs_again && !args.scaling);
+    let record = fsarena_store::read(&RunDir::find(&args.runs.dir, &args.input)?)?;
+    let reruns_cells = args.explain.is_some() || args.profile.is_some() || args.confirm;
+    let grid = growth::grid_setting(&record).filter(|_| !reruns_cells && !args.scaling);
     if let Some(setting) = args.over.as_deref().or(grid) {
         args.refuse(&["ceiling", "fresh"], "is analysed as curves")?;
         let metric = args.metric.clone().unwrap_or_else(|| work::main_metric_of_run(&record));
@@ -120,7 +120,7 @@ pub fn run(args: Args) -> Outcome {
         }
         return output::print_page(&curves.page(&format!("run {}", record.id), args.tables), &args.format);
     }
-    if args.scaling || (curves::varies_clients(&record) && !runs_again) {
+    if args.scaling || (curves::varies_clients(&record) && !reruns_cells) {
         args.refuse(&["ceiling", "fresh", "profile"], "is analysed as curves")?;
         let curves = curves::client_curves_of_run(&record, args.metric.as_deref())?;
         if let Some(note) = curves.left_out_sentence().filter(|_| !args.quiet) {
@@ -130,11 +130,11 @@ pub fn run(args: Args) -> Outcome {
         return print_scaling(&args, &format!("run {}", record.id), series, record.plan.seed);
     }
     args.refuse(&["metric"], "is a matrix of operations per second; for its curves add --scaling")?;
-    let runs = &args.runs.dir;
+    let runs_dir = &args.runs.dir;
     if let Some(task) = &args.profile {
         handle_signals()?;
         let mut progress = Progress::new(args.quiet);
-        let page = rerun::profile_variants(runs, &args.what, &record, task, &mut progress)?;
+        let page = rerun::profile_variants(runs_dir, &args.input, &record, task, &mut progress)?;
         return output::print_page(&page, &args.format);
     }
     if let Some(task) = &args.explain {
@@ -143,18 +143,18 @@ pub fn run(args: Args) -> Outcome {
             "" => worst_cell(&args, &record)?,
             task => TracedTask::find(&record, task, args.variant.as_deref())?,
         };
-        let profile = traced.trace_locks(&record.plan, runs, &mut Progress::new(args.quiet))?;
+        let profile = traced.trace_locks(&record.plan, runs_dir, &mut Progress::new(args.quiet))?;
         return output::print_page(&rerun::locks_page(&record, &traced, &profile), &args.format);
     }
     analyse_matrix(&args, &record)
 }
 
 /// Analyses a CSV file or standard input as curves.
-fn analyse_file(args: &Args) -> Outcome {
+fn analyse_file(args: &Args) -> CommandResult {
     args.refuse(&["metric", "ceiling"], "is a file of curves")?;
     args.refuse(&RERUN_FLAGS, "is a file, and nothing of it can be run again")?;
-    let origin = if args.what == "-" { "standard input" } else { &args.what };
-    let bytes = input::read_once(&args.what, file::MAX_BYTES).map_err(Failure::file(Path::new(origin)))?;
+    let origin = if args.input == "-" { "standard input" } else { &args.input };
+    let bytes = input::read_once(&args.input, file::MAX_BYTES).map_err(Failure::for_path(Path::new(origin)))?;
     let curves = file::read_curves(origin, &bytes)?;
     if let Some(list) = curves.left_out.filter(|_| !args.quiet) {
         let _ = writeln!(std::io::stderr(), "Left out: {list}.");
@@ -164,19 +164,19 @@ fn analyse_file(args: &Args) -> Outcome {
 
 /// Prints the findings of the matrix of a run. With `--confirm`, first repeats the cells that decide about the findings in a
 /// new run; with `--fresh`, reads such a run.
-fn analyse_matrix(args: &Args, record: &RunRecord) -> Outcome {
-    let runs = &args.runs.dir;
+fn analyse_matrix(args: &Args, record: &RunRecord) -> CommandResult {
+    let runs_dir = &args.runs.dir;
     let matrix = matrix::matrix_of_run(record)?;
     let mut analysis = find_anomalies(&matrix, args.ceiling);
     let mut source = format!("run {}", record.id);
     let fresh_run = match &args.fresh {
-        Some(run) => Some(RunDir::find(runs, run)?),
+        Some(run) => Some(RunDir::find(runs_dir, run)?),
         None if args.confirm && !analysis.findings.is_empty() => {
             handle_signals()?;
             let cells = cells_to_rerun(&analysis.findings, &matrix);
             let plan = plan_of_cells(&record.plan, &cells, args.rounds);
             let mut progress = Progress::new(args.quiet);
-            execute(RunRequest::new(plan, Destination::NewRun(runs.clone())), &mut [&mut progress])?.run
+            execute(RunRequest::new(plan, Destination::NewRun(runs_dir.clone())), &mut [&mut progress])?.run
         }
         None => None,
     };
@@ -185,11 +185,11 @@ fn analyse_matrix(args: &Args, record: &RunRecord) -> Outcome {
         confirm(&mut analysis.findings, &matrix, &matrix::matrix_of_run(&fresh)?);
         source.push_str(&format!(", and its worst cells again in run {}", fresh.id));
     }
-    output::print_page(&findings::page(&source, &matrix, &analysis, args.tables), &args.format)
+    output::print_page(&findings::findings_page(&source, &matrix, &analysis, args.tables), &args.format)
 }
 
 /// Analyses a published set of figures: recomputes derived figures, else fits curves, else finds anomalies of a matrix.
-fn analyse_published(args: &Args, name: &str) -> Outcome {
+fn analyse_published(args: &Args, name: &str) -> CommandResult {
     args.refuse(
         &RERUN_FLAGS,
         "was measured on a machine of long ago, so no cell of it can be run again here; run the study first (`fsarena \
@@ -197,25 +197,25 @@ fn analyse_published(args: &Args, name: &str) -> Outcome {
     )?;
     let set = published::find_published(name)?;
     if let Some(curves) = growth::growth_of_published(&set, args.metric.as_deref())? {
-        return output::print_page(&curves.page(&args.what, args.tables), &args.format);
+        return output::print_page(&curves.page(&args.input, args.tables), &args.format);
     }
     args.refuse(&["metric"], "has one metric")?;
-    if !set.derived.is_empty() {
+    if !set.quotients.is_empty() {
         return output::print_page(&published::consistency_page(&set), &args.format);
     }
     if let Some(curves) = curves::client_curves_of_published(&set)? {
-        return print_scaling(args, &args.what, curves, FILE_SEED);
+        return print_scaling(args, &args.input, curves, FILE_SEED);
     }
     let stated_ceiling = study::find(&set.study).and_then(|study| study.device_bytes_per_s);
-    let matrix = Matrix::new(&matrix::published_rows(&set)?)?;
+    let matrix = Matrix::new(&matrix::matrix_rows_of_published(&set)?)?;
     let analysis = find_anomalies(&matrix, args.ceiling.or(stated_ceiling));
-    output::print_page(&findings::page(&args.what, &matrix, &analysis, args.tables), &args.format)
+    output::print_page(&findings::findings_page(&args.input, &matrix, &analysis, args.tables), &args.format)
 }
 
 /// Fits each curve and prints the result. `source` names the data; `seed` is that of the bootstrap intervals.
-fn print_scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome {
-    let all: Vec<_> = curves.into_iter().map(|series| fsarena_stats::scaling::analyse_scaling(series, seed)).collect();
-    let page = fsarena_report::scaling::scaling_page(source, &all, args.tables);
+fn print_scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> CommandResult {
+    let fits: Vec<_> = curves.into_iter().map(|series| fsarena_stats::scaling::analyse_scaling(series, seed)).collect();
+    let page = fsarena_report::scaling::scaling_page(source, &fits, args.tables);
     output::print_page(&page, &args.format)
 }
 
@@ -223,13 +223,14 @@ fn print_scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> O
 fn worst_cell(args: &Args, record: &RunRecord) -> Result<TracedTask, Failure> {
     let matrix = matrix::matrix_of_run(record)?;
     let analysis = find_anomalies(&matrix, args.ceiling);
-    let of_variant = |variant: usize| args.variant.as_ref().is_none_or(|name| *name == matrix.variants[variant].name);
-    let Some(finding) = analysis.findings.iter().find(|finding| of_variant(finding.variant)) else {
-        return usage("found no anomaly to explain; name a task: --explain 'rndwr[bs=512,threads=16]'");
+    let is_chosen = |variant: usize| args.variant.as_ref().is_none_or(|name| *name == matrix.variants[variant].name);
+    let Some(finding) = analysis.findings.iter().find(|finding| is_chosen(finding.variant)) else {
+        return usage_error("found no anomaly to explain; name a task: --explain 'rndwr[bs=512,threads=16]'");
     };
-    let at = finding.main_part().worst_flag().at;
-    let task = matrix::matrix_task_id(&matrix.modes[at.mode].name, matrix.sizes[at.size], matrix.threads[at.threads]);
-    TracedTask::find(record, &task, Some(&matrix.variants[at.variant].name))
+    let cell = finding.main_part().worst_flag().cell;
+    let mode = &matrix.modes[cell.mode].name;
+    let task = matrix::matrix_task_id(mode, matrix.sizes[cell.size], matrix.threads[cell.threads]);
+    TracedTask::find(record, &task, Some(&matrix.variants[cell.variant].name))
 }
 
 /// Parses a throughput in bytes per second: `650MB/s`.

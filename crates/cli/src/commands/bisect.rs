@@ -6,18 +6,18 @@ use crate::commands::handle_signals;
 use crate::commands::list::{newest_of_series, suite_kernels};
 use crate::commands::run::variants::{Levels, plan_of_variants};
 use crate::commands::run::{self, FactorLevels, parse_factor};
-use crate::failure::{Failure, Outcome, usage};
-use crate::flags::absolute;
+use crate::failure::{CommandResult, Failure, usage_error};
+use crate::flags::absolute_path;
 use crate::output;
 use crate::terminal::progress::Progress;
-use fsarena_core::bisect::{Bisection, Ending, FORMAT, History};
+use fsarena_core::bisect::{Bisection, CandidateSource, Ending, FORMAT_VERSION};
 use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::plan::{Backing, Emulator, OPEN_ENDED_ROUNDS, Plan};
 use fsarena_core::{factor, record::RunRecord};
 use fsarena_guest::debian::{flavour_of, matches_version, sort_releases};
 use fsarena_guest::kernel::{DEBIAN, KernelDirs};
-use fsarena_report::bisect as report;
+use fsarena_report::bisect::{bisection_page, exit_code};
 use fsarena_report::functions::counted_instructions;
 use fsarena_report::page::{FORMATS, Page};
 use fsarena_run::bisect::{BisectDisplay, Bisector, FILE_PLACEHOLDER, LEVEL_PLACEHOLDER, TREE_PLACEHOLDER};
@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 ///
 /// The exit code is 0 if the candidate was found, 3 if BAD meets the claim too, and 4 if the time or the rounds did not suffice.
 /// An interrupted bisection continues with --resume, an inconclusive one if its command is repeated with a larger --budget.
-// A group has the name of its structure, and several structures are called `Args`.
+// clap names the group of a structure after the structure, and several structures are called `Args`.
 #[derive(Debug, clap::Args)]
 #[group(id = "bisection")]
 #[command(mut_args(adapt_help))]
@@ -89,22 +89,22 @@ fn adapt_help(arg: clap::Arg) -> clap::Arg {
 }
 
 /// Begins or continues a bisection, and prints what it found.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args) -> CommandResult {
     let refused: Vec<&str> = REFUSED_FLAGS.split(' ').collect();
-    args.run.given.refuse(&refused, "bisect determines this itself, or does not need it")?;
+    args.run.explicit_flags.refuse(&refused, "bisect determines this itself, or does not need it")?;
     let format = args.run.format.id;
     if !FORMATS.contains(&format) {
-        return usage(format!("--format {format}: bisect has {}", FORMATS.join(", ")));
+        return usage_error(format!("--format {format}: bisect has {}", FORMATS.join(", ")));
     }
     handle_signals()?;
-    let (runs, quiet) = (args.run.runs.dir.clone(), args.run.quiet);
+    let (runs_dir, quiet) = (args.run.runs.dir.clone(), args.run.quiet);
     let mut bisector = match &args.run.resume {
         Some(id) => resume(&args, id)?,
         None => begin(args)?,
     };
     let mut display = BisectProgress { quiet, progress: Progress::new(quiet) };
-    let is_new = bisector.state.ending.is_none();
-    if is_new {
+    let is_unfinished = bisector.state.ending.is_none();
+    if is_unfinished {
         let (id, dir) = (&bisector.state.id, bisector.dir().display());
         display.show(&format!("bisect {id} in {dir}; continue it after an interruption: fsarena bisect --resume {id}"));
     }
@@ -113,28 +113,29 @@ pub fn run(args: Args) -> Outcome {
         display.show(&format!("interrupted; continue: fsarena bisect --resume {}", bisector.state.id));
         return Ok(ExitCode::Inconclusive);
     }
-    // The answer does not depend on the functions, whose guests can fail like any others.
-    let functions = match is_new.then(|| functions_that_grew(&bisector.state, &runs, &mut display.progress)).transpose()
-    {
-        Ok(functions) => functions.flatten(),
-        Err(failure) if cancel::requested().is_some() => return Err(failure),
-        Err(failure) => {
-            display.show(&format!("the functions that grew are missing: {failure}"));
-            None
-        }
-    };
+    // The answer does not depend on the functions. The guests that measure them can fail like any others.
+    let functions =
+        match is_unfinished.then(|| functions_that_grew(&bisector.state, &runs_dir, &mut display.progress)).transpose()
+        {
+            Ok(functions) => functions.flatten(),
+            Err(failure) if cancel::received_signal().is_some() => return Err(failure),
+            Err(failure) => {
+                display.show(&format!("the functions that grew are missing: {failure}"));
+                None
+            }
+        };
     drop(display);
-    let page = report::page(&bisector.state, &repeat_commands(&bisector.state, &runs), functions);
+    let page = bisection_page(&bisector.state, &repeat_commands(&bisector.state, &runs_dir), functions);
     output::print_page(&page, format)?;
-    Ok(report::exit_code(&bisector.state))
+    Ok(exit_code(&bisector.state))
 }
 
 /// Opens a bisection to continue it.
 fn resume(args: &Args, id: &str) -> Result<Bisector, Failure> {
-    let has_own_settings =
+    let names_candidates_or_claim =
         args.good.is_some() || args.repo.is_some() || args.levels.is_some() || args.max_slowdown.is_some();
-    if has_own_settings {
-        return usage("--resume: the bisection keeps its candidates, its claim and its work; leave out the rest");
+    if names_candidates_or_claim {
+        return usage_error("--resume: the bisection keeps its candidates, its claim and its work; leave out the rest");
     }
     Ok(Bisector::open(&args.run.runs.dir, id)?)
 }
@@ -142,19 +143,19 @@ fn resume(args: &Args, id: &str) -> Result<Bisector, Failure> {
 /// Begins a bisection of these arguments.
 fn begin(args: Args) -> Result<Bisector, Failure> {
     let Args { good, bad, repo, build, first_parent, path, levels, max_slowdown, mut run } = args;
-    let (Some(mut good), Some(mut bad)) = (good, bad) else { return usage("name GOOD and BAD") };
+    let (Some(mut good), Some(mut bad)) = (good, bad) else { return usage_error("name GOOD and BAD") };
     let mut template = match &run.variant[..] {
         [] => Levels::new(),
-        [one] => one.clone(),
-        _ => return usage("--variant: one says how every candidate becomes a variant"),
+        [levels] => levels.clone(),
+        _ => return usage_error("--variant: one says how every candidate becomes a variant"),
     };
-    let history = match (repo, levels) {
+    let source = match (repo, levels) {
         (Some(repo), _) => {
             if run.variant.is_empty() {
                 template.insert(factor::KERNEL.into(), TREE_PLACEHOLDER.into());
             }
             let repo = run::absolute_text(&repo)?;
-            History::Git {
+            CandidateSource::Git {
                 repo,
                 build: build.iter().map(|text| split_command(text)).collect::<Result<_, _>>()?,
                 first_parent,
@@ -162,42 +163,42 @@ fn begin(args: Args) -> Result<Bisector, Failure> {
             }
         }
         (None, Some((id, levels))) => {
-            let absolute = |level: &str| {
+            let absolute_level = |level: &str| {
                 let levels = run::absolute_levels(Levels::from([(id.clone(), level.into())]))?;
                 Ok(levels.into_values().next().unwrap_or_default())
             };
-            (good, bad) = (absolute(&good)?, absolute(&bad)?);
-            let levels = levels.iter().map(|level| absolute(level)).collect::<Result<_, Failure>>()?;
+            (good, bad) = (absolute_level(&good)?, absolute_level(&bad)?);
+            let levels = levels.iter().map(|level| absolute_level(level)).collect::<Result<_, Failure>>()?;
             template.insert(id, LEVEL_PLACEHOLDER.into());
-            History::List(levels)
+            CandidateSource::List(levels)
         }
         (None, None) => {
             let levels = debian_kernels(&mut good, &mut bad)?;
             template.insert(factor::KERNEL.into(), LEVEL_PLACEHOLDER.into());
-            History::List(levels)
+            CandidateSource::List(levels)
         }
     };
     if template.contains_key(factor::DIR) {
-        return usage("--variant: bisect makes filesystems, so `dir` is not possible");
+        return usage_error("--variant: bisect makes filesystems, so `dir` is not possible");
     }
-    let claim = std::mem::take(&mut run.claim);
+    let claim_flags = std::mem::take(&mut run.claim);
     let plan = comparison_plan(&mut run, &template)?;
-    let claim = claim_of(claim, max_slowdown, run.metric.first().map(String::as_str), &plan)?;
+    let claim = choose_claim(claim_flags, max_slowdown, run.metric.first().map(String::as_str), &plan)?;
     // Levels that are common to all candidates come from flags and from the plan.
     template = plan.variants[0].levels.clone().into_iter().chain(template).collect();
     template.remove(run::variants::NAME_KEY);
-    let counts = matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
+    let figures_are_counts = matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
     let plan_toml = toml::to_string(&plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
     let state = Bisection {
-        format: FORMAT,
+        format: FORMAT_VERSION,
         id: String::new(),
         command: std::env::args().skip(1).collect(),
-        history,
+        source,
         template,
         plan: plan_toml,
         claim,
         user: run.user.clone(),
-        figures_are_counts: counts,
+        figures_are_counts,
         max_rounds: run.max_rounds.unwrap_or(OPEN_ENDED_ROUNDS) as usize,
         budget_s: run.budget.map(|budget| budget.as_secs_f64()),
         elapsed_s: 0.0,
@@ -208,25 +209,25 @@ fn begin(args: Args) -> Result<Bisector, Failure> {
         comparisons: vec![],
         ending: None,
     };
-    let runs = absolute(&run.runs.dir)?;
-    if let Some(earlier) = Bisector::resume_inconclusive(&state, run.seed.is_none(), &runs)? {
+    let runs_dir = absolute_path(&run.runs.dir)?;
+    if let Some(earlier) = Bisector::resume_inconclusive(&state, run.seed.is_none(), &runs_dir)? {
         return Ok(earlier);
     }
-    Ok(Bisector::begin(state, &runs)?)
+    Ok(Bisector::begin(state, &runs_dir)?)
 }
 
 /// The plan of a comparison. Its variants are equal: they have those levels of the template that all candidates share.
 fn comparison_plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failure> {
     let is_common = |level: &String| {
-        ![LEVEL_PLACEHOLDER, TREE_PLACEHOLDER, FILE_PLACEHOLDER].iter().any(|hole| level.contains(hole))
+        ![LEVEL_PLACEHOLDER, TREE_PLACEHOLDER, FILE_PLACEHOLDER].iter().any(|placeholder| level.contains(placeholder))
     };
     let common: Levels = template.clone().into_iter().filter(|(_, level)| is_common(level)).collect();
     run.refuse_ignored(false)?;
-    let written = run::read_plan(run)?;
-    if !written.file.stages.is_empty() {
-        return usage(format!(
+    let parsed_plan = run::read_plan(run)?;
+    if !parsed_plan.file.stages.is_empty() {
+        return usage_error(format!(
             "{} has stages; bisect takes a command, a workload or a plan without stages",
-            written.origin
+            parsed_plan.origin
         ));
     }
     let mut overrides = run.overrides()?;
@@ -234,21 +235,23 @@ fn comparison_plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failu
     for (id, levels) in std::mem::take(&mut overrides.factors) {
         match &levels[..] {
             [level] if !template.contains_key(&id) => drop(common.insert(id, level.clone())),
-            [_] => return usage(format!("--{id}: --variant has its own {id}; leave out one of them")),
-            _ => return usage(format!("--{id}: all candidates have the same {id}, so name one level")),
+            [_] => return usage_error(format!("--{id}: --variant has its own {id}; leave out one of them")),
+            _ => return usage_error(format!("--{id}: all candidates have the same {id}, so name one level")),
         }
     }
-    let plan = plan_of_variants(&[common.clone(), common], written, overrides)?;
+    let plan = plan_of_variants(&[common.clone(), common], parsed_plan, overrides)?;
     match plan.device.backing {
         Backing::Guest(_) => Ok(plan),
-        _ if template.contains_key(factor::KERNEL) => usage("kernels boot in guests: add --on exact or --on qemu"),
-        Backing::Dir => usage("bisect makes filesystems, so it cannot run in directories as they are"),
+        _ if template.contains_key(factor::KERNEL) => {
+            usage_error("kernels boot in guests: add --on exact or --on qemu")
+        }
+        Backing::Dir => usage_error("bisect makes filesystems, so it cannot run in directories as they are"),
         _ => Ok(plan),
     }
 }
 
 /// The claim to bisect: that of --claim or --max-slowdown, else that the main metric over all tasks stays within the margin.
-fn claim_of(
+fn choose_claim(
     claims: Vec<String>,
     max_slowdown: Option<MaxSlowdown>,
     main_metric: Option<&str>,
@@ -261,11 +264,11 @@ fn claim_of(
     match &claims[..] {
         [] => {
             let percent = (plan.stop.margin() * 1e8).round() / 1e6;
-            let subject = Quantity::of_all(main_metric.unwrap_or(work::main_metric(plan)));
+            let subject = Quantity::of_all(main_metric.unwrap_or(work::main_metric_of_plan(plan)));
             Ok(Claim::equality(subject, "candidate", "baseline", Some(percent)))
         }
         [text] => parse(text),
-        _ => usage("--claim: a bisection follows one claim"),
+        _ => usage_error("--claim: a bisection follows one claim"),
     }
 }
 
@@ -273,7 +276,7 @@ fn claim_of(
 fn split_command(text: &str) -> Result<Vec<String>, Failure> {
     match shlex::split(text) {
         Some(words) if !words.is_empty() => Ok(words),
-        _ => usage(format!("--build '{text}': not a command; check its quotation marks")),
+        _ => usage_error(format!("--build '{text}': not a command; check its quotation marks")),
     }
 }
 
@@ -283,46 +286,48 @@ fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Fa
     let prefix = format!("{DEBIAN}:");
     let versions = [&*good, &*bad].map(|end| end.strip_prefix(&prefix).map(String::from));
     let [Some(first), Some(last)] = versions else {
-        return usage(
+        return usage_error(
             "name what is bisected: --repo DIR --build COMMAND for commits, --levels FACTOR=LEVEL,… for a list, or two kernels of \
              Debian, such as debian:6.1 debian:7.3",
         );
     };
-    let places = KernelDirs::of_this_machine(None);
-    let (at_hand, known) = (places.releases(), suite_kernels(&places)?);
-    let known: Vec<&str> = known.iter().map(|kernel| kernel.release.as_str()).collect();
-    let all = sort_releases(at_hand.iter().cloned().chain(known.iter().map(|release| release.to_string())));
-    let newest = |version: &str| {
-        let found = all.iter().rposition(|release| matches_version(release, version));
-        found.ok_or_else(|| {
+    let kernel_dirs = KernelDirs::of_this_machine(None);
+    let (at_hand, in_suites) = (kernel_dirs.releases(), suite_kernels(&kernel_dirs)?);
+    let suite_releases: Vec<&str> = in_suites.iter().map(|kernel| kernel.release.as_str()).collect();
+    let releases =
+        sort_releases(at_hand.iter().cloned().chain(suite_releases.iter().map(|release| release.to_string())));
+    let newest_index = |version: &str| {
+        let index = releases.iter().rposition(|release| matches_version(release, version));
+        index.ok_or_else(|| {
             let message = format!("{DEBIAN}:{version}: no such kernel; list them: fsarena list kernels");
             Failure::new(ExitCode::Usage, message)
         })
     };
-    let (from, to) = (newest(&first)?, newest(&last)?);
+    let (good_index, bad_index) = (newest_index(&first)?, newest_index(&last)?);
     // Debian removes earlier kernels of a series from its mirrors, though its lists still have some.
-    let flavour = flavour_of(&all[from]);
-    let offered = if flavour.is_some() { known } else { newest_of_series(&known) };
-    let is_candidate = |at: usize, release: &String| {
-        let is_at_hand = at_hand.contains(release) || offered.contains(&release.as_str());
-        at == from || at == to || at > from && at < to && is_at_hand && flavour_of(release) == flavour
+    let flavour = flavour_of(&releases[good_index]);
+    let offered = if flavour.is_some() { suite_releases } else { newest_of_series(&suite_releases) };
+    let is_candidate = |index: usize, release: &String| {
+        let is_available = at_hand.contains(release) || offered.contains(&release.as_str());
+        let is_between = index > good_index && index < bad_index;
+        index == good_index || index == bad_index || is_between && is_available && flavour_of(release) == flavour
     };
-    let candidates = all.iter().enumerate().filter(|(at, release)| is_candidate(*at, release));
+    let candidates = releases.iter().enumerate().filter(|(index, release)| is_candidate(*index, release));
     let levels: Vec<String> = candidates.map(|(_, release)| format!("{prefix}{release}")).collect();
-    (*good, *bad) = (format!("{prefix}{}", all[from]), format!("{prefix}{}", all[to]));
+    (*good, *bad) = (format!("{prefix}{}", releases[good_index]), format!("{prefix}{}", releases[bad_index]));
     Ok(levels)
 }
 
 /// The commands that repeat what a bisection found.
-fn repeat_commands(state: &Bisection, runs: &Path) -> Vec<String> {
+fn repeat_commands(state: &Bisection, runs_dir: &Path) -> Vec<String> {
     let join_quoted = |words: &[&str]| shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "));
     let mut commands = vec![];
     if let Some(Ending::Found { parent, child, .. }) = &state.ending {
-        if let History::Git { repo, .. } = &state.history {
+        if let CandidateSource::Git { repo, .. } = &state.source {
             commands.push(join_quoted(&["git", "-C", repo, "show", child]));
         }
         if let Some(run) = last_run(state, parent, child) {
-            let plan = runs.join(run).join("plan.toml").display().to_string();
+            let plan = runs_dir.join(run).join("plan.toml").display().to_string();
             if state.figures_are_counts {
                 let profile = join_quoted(&["fsarena", "analyse", run, "--profile"]);
                 commands.push(format!("{profile}  # the functions again"));
@@ -338,19 +343,19 @@ fn repeat_commands(state: &Bisection, runs: &Path) -> Vec<String> {
 /// The last run that compared the last good candidate with the first bad one.
 fn last_run<'a>(state: &'a Bisection, parent: &str, child: &str) -> Option<&'a String> {
     let pair = [parent, child];
-    state.comparisons.iter().rfind(|one| one.candidates == pair)?.runs.last()
+    state.comparisons.iter().rfind(|comparison| comparison.candidates == pair)?.runs.last()
 }
 
 /// The functions in which the first bad candidate takes more instructions than the last good one, in the task whose count changed
 /// most; None if nothing was found or nothing counted.
-fn functions_that_grew(state: &Bisection, runs: &Path, progress: &mut Progress) -> Result<Option<Page>, Failure> {
+fn functions_that_grew(state: &Bisection, runs_dir: &Path, progress: &mut Progress) -> Result<Option<Page>, Failure> {
     let Some(Ending::Found { parent, child, .. }) = &state.ending else { return Ok(None) };
     let Some(run) = last_run(state, parent, child).filter(|_| state.figures_are_counts) else {
         return Ok(None);
     };
-    let record = fsarena_store::read(&RunDir::find(runs, run)?)?;
+    let record = fsarena_store::read(&RunDir::find(runs_dir, run)?)?;
     let task = task_that_grew(&record);
-    Ok(Some(rerun::profile_variants(runs, run, &record, &task, progress)?))
+    Ok(Some(rerun::profile_variants(runs_dir, run, &record, &task, progress)?))
 }
 
 /// The task whose median count differs most between the two variants of a run; empty if none has counts.

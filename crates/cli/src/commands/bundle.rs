@@ -1,8 +1,8 @@
 //! `fsarena bundle`: packs runs with everything behind their figures into one file to publish.
 
 use crate::commands::report;
-use crate::failure::{Failure, Outcome, usage};
-use crate::flags::{ListFormat, RunsDir, absolute};
+use crate::failure::{CommandResult, Failure, usage_error};
+use crate::flags::{ListFormat, RunsDir, absolute_path};
 use crate::{commands::handle_signals, output};
 use bytesize::ByteSize;
 use fsarena_core::number::plural;
@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Runs to pack: ids, beginnings of ids, directories, or `latest`
-    #[arg(value_name = "RUN", required = true)]
-    packed: Vec<String>,
+    #[arg(id = "packed", value_name = "RUN", required = true)]
+    run_names: Vec<String>,
     /// File to write, such as `paper.tar.zst`
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -40,14 +40,14 @@ pub struct Args {
 const MAX_ID_CHARS: usize = 80;
 
 /// Packs the runs.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args) -> CommandResult {
     handle_signals()?;
-    let target = absolute(&args.output)?;
+    let target = absolute_path(&args.output)?;
     let Some(parent) = target.parent().filter(|_| !target.is_dir()) else {
-        return usage(format!("{} is a directory; name the file: -o FILE.tar.zst", target.display()));
+        return usage_error(format!("{} is a directory; name the file: -o FILE.tar.zst", target.display()));
     };
     if !parent.is_dir() {
-        return Err(Failure::file(parent)(Error::from(ErrorKind::NotFound)));
+        return Err(Failure::for_path(parent)(Error::from(ErrorKind::NotFound)));
     }
     let scratch = ScratchDir::make(parent, ".fsarena-bundle")?;
     let reports = pack_runs(&args, scratch.dir())?;
@@ -59,38 +59,38 @@ pub fn run(args: Args) -> Outcome {
     let files = archive::files_below(scratch.dir())?.len();
     // GNU tar warns of files from 1970, so the time is that of the data.
     let started = manifest.runs.iter().filter_map(|run| run.started.parse::<Timestamp>().ok()).max();
-    let mtime = started.map_or(0, |time| time.as_second().max(0) as u64);
-    archive::write(scratch.dir(), &format!("bundle-{}", manifest.runs[0].id), mtime, &target)?;
-    let size = target.metadata().map_err(Failure::file(&target))?.len();
+    let mtime_s = started.map_or(0, |time| time.as_second().max(0) as u64);
+    archive::write(scratch.dir(), &format!("bundle-{}", manifest.runs[0].id), mtime_s, &target)?;
+    let size_bytes = target.metadata().map_err(Failure::for_path(&target))?.len();
     scratch.remove()?;
     let ids: Vec<&str> = manifest.runs.iter().map(|run| run.id.as_str()).collect();
     match args.format {
         ListFormat::Json => output::print_json(
-            &json!({ "file": target.display().to_string(), "bytes": size, "files": files, "runs": ids }),
+            &json!({ "file": target.display().to_string(), "bytes": size_bytes, "files": files, "runs": ids }),
         ),
         ListFormat::Term => output::print_text(format!(
             "{}: {}, {}, {}. Check it: fsarena verify {}\n",
             args.output.display(),
             plural(ids.len(), "run"),
             plural(files, "file"),
-            ByteSize(size),
+            ByteSize(size_bytes),
             args.output.display()
         )),
     }
 }
 
-/// Copies the runs below a directory and writes their reports there.
-fn pack_runs(args: &Args, below: &Path) -> Result<Vec<Report>, Failure> {
+/// Copies the runs into directories below `bundle_dir`, and writes their reports there.
+fn pack_runs(args: &Args, bundle_dir: &Path) -> Result<Vec<Report>, Failure> {
     let mut reports: Vec<Report> = vec![];
-    for name in &args.packed {
+    for name in &args.run_names {
         cancel::check()?;
-        let found = RunDir::find(&args.runs.dir, name)?;
-        let id = bundle::stored_id(&found)?;
+        let source = RunDir::find(&args.runs.dir, name)?;
+        let id = bundle::stored_id(&source)?;
         check_id(&id, name)?;
         if reports.iter().any(|report| report.record.id == id) {
-            return usage(format!("{name}: the run {id} is named twice"));
+            return usage_error(format!("{name}: the run {id} is named twice"));
         }
-        let run = bundle::copy_run(&found, &below.join(run_directory(&id)))?;
+        let run = bundle::copy_run(&source, &bundle_dir.join(run_directory(&id)))?;
         let report = analyse_by_plan(&run)?;
         report::write_run_dir_reports(&report, run.path())?;
         reports.push(report);
@@ -107,15 +107,15 @@ pub fn analyse_by_plan(run: &RunDir) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Refuses an id that is no file name: the database may come from elsewhere.
+/// Refuses an id that cannot be a file name: the database may come from elsewhere. `name` is the run in the message.
 fn check_id(id: &str, name: &str) -> Result<(), Failure> {
-    let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if !id.is_empty() && id.len() <= MAX_ID_CHARS && id.chars().all(fits) && !id.starts_with('.') {
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if !id.is_empty() && id.len() <= MAX_ID_CHARS && id.chars().all(is_allowed) && !id.starts_with('.') {
         return Ok(());
     }
-    usage(format!("{name}: its id {id:?} is not an id of fsarena"))
+    usage_error(format!("{name}: its id {id:?} is not an id of fsarena"))
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    std::fs::write(path, bytes).map_err(Failure::file(path))
+    std::fs::write(path, bytes).map_err(Failure::for_path(path))
 }

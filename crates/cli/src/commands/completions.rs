@@ -1,7 +1,7 @@
 //! `fsarena completions` and `fsarena man`: print completion scripts and write manual pages, from the definitions of the
 //! arguments.
 
-use crate::failure::{Failure, Outcome, printing_failure};
+use crate::failure::{CommandResult, Failure, printing_failure};
 use crate::{complete, output};
 use clap::{Command, ValueEnum};
 use clap_complete::env::{EnvCompleter, Fish, Zsh};
@@ -40,7 +40,7 @@ enum Shell {
 }
 
 /// Prints the script.
-pub fn run(args: Args, cli: Command) -> Outcome {
+pub fn run(args: Args, cli: Command) -> CommandResult {
     let mut script = Vec::new();
     let register = |shell: &dyn EnvCompleter, script: &mut Vec<u8>| {
         shell.write_registration("COMPLETE", "fsarena", "fsarena", "fsarena", script).map_err(printing_failure)
@@ -67,10 +67,10 @@ pub struct ManArgs {
 }
 
 /// Writes `fsarena.1`, `fsarena-run.1` and so on.
-pub fn write_man_pages(args: ManArgs, cli: Command) -> Outcome {
+pub fn write_man_pages(args: ManArgs, cli: Command) -> CommandResult {
     let mut command = cli.disable_help_subcommand(true);
     command.build();
-    write_pages(&command, &args.dir).map_err(Failure::file(&args.dir))?;
+    write_pages(&command, &args.dir).map_err(Failure::for_path(&args.dir))?;
     Ok(ExitCode::Done)
 }
 

@@ -1,7 +1,7 @@
 //! `fsarena config`: prints the settings in effect, and where each comes from.
 
 use crate::output;
-use crate::{failure::Outcome, flags::ListFormat};
+use crate::{failure::CommandResult, flags::ListFormat};
 use clap::{Arg, Command};
 use fsarena_core::row::Row;
 use fsarena_run::config::{Config, KEYS, flag_name};
@@ -18,11 +18,14 @@ pub struct Args {
     format: ListFormat,
 }
 
+/// A setting with its value in effect.
 #[derive(Serialize)]
 struct SettingRow {
     setting: &'static str,
     value: String,
-    from: String,
+    /// What sets the value: a variable, a line of the config file, or the default.
+    #[serde(rename = "from")]
+    source: String,
 }
 
 impl Row for SettingRow {
@@ -30,18 +33,18 @@ impl Row for SettingRow {
 }
 
 /// Prints the settings.
-pub fn run(args: Args, cli: &Command) -> Outcome {
+pub fn run(args: Args, cli: &Command) -> CommandResult {
     let config = Config::load()?;
     let file = config.path.as_ref().map_or("none: HOME is not set".into(), |path| path.display().to_string());
     let exists = if config.was_read { "exists" } else { "does not exist" };
-    let mut rows = vec![SettingRow { setting: "config file", value: file, from: exists.into() }];
+    let mut rows = vec![SettingRow { setting: "config file", value: file, source: exists.into() }];
     rows.extend(KEYS.map(|(key, commands)| setting_row(cli, &config, key, commands)));
     for (setting, name, dir) in [
         ("state directory", "FSARENA_STATE_DIR", fsarena_sys::undo::state_dir()),
-        ("cache directory", "FSARENA_CACHE_DIR", fsarena_guest::cache::dir()),
+        ("cache directory", "FSARENA_CACHE_DIR", fsarena_guest::cache::user_dir()),
     ] {
-        let from = if environment_value(name).is_some() { name } else { "default" };
-        rows.push(SettingRow { setting, value: dir.display().to_string(), from: from.into() });
+        let source = if environment_value(name).is_some() { name } else { "default" };
+        rows.push(SettingRow { setting, value: dir.display().to_string(), source: source.into() });
     }
     output::print_rows(&rows, args.format)
 }
@@ -60,16 +63,16 @@ fn setting_row(cli: &Command, config: &Config, key: &'static str, commands: &[&s
     }
     for name in variables {
         if let Some(value) = environment_value(&name) {
-            return SettingRow { setting: key, value, from: name };
+            return SettingRow { setting: key, value, source: name };
         }
     }
     if let Some(setting) = config.get(key) {
-        let from = format!("config file, line {}", setting.at.0);
-        return SettingRow { setting: key, value: setting.value.into(), from };
+        let source = format!("config file, line {}", setting.position.0);
+        return SettingRow { setting: key, value: setting.value.into(), source };
     }
     let values = arg.map_or(&[][..], Arg::get_default_values);
     let values: Vec<_> = values.iter().map(|value| value.to_string_lossy()).collect();
-    SettingRow { setting: key, value: values.join(","), from: "default".into() }
+    SettingRow { setting: key, value: values.join(","), source: "default".into() }
 }
 
 /// The value of an environment variable; None if it is unset or empty.
@@ -88,8 +91,9 @@ mod tests {
     }
 
     /// The values of these flags for a command line and the text of a config file.
-    fn values(file: &str, line: &str, flags: &[&str]) -> Vec<Option<String>> {
-        let matches = parse_config(file).set_defaults(Cli::command()).try_get_matches_from(line.split(' ')).unwrap();
+    fn flag_values(file: &str, command_line: &str, flags: &[&str]) -> Vec<Option<String>> {
+        let matches =
+            parse_config(file).set_defaults(Cli::command()).try_get_matches_from(command_line.split(' ')).unwrap();
         let (_, run) = matches.subcommand().unwrap();
         let text = |mut raw: clap::parser::RawValues| raw.next().unwrap().to_string_lossy().into_owned();
         flags.iter().map(|flag| run.get_raw(flag).map(text)).collect()
@@ -99,12 +103,12 @@ mod tests {
     fn every_key_is_a_flag() {
         for (key, commands) in KEYS {
             let cli = Cli::command();
-            let has = |command: &Command| {
+            let has_flag = |command: &Command| {
                 command.get_arguments().chain(cli.get_arguments()).any(|arg| arg.get_long() == Some(flag_name(key)))
             };
             match commands {
-                ["*"] => assert!(cli.get_subcommands().any(has), "{key}"),
-                _ => commands.iter().for_each(|name| assert!(has(cli.find_subcommand(name).unwrap()), "{key}")),
+                ["*"] => assert!(cli.get_subcommands().any(has_flag), "{key}"),
+                _ => commands.iter().for_each(|name| assert!(has_flag(cli.find_subcommand(name).unwrap()), "{key}")),
             }
         }
     }
@@ -114,13 +118,13 @@ mod tests {
         let file = "runs = '/srv/runs'\n[run]\nrounds = 12\nbudget = '10m'\n";
         let flags = ["runs", "rounds", "budget"];
         let some = |text: &str| Some(text.to_string());
-        assert_eq!(values(file, "fsarena run", &flags), [some("/srv/runs"), some("12"), some("10m")]);
-        assert_eq!(values(file, "fsarena run --rounds 3", &flags), [some("/srv/runs"), some("3"), some("10m")]);
-        assert_eq!(values(file, "fsarena run --find best", &flags), [some("/srv/runs"), None, some("10m")]);
-        assert_eq!(values(file, "fsarena run --shard 1/2", &flags)[2], None);
-        assert_eq!(values(file, "fsarena run --resume x", &flags), [some("/srv/runs"), None, None]);
-        assert_eq!(values(file, "fsarena report", &flags[..1]), [some("/srv/runs")]);
-        assert_eq!(values("run.scale = 'tiny'", "fsarena advise", &["scale"]), [some("tiny")]);
+        assert_eq!(flag_values(file, "fsarena run", &flags), [some("/srv/runs"), some("12"), some("10m")]);
+        assert_eq!(flag_values(file, "fsarena run --rounds 3", &flags), [some("/srv/runs"), some("3"), some("10m")]);
+        assert_eq!(flag_values(file, "fsarena run --find best", &flags), [some("/srv/runs"), None, some("10m")]);
+        assert_eq!(flag_values(file, "fsarena run --shard 1/2", &flags)[2], None);
+        assert_eq!(flag_values(file, "fsarena run --resume x", &flags), [some("/srv/runs"), None, None]);
+        assert_eq!(flag_values(file, "fsarena report", &flags[..1]), [some("/srv/runs")]);
+        assert_eq!(flag_values("run.scale = 'tiny'", "fsarena advise", &["scale"]), [some("tiny")]);
     }
 
     #[test]
@@ -135,7 +139,7 @@ mod tests {
             ("color = 'red'", "invalid value 'red'"),
             ("runs = ", "line 1, column 8"),
         ] {
-            let checked = Config::parse("config.toml", text).and_then(|config| config.checked(&Cli::command()));
+            let checked = Config::parse("config.toml", text).and_then(|config| config.check_against(&Cli::command()));
             let message = checked.unwrap_err().to_string();
             assert!(message.contains(expected), "{text}: {message}");
         }

@@ -5,14 +5,14 @@ mod guests;
 mod install;
 
 use crate::flags::{ListFormat, RunsDir};
-use crate::{failure::Outcome, output};
+use crate::{failure::CommandResult, output};
 use bytesize::ByteSize;
 use finding::{Finding, join_ids, limited, missing, ok, split_by_presence};
-use fsarena_core::{app, exit::ExitCode, setting::Settings};
+use fsarena_core::{exit::ExitCode, setting::Settings, study};
 use fsarena_fs::available::{Availability, install_command, survey};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_run::layers;
-use fsarena_sys::permitted::{self, Obstacle};
+use fsarena_sys::permission::{self, Obstacle};
 use fsarena_sys::user::UserDatabase;
 use fsarena_sys::{Error, argv, device_mapper, dirs, host, kernel::SysRoot, limits, links, program, rights, undo};
 use install::{fetch_for_guests, install};
@@ -41,7 +41,7 @@ pub struct Args {
 }
 
 /// Checks, or with `--install` installs what is missing.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args) -> CommandResult {
     let kernel = SysRoot::host();
     if !args.filesystems.is_empty() {
         return fetch_for_guests(&args.filesystems, args.kernel.as_deref().unwrap_or_default());
@@ -60,17 +60,17 @@ fn check_all(kernel: &SysRoot, runs_dir: &Path) -> Vec<Finding> {
         Ok(survey) => (survey, None),
         Err(error) => (vec![], Some(error)),
     };
-    let mounting = permitted::check_mount(kernel);
+    let mount_permission = permission::check_mount(kernel);
     let mut findings = vec![
         check_kernel_files(kernel),
-        check_user(&mounting),
+        check_user(&mount_permission),
         check_loop_devices(kernel),
         check_mkfs_confinement(),
         check_workload_confinement(),
     ];
     match survey_error {
         Some(error) => findings.push(missing("filesystems", error.to_string(), "")),
-        None => findings.extend(check_filesystems(&survey, mounting.is_ok())),
+        None => findings.extend(check_filesystems(&survey, mount_permission.is_ok())),
     }
     findings.extend(guests::check_guests(&survey));
     findings.extend([
@@ -95,23 +95,23 @@ fn check_all(kernel: &SysRoot, runs_dir: &Path) -> Vec<Finding> {
 
 /// Checks `/proc` and `/sys`, without which fsarena cannot run anything.
 fn check_kernel_files(kernel: &SysRoot) -> Finding {
-    let what = "files of the kernel";
+    let check = "files of the kernel";
     match kernel.check_proc().and_then(|()| kernel.check_sys()) {
-        Ok(()) => ok(what, "/proc, /sys"),
+        Ok(()) => ok(check, "/proc, /sys"),
         Err(Error::KernelUnreadable { path, source, fix }) => {
-            missing(what, format!("{}: {source}", path.display()), fix)
+            missing(check, format!("{}: {source}", path.display()), fix)
         }
-        Err(error) => missing(what, error.to_string(), ""),
+        Err(error) => missing(check, error.to_string(), ""),
     }
 }
 
 /// Checks the limit of open files of a process.
 fn check_open_files() -> Finding {
-    let what = "open files";
+    let check = "open files";
     match (limits::check_open_files(), limits::max_open_files()) {
-        (Err(error), _) => missing(what, error.to_string(), ""),
-        (Ok(()), Some(most)) => ok(what, format!("{most} in one process")),
-        (Ok(()), None) => ok(what, "no limit"),
+        (Err(error), _) => missing(check, error.to_string(), ""),
+        (Ok(()), Some(max)) => ok(check, format!("{max} in one process")),
+        (Ok(()), None) => ok(check, "no limit"),
     }
 }
 
@@ -129,11 +129,11 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Checks what this user can run: filesystems in this kernel, guests, or only directories. `mounting` is whether this
-/// process may mount.
-fn check_user(mounting: &Result<(), Obstacle>) -> Finding {
+/// Checks what this user can run: filesystems in this kernel, guests, or only directories. `mount_permission`
+/// is whether this process may mount.
+fn check_user(mount_permission: &Result<(), Obstacle>) -> Finding {
     let who = if is_root() { "root" } else { "not root" };
-    let Err(obstacle) = mounting else {
+    let Err(obstacle) = mount_permission else {
         return ok("user", format!("{who}: filesystems can be made and mounted"));
     };
     let fix =
@@ -150,9 +150,9 @@ fn check_user(mounting: &Result<(), Obstacle>) -> Finding {
 }
 
 /// The packages with the missing mkfs programs of filesystems that the kernel mounts.
-fn missing_mkfs_packages(found: &[Availability]) -> Vec<&'static str> {
-    let without_mkfs = found.iter().filter(|have| have.is_mountable && !have.can_make() && have.def.pool.is_none());
-    let mut packages: Vec<&str> = without_mkfs.flat_map(|have| have.def.packages).copied().collect();
+fn missing_mkfs_packages(survey: &[Availability]) -> Vec<&'static str> {
+    let without_mkfs = survey.iter().filter(|fs| fs.is_mountable && !fs.can_make() && fs.def.pool.is_none());
+    let mut packages: Vec<&str> = without_mkfs.flat_map(|fs| fs.def.packages).copied().collect();
     packages.sort_unstable();
     packages.dedup();
     packages
@@ -160,51 +160,52 @@ fn missing_mkfs_packages(found: &[Availability]) -> Vec<&'static str> {
 
 /// Checks loop devices by attaching one for a moment.
 fn check_loop_devices(kernel: &SysRoot) -> Finding {
-    let what = "loop devices";
-    match permitted::check_loop_device(kernel) {
-        Ok(()) => ok(what, "one was attached and detached"),
-        Err(_) if !is_root() => limited(what, "only for root", "guests and directories need none"),
-        Err(Obstacle { what: found, fix }) => missing(what, found, fix),
+    let check = "loop devices";
+    match permission::check_loop_device(kernel) {
+        Ok(()) => ok(check, "one was attached and detached"),
+        Err(_) if !is_root() => limited(check, "only for root", "guests and directories need none"),
+        Err(Obstacle { why, fix }) => missing(check, why, fix),
     }
 }
 
 /// Checks whether the kernel can restrict mkfs to write to its target only.
 fn check_mkfs_confinement() -> Finding {
-    let what = "confinement of mkfs";
+    let check = "confinement of mkfs";
     if argv::has_landlock() {
-        return ok(what, "Landlock: mkfs can write to its target only");
+        return ok(check, "Landlock: mkfs can write to its target only");
     }
     let found = "no Landlock: only the checks of its arguments keep mkfs to its target";
-    limited(what, found, "Linux 5.13 with CONFIG_SECURITY_LANDLOCK and lsm=landlock")
+    limited(check, found, "Linux 5.13 with CONFIG_SECURITY_LANDLOCK and lsm=landlock")
 }
 
 /// Checks which user workloads run as, and how the kernel keeps them from writing elsewhere.
 fn check_workload_confinement() -> Finding {
-    let what = "confinement of workloads";
+    let check = "confinement of workloads";
     let user = match UserDatabase::host().invoking_user() {
         Ok(user) => user.name,
-        Err(error) => return missing(what, "the user of workloads is unknown", error.to_string()),
+        Err(error) => return missing(check, "the user of workloads is unknown", error.to_string()),
     };
     match (is_root(), rights::can_restrict_writes()) {
         (true, true) => {
             let found = "all but their directories mounted read-only, capabilities dropped";
-            ok(what, format!("user {user}, {found}"))
+            ok(check, format!("user {user}, {found}"))
         }
         (true, false) => {
             let found = format!("user {user}, capabilities dropped; no mount namespaces");
-            limited(what, found, "Linux 5.12, with CAP_SYS_ADMIN where root is in a container")
+            limited(check, found, "Linux 5.12, with CAP_SYS_ADMIN where root is in a container")
         }
-        (false, _) => ok(what, format!("the rights of user {user}")),
+        (false, _) => ok(check, format!("the rights of user {user}")),
     }
 }
 
 /// Checks which filesystems this machine can make and mount, which lack mkfs, and which the kernel lacks. `can_mount` is
 /// whether this process may mount.
-fn check_filesystems(found: &[Availability], can_mount: bool) -> Vec<Finding> {
+fn check_filesystems(survey: &[Availability], can_mount: bool) -> Vec<Finding> {
     // Pools are made in guests only.
-    let found: Vec<&Availability> = found.iter().filter(|have| have.def.pool.is_none()).collect();
-    let (mountable, unsupported): (Vec<&Availability>, Vec<_>) = found.into_iter().partition(|have| have.is_mountable);
-    let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) = mountable.into_iter().partition(|have| have.can_make());
+    let outside_guests: Vec<&Availability> = survey.iter().filter(|fs| fs.def.pool.is_none()).collect();
+    let (mountable, unsupported): (Vec<&Availability>, Vec<_>) =
+        outside_guests.into_iter().partition(|fs| fs.is_mountable);
+    let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) = mountable.into_iter().partition(|fs| fs.can_make());
     let usable = join_ids(usable);
     let mut findings = vec![if usable.is_empty() {
         missing("filesystems", "none can be made and mounted", "see the next lines")
@@ -215,7 +216,7 @@ fn check_filesystems(found: &[Availability], can_mount: bool) -> Vec<Finding> {
         limited("filesystems", usable, fix)
     }];
     if !without_mkfs.is_empty() {
-        let fix = install_command(without_mkfs.iter().map(|have| have.def));
+        let fix = install_command(without_mkfs.iter().map(|fs| fs.def));
         findings.push(missing("mkfs programs", format!("none for {}", join_ids(without_mkfs)), fix));
     }
     if !unsupported.is_empty() {
@@ -227,13 +228,14 @@ fn check_filesystems(found: &[Availability], can_mount: bool) -> Vec<Finding> {
 
 /// Checks the programs of every workload with its default settings, except those that other checks cover.
 fn check_workload_programs() -> Finding {
-    let has_own_check =
-        |program: &str| LOAD_TOOLS.contains(&program) || SERVICES.iter().any(|(own, _)| own.contains(&program));
+    let has_other_check = |program: &str| {
+        LOAD_TOOLS.contains(&program) || SERVICES.iter().any(|(programs, _)| programs.contains(&program))
+    };
     let programs = WORKLOADS.iter().flat_map(|workload| {
         let settings = Settings::defaults(workload.def().settings);
         workload.programs(&Job { settings, scale: Default::default(), seed: 0 })
     });
-    let needed = programs.filter(|program| !has_own_check(program));
+    let needed = programs.filter(|program| !has_other_check(program));
     let (_, absent) = split_by_presence(needed.chain(["mount", "umount", "losetup", "wipefs"]));
     if absent.is_empty() {
         return ok("commands", "all that the workloads run are here");
@@ -252,24 +254,24 @@ const SERVICES: [(&[&str], &str); 2] =
 
 /// The packages of the services that are not installed.
 fn missing_service_packages() -> Vec<&'static str> {
-    let absent = |(programs, _): &&(&[&str], &str)| program::dir_with_all(programs).is_none();
-    SERVICES.iter().filter(absent).map(|(_, package)| *package).collect()
+    let is_absent = |(programs, _): &&(&[&str], &str)| program::find_dir_with_programs(programs).is_none();
+    SERVICES.iter().filter(is_absent).map(|(_, package)| *package).collect()
 }
 
 /// Checks the services that workloads start.
 fn check_services() -> Finding {
     let packages = missing_service_packages().join(" ");
-    let all = SERVICES.map(|(programs, _)| programs[0]).join(" ");
+    let services = SERVICES.map(|(programs, _)| programs[0]).join(" ");
     if packages.is_empty() {
-        return ok("services", all);
+        return ok("services", services);
     }
-    let fix = format!("apt-get install {packages}, for the workloads {all}");
+    let fix = format!("apt-get install {packages}, for the workloads {services}");
     limited("services", format!("no {packages}"), fix)
 }
 
 /// The packages of the applications that are not installed. Each package has the name of its program.
 fn missing_app_packages() -> Vec<String> {
-    let programs = app::programs_of_apps();
+    let programs = study::programs_of_apps();
     split_by_presence(programs.iter().map(String::as_str)).1.into_iter().map(String::from).collect()
 }
 
@@ -277,15 +279,15 @@ fn missing_app_packages() -> Vec<String> {
 fn check_applications() -> Finding {
     let packages = missing_app_packages().join(" ");
     if packages.is_empty() {
-        return ok("applications", app::APPS.iter().map(|app| app.name).collect::<Vec<_>>().join(" "));
+        return ok("applications", study::APPS.iter().map(|app| app.name).collect::<Vec<_>>().join(" "));
     }
     limited("applications", format!("no {packages}"), format!("apt-get install {packages}"))
 }
 
 /// Checks the other load engines.
 fn check_load_tools() -> Finding {
-    let (here, absent) = split_by_presence(LOAD_TOOLS);
-    let found = if here.is_empty() { "only the native engine".into() } else { here.join(" ") };
+    let (present, absent) = split_by_presence(LOAD_TOOLS);
+    let found = if present.is_empty() { "only the native engine".into() } else { present.join(" ") };
     if absent.is_empty() {
         return ok("other load engines", found);
     }
@@ -293,30 +295,30 @@ fn check_load_tools() -> Finding {
     limited("other load engines", found, fix)
 }
 
-/// The layers over a filesystem: the kernel's, and those that a program serves.
+/// Checks the layers over a filesystem: those of the kernel, and those that a program serves.
 fn check_layers(kernel: &SysRoot) -> Finding {
-    let what = "layers over a filesystem";
+    let check = "layers over a filesystem";
     let types = kernel.mountable_filesystems().unwrap_or_default();
-    let (here, absent): (Vec<_>, Vec<_>) = layers::layer_ids().partition(|level| {
+    let (usable, unusable): (Vec<_>, Vec<_>) = layers::layer_ids().partition(|level| {
         layers::module(level).is_some_and(|module| types.contains(module)) && layers::check_programs(level).is_ok()
     });
-    let found = if here.is_empty() { "none".into() } else { here.join(" ") };
-    if absent.is_empty() {
-        return ok(what, found);
+    let found = if usable.is_empty() { "none".into() } else { usable.join(" ") };
+    if unusable.is_empty() {
+        return ok(check, found);
     }
-    let fixes = absent.iter().map(|level| match layers::check_programs(level) {
+    let fixes = unusable.iter().map(|level| match layers::check_programs(level) {
         Err(why) => format!("layer={level}: {why}"),
         Ok(()) => format!("layer={level}: this kernel does not support it, but guests do: --on qemu"),
     });
-    limited(what, found, fixes.collect::<Vec<_>>().join("; "))
+    limited(check, found, fixes.collect::<Vec<_>>().join("; "))
 }
 
-/// The devices that can be stacked below a filesystem.
+/// Checks the devices that can be stacked below a filesystem.
 fn check_stacks() -> Finding {
     let ids = || links::LINKS.iter().map(|link| link.id);
     let usable: Vec<&str> = ids().filter(|id| links::check_programs(id).is_ok()).collect();
-    let lacking = ids().filter_map(|id| Some(format!("stack={id}: {}", links::check_programs(id).err()?)));
-    let mut fixes: Vec<String> = lacking.collect();
+    let mut fixes: Vec<String> =
+        ids().filter_map(|id| Some(format!("stack={id}: {}", links::check_programs(id).err()?))).collect();
     let place_note = if device_mapper::is_supported() { "" } else { ", in guests" };
     if !place_note.is_empty() {
         fixes.push("this kernel has no device mapper, or this process may not use it: --on qemu".into());
@@ -325,67 +327,71 @@ fn check_stacks() -> Finding {
     if fixes.is_empty() { ok("stacked devices", found) } else { limited("stacked devices", found, fixes.join("; ")) }
 }
 
-/// Checks the free space for images in the nearest existing directory of `runs_dir`; less than 4 GiB is limited.
+/// The least free space that [`check_room`] reports as enough.
+const MIN_FREE_BYTES: u64 = 4 << 30;
+
+/// Checks the free space for images in `runs_dir`, or in its nearest parent directory that exists.
 fn check_room(runs_dir: &Path) -> Finding {
-    let what = "room for images";
+    let check = "room for images";
     let dir = runs_dir.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
-    match dirs::free_bytes(dir).map(|free| (free, format!("{} in {dir:?}", ByteSize(free)))) {
-        Ok((free, found)) if free >= 4 << 30 => ok(what, found),
-        Ok((_, found)) => limited(what, found, "images elsewhere: `--on loop:DIR`, in memory: `--on ram`"),
-        Err(error) => missing(what, error.to_string(), "--runs DIR, where DIR is a directory that you can write to"),
+    match dirs::free_bytes(dir).map(|bytes| (bytes, format!("{} in {dir:?}", ByteSize(bytes)))) {
+        Ok((bytes, found)) if bytes >= MIN_FREE_BYTES => ok(check, found),
+        Ok((_, found)) => limited(check, found, "images elsewhere: `--on loop:DIR`, in memory: `--on ram`"),
+        Err(error) => missing(check, error.to_string(), "--runs DIR, where DIR is a directory that you can write to"),
     }
 }
 
+/// Reports the available memory.
 fn check_memory(kernel: &SysRoot) -> Finding {
-    let free = host::available_memory(kernel).map(ByteSize);
+    let free = host::available_memory_bytes(kernel).map(ByteSize);
     ok("memory", free.map_or("the kernel does not say".into(), |free| format!("{free} available")))
 }
 
 /// Checks whether the kernel accounts CPU time exactly.
 fn check_cpu_accounting(kernel: &SysRoot) -> Finding {
-    let what = "CPU of the whole machine";
+    let check = "CPU of the whole machine";
     // The probe prefers its sources in this order.
     let sources = ["proc/schedstat", "sys/fs/cgroup/cpuacct/cpuacct.usage"];
     if let Some(path) = sources.iter().find(|path| kernel.path(path).exists()) {
-        return ok(what, format!("/{path}: exact"));
+        return ok(check, format!("/{path}: exact"));
     }
     let fix = "a kernel with CONFIG_SCHED_INFO (/proc/schedstat): tick sampling is wrong under paced load";
-    limited(what, "only sampled by ticks", fix)
+    limited(check, "only sampled by ticks", fix)
 }
 
 /// Checks whether a file of the kernel can be read; `fix` describes how to enable it.
-fn check_readable(kernel: &SysRoot, what: &'static str, path: &str, fix: &str) -> Finding {
+fn check_readable(kernel: &SysRoot, check: &'static str, path: &str, fix: &str) -> Finding {
     match kernel.read(path) {
-        Ok(_) => ok(what, format!("/{path}")),
-        Err(error) => limited(what, format!("/{path}: {error}"), fix),
+        Ok(_) => ok(check, format!("/{path}")),
+        Err(error) => limited(check, format!("/{path}: {error}"), fix),
     }
 }
 
 /// Checks that the frequency governors of all CPUs keep the highest frequency.
 fn check_governor(kernel: &SysRoot) -> Finding {
-    let what = "CPU frequency";
+    let check = "CPU frequency";
     match host::governors(kernel) {
-        None => ok(what, "no governor is offered (a virtual machine, often)"),
-        Some(name) if name == "performance" => ok(what, name),
-        Some(name) => limited(what, format!("governor {name}"), "cpupower frequency-set -g performance"),
+        None => ok(check, "no governor is offered (a virtual machine, often)"),
+        Some(name) if name == "performance" => ok(check, name),
+        Some(name) => limited(check, format!("governor {name}"), "cpupower frequency-set -g performance"),
     }
 }
 
 /// Checks for undo journals that killed runs left.
 fn check_leftovers() -> Finding {
-    let what = "left by killed runs";
-    let state = undo::state_dir();
-    let journals = match fsarena_sys::none_if_missing(std::fs::read_dir(state.join("undo"))) {
+    let check = "left by killed runs";
+    let state_dir = undo::state_dir();
+    let journals = match fsarena_sys::none_if_missing(std::fs::read_dir(state_dir.join("undo"))) {
         Ok(entries) => entries.map_or(0, |entries| entries.flatten().count()),
         Err(error) => {
             let fix = "run `fsarena doctor` as the user who ran fsarena";
-            return limited(what, format!("{state:?}: {error}"), fix);
+            return limited(check, format!("{state_dir:?}: {error}"), fix);
         }
     };
     let found = match journals {
-        0 => return ok(what, "nothing"),
-        1 => format!("1 undo journal in {state:?}"),
-        n => format!("{n} undo journals in {state:?}"),
+        0 => return ok(check, "nothing"),
+        1 => format!("1 undo journal in {state_dir:?}"),
+        count => format!("{count} undo journals in {state_dir:?}"),
     };
-    limited(what, found, "fsarena recover, if no run is going on")
+    limited(check, found, "fsarena recover, if no run is going on")
 }

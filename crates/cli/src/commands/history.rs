@@ -2,11 +2,11 @@
 
 mod fail_on_change;
 
-use crate::failure::{Failure, Outcome, usage};
-use crate::flags::{RunsDir, parse_metric, parse_time};
+use crate::failure::{CommandResult, Failure, usage_error};
+use crate::flags::{RunsDir, parse_duration, parse_metric};
 use crate::output;
 use fail_on_change::ChangeConfirmer;
-use fsarena_core::{exit::ExitCode, names::unknown, safe};
+use fsarena_core::{escape, exit::ExitCode, names::unknown_name};
 use fsarena_report::history::{
     HistoryQuery, MAX_RUNS, choose_reference, find_changes_of_history, history_page, history_point,
 };
@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long)]
     fail_on_change: bool,
     /// Time for the fresh rounds of a change [default: that of the newest run, or 10m]
-    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "fail_on_change")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "fail_on_change")]
     budget: Option<Duration>,
     /// Print no progress
     #[arg(long, short, requires = "fail_on_change")]
@@ -53,64 +53,65 @@ pub struct Args {
 }
 
 /// Reads the runs of the study and prints the history of the metric.
-pub fn run(args: Args) -> Outcome {
-    let (damaged, mut listed): (Vec<_>, Vec<_>) =
+pub fn run(args: Args) -> CommandResult {
+    let (damaged, mut summaries): (Vec<_>, Vec<_>) =
         fsarena_store::list_runs(&args.runs.dir)?.into_iter().partition(|run| run.is_damaged);
     // A run that cannot be read may be of this study, so the user must know that it is missing.
     damaged.iter().for_each(|run| print_left_out(&run.id, &run.status.why));
-    let study = args.study.or_else(|| listed.iter().map(|run| run.study.clone()).find(|study| can_be_followed(study)));
-    let Some(study) = study else { return no_runs(&args.runs) };
-    check_name("study", &study, listed.iter().map(|run| run.study.as_str()))?;
-    listed.retain(|run| run.study == study);
-    listed.truncate(MAX_RUNS);
-    let variants = || listed.iter().flat_map(|run| run.variants.iter().map(String::as_str));
+    let study =
+        args.study.or_else(|| summaries.iter().map(|run| run.study.clone()).find(|study| can_be_default_study(study)));
+    let Some(study) = study else { return no_runs_failure(&args.runs) };
+    check_name("study", &study, summaries.iter().map(|run| run.study.as_str()))?;
+    summaries.retain(|run| run.study == study);
+    summaries.truncate(MAX_RUNS);
+    let variants = || summaries.iter().flat_map(|run| run.variants.iter().map(String::as_str));
     if let Some(name) = &args.variant {
         check_name("variant", name, variants())?;
     }
     if let Some(name) = &args.reference {
         check_name("variant", name, variants().chain(["none"]))?;
     }
-    let variant = args.variant.or_else(|| listed.first()?.variants.first().cloned());
-    let Some(variant) = variant else { return no_runs(&args.runs) };
-    let default_reference = || choose_reference(&variant, listed.iter().map(|run| run.variants.as_slice()));
+    let variant = args.variant.or_else(|| summaries.first()?.variants.first().cloned());
+    let Some(variant) = variant else { return no_runs_failure(&args.runs) };
+    let default_reference = || choose_reference(&variant, summaries.iter().map(|run| run.variants.as_slice()));
     let reference = args.reference.or_else(default_reference).filter(|name| name != "none");
     let query = HistoryQuery { study, metric: args.metric, variant, reference };
     let mut points = vec![];
-    for run in &listed {
+    for run in &summaries {
         match RunDir::open(&run.path).and_then(|run| fsarena_store::read(&run)) {
             Ok(record) => points.extend(history_point(&record, &query)?),
             Err(error) => print_left_out(&run.id, &error),
         }
     }
     let mut page = history_page(&query, points.clone());
-    let mut exit = ExitCode::Done;
+    let mut exit_code = ExitCode::Done;
     if args.fail_on_change {
-        let confirmer = ChangeConfirmer { runs: &args.runs.dir, budget: args.budget, quiet: args.quiet };
-        exit = confirmer.alarm(&find_changes_of_history(points), &query, &mut page)?;
+        let confirmer = ChangeConfirmer { runs_dir: &args.runs.dir, budget: args.budget, quiet: args.quiet };
+        exit_code = confirmer.check_changes(&find_changes_of_history(points), &query, &mut page)?;
     }
     output::print_page(&page, &args.format)?;
-    Ok(exit)
+    Ok(exit_code)
 }
 
 /// Whether this study can be the default of a history: it is known, and is not the confirmation of a change.
-fn can_be_followed(study: &str) -> bool {
+fn can_be_default_study(study: &str) -> bool {
     !study.is_empty() && !study.ends_with(PLAN_SUFFIX)
 }
 
-/// Checks that a name is one of the available names of a `what`, such as a variant.
+/// Checks that a name is one of the available names of things of this `kind`, such as variants.
 ///
 /// # Errors
-/// It is none of them. The message suggests a similar name.
-fn check_name<'a>(what: &str, name: &str, available: impl Iterator<Item = &'a str> + Clone) -> Result<(), Failure> {
-    if available.clone().any(|known| known == name) { Ok(()) } else { Err(unknown(what, name, available).into()) }
+/// An unknown name. The message suggests a similar one.
+fn check_name<'a>(kind: &str, name: &str, available: impl Iterator<Item = &'a str> + Clone) -> Result<(), Failure> {
+    if available.clone().any(|known| known == name) { Ok(()) } else { Err(unknown_name(kind, name, available).into()) }
 }
 
 /// Prints to standard error why the history leaves a run out.
 fn print_left_out(id: &str, why: &impl Display) {
-    eprintln!("fsarena: run {id} is left out: {}", safe::message(&why.to_string()));
+    eprintln!("fsarena: run {id} is left out: {}", escape::message(&why.to_string()));
 }
 
 /// The failure that the directory has no run of a study.
-fn no_runs<T>(runs: &RunsDir) -> Result<T, Failure> {
-    usage(format!("{} has no run of a study. To make one: fsarena run STUDY", runs.dir.display()))
+fn no_runs_failure<T>(runs_dir: &RunsDir) -> Result<T, Failure> {
+    usage_error(format!("{} has no run of a study. To make one: fsarena run STUDY", runs_dir.dir.display()))
 }

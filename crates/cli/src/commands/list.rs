@@ -1,14 +1,14 @@
 //! `fsarena list`: prints the names that other commands accept, from the registries and from a directory of runs.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::flags::ExplicitFlags;
 use crate::flags::{ListFormat, RunsDir};
 use crate::output;
 use clap::ValueEnum;
-use fsarena_core::app::{APPS, App};
 use fsarena_core::sample::{Direction, Fold, ReadingDef, Unit};
+use fsarena_core::study::{APPS, App};
 use fsarena_core::study::{STUDIES, Study};
-use fsarena_core::{metric::METRICS, plan::file::PlanFile, row::Row, setting::Value};
+use fsarena_core::{metric::METRICS, plan::file::PlanFile, row::Row, setting::SettingValue};
 use fsarena_fs::available::{Availability, install_command, survey};
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_guest::debian::{self, DebianKernel};
@@ -27,10 +27,10 @@ use std::{collections::BTreeMap, path::Path};
 pub struct Args {
     // Must be the first field: clap removes each argument when it reads it into a field.
     #[command(flatten)]
-    given: ExplicitFlags,
+    explicit_flags: ExplicitFlags,
     /// What to list
-    #[arg(value_enum)]
-    what: What,
+    #[arg(id = "what", value_name = "WHAT", value_enum)]
+    kind: ListKind,
     /// Format on standard output
     #[arg(long, value_enum, default_value = "term")]
     format: ListFormat,
@@ -38,8 +38,9 @@ pub struct Args {
     runs: RunsDir,
 }
 
+/// What the command lists.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum What {
+enum ListKind {
     /// Studies, with their published figures
     Studies,
     /// Plans of applications, to run or to start your own from
@@ -63,24 +64,24 @@ enum What {
 }
 
 /// Prints the rows of what the user chose.
-pub fn run(args: Args) -> Outcome {
-    match args.what {
-        What::Studies => output::print_rows(&studies()?, args.format),
-        What::Apps => output::print_rows(&apps()?, args.format),
-        What::Filesystems => output::print_rows(&filesystems()?, args.format),
-        What::Workloads => output::print_rows(&workloads(), args.format),
-        What::Metrics => output::print_rows(&metrics(), args.format),
-        What::Factors => output::print_rows(&axes::factors(), args.format),
-        What::Kernels => output::print_rows(&kernels()?, args.format),
-        What::Exporters => output::print_rows(&exporters::exporter_rows(), args.format),
-        What::Runs => {
-            let root = &args.runs.dir;
-            if args.given.first_of(&["runs"]).is_some() {
-                root.metadata().map_err(Failure::file(root))?;
+pub fn run(args: Args) -> CommandResult {
+    match args.kind {
+        ListKind::Studies => output::print_rows(&studies()?, args.format),
+        ListKind::Apps => output::print_rows(&apps()?, args.format),
+        ListKind::Filesystems => output::print_rows(&filesystems()?, args.format),
+        ListKind::Workloads => output::print_rows(&workloads(), args.format),
+        ListKind::Metrics => output::print_rows(&metrics(), args.format),
+        ListKind::Factors => output::print_rows(&axes::all_factors(), args.format),
+        ListKind::Kernels => output::print_rows(&kernels()?, args.format),
+        ListKind::Exporters => output::print_rows(&exporters::exporter_rows(), args.format),
+        ListKind::Runs => {
+            let runs_dir = &args.runs.dir;
+            if args.explicit_flags.first_explicit(&["runs"]).is_some() {
+                runs_dir.metadata().map_err(Failure::for_path(runs_dir))?;
             }
-            output::print_rows(&runs(root)?, args.format)
+            output::print_rows(&runs(runs_dir)?, args.format)
         }
-        What::Baselines => output::print_rows(&baselines(&args.runs.dir)?, args.format),
+        ListKind::Baselines => output::print_rows(&baselines(&args.runs.dir)?, args.format),
     }
 }
 
@@ -102,13 +103,13 @@ impl Row for BaselineRow {
 ///
 /// # Errors
 /// A damaged file.
-pub fn baselines(root: &Path) -> Result<Vec<BaselineRow>, Failure> {
+pub fn baselines(runs_dir: &Path) -> Result<Vec<BaselineRow>, Failure> {
     let row = |name: &String| {
         let Baseline { name, variant, kernel_release: kernel, measured_at: measured, run, .. } =
-            Baseline::open(root, name)?;
+            Baseline::open(runs_dir, name)?;
         Ok(BaselineRow { baseline: name, variant: variant.name, kernel, measured, run })
     };
-    baseline::names(root).iter().map(row).collect()
+    baseline::baseline_names(runs_dir).iter().map(row).collect()
 }
 
 /// A study, with its published figures.
@@ -130,7 +131,7 @@ impl Row for StudyRow {
 /// A fault in a plan or in figures that ship with fsarena.
 pub fn studies() -> Result<Vec<StudyRow>, Failure> {
     let row = |study: &Study| {
-        let published = study.published()?;
+        let published = study.published_sets()?;
         Ok(StudyRow {
             study: study.name,
             question: study.parse_plan()?.file.question,
@@ -170,12 +171,15 @@ pub fn apps() -> Result<Vec<AppRow>, Failure> {
 pub struct FilesystemRow {
     filesystem: &'static str,
     title: &'static str,
-    kernel: bool,
+    /// Whether this kernel can mount it.
+    #[serde(rename = "kernel")]
+    is_mountable: bool,
+    /// The path of its mkfs; None if that is not installed, or if it needs none.
     mkfs: Option<String>,
     packages: Vec<&'static str>,
-    /// The command that installs mkfs.
+    /// The command that installs mkfs, or that none is needed.
     #[serde(skip)]
-    install: String,
+    install_command: String,
     option_sets: Vec<OptionSetRow>,
 }
 
@@ -230,7 +234,7 @@ impl Row for FilesystemRow {
     fn table_text(&self, field: &str) -> Option<String> {
         match field {
             "mkfs" => match &self.mkfs {
-                None => Some(self.install.clone()),
+                None => Some(self.install_command.clone()),
                 // Its path is long, and only guests use it.
                 Some(path) if program::is_fetched(Path::new(path)) => Some("in the cache, for guests".into()),
                 Some(_) => None,
@@ -249,16 +253,16 @@ const NO_MKFS: &str = "not needed";
 /// # Errors
 /// If the kernel's list of filesystems cannot be read.
 pub fn filesystems() -> Result<Vec<FilesystemRow>, Failure> {
-    let row = |found: Availability| FilesystemRow {
-        filesystem: found.def.id,
-        title: found.def.title,
-        kernel: found.is_mountable,
-        mkfs: found.mkfs.map(|path| path.display().to_string()),
-        packages: found.def.packages.to_vec(),
-        install: if found.def.mkfs.is_empty() { NO_MKFS.into() } else { install_command([found.def]) },
-        option_sets: found
+    let row = |fs: Availability| FilesystemRow {
+        filesystem: fs.def.id,
+        title: fs.def.title,
+        is_mountable: fs.is_mountable,
+        mkfs: fs.mkfs.map(|path| path.display().to_string()),
+        packages: fs.def.packages.to_vec(),
+        install_command: if fs.def.mkfs.is_empty() { NO_MKFS.into() } else { install_command([fs.def]) },
+        option_sets: fs
             .def
-            .options
+            .option_sets
             .iter()
             .map(|set| OptionSetRow {
                 id: set.id,
@@ -283,10 +287,11 @@ pub fn filesystem(name: &str) -> Result<Option<FilesystemRow>, Failure> {
 }
 
 impl FilesystemRow {
-    /// The lines above its option sets: its name, its mkfs and support by this kernel, and how to compare its option sets.
+    /// The lines above the table of its option sets: its name, its mkfs and support by this kernel, and how to compare its
+    /// option sets.
     pub fn introduction(&self) -> String {
-        let mkfs = format!("mkfs: {}", self.mkfs.as_ref().unwrap_or(&self.install));
-        let kernel = if self.kernel { "this kernel mounts it" } else { "this kernel cannot mount it" };
+        let mkfs = format!("mkfs: {}", self.mkfs.as_ref().unwrap_or(&self.install_command));
+        let kernel = if self.is_mountable { "this kernel mounts it" } else { "this kernel cannot mount it" };
         let name = self.filesystem;
         format!(
             "{}\n{mkfs}; {kernel}\n\nCompare its option sets: --fs {name} --options default,noatime\nor one beside other \
@@ -303,7 +308,7 @@ impl FilesystemRow {
 
 /// A workload, or one of its settings.
 #[derive(Debug, Serialize)]
-pub struct SettingRow {
+pub struct WorkloadRow {
     workload: &'static str,
     setting: &'static str,
     accepts: String,
@@ -311,7 +316,7 @@ pub struct SettingRow {
     help: String,
 }
 
-impl Row for SettingRow {
+impl Row for WorkloadRow {
     const COLUMNS: &'static [&'static str] = &["workload", "setting", "accepts", "default", "help"];
 
     /// Shortens a long list to its ends: `1,2,…,21`.
@@ -327,15 +332,15 @@ impl Row for SettingRow {
 }
 
 /// Returns each workload, followed by its settings.
-pub fn workloads() -> Vec<SettingRow> {
+pub fn workloads() -> Vec<WorkloadRow> {
     let mut rows = Vec::new();
     for workload in WORKLOADS {
         let def = workload.def();
-        let row = |setting, accepts, default, help| SettingRow { workload: def.id, setting, accepts, default, help };
+        let row = |setting, accepts, default, help| WorkloadRow { workload: def.id, setting, accepts, default, help };
         let help = format!("{}; main metrics: {}", def.help, def.metrics.join(", "));
         rows.push(row("", String::new(), String::new(), help));
         rows.extend(def.settings.iter().map(|setting| {
-            let default = Value::from(setting.default).to_string();
+            let default = SettingValue::from(setting.default).to_string();
             row(setting.id, setting.kind.to_string(), default, setting.help.into())
         }));
     }
@@ -389,7 +394,9 @@ pub struct KernelRow {
     kernel: String,
     release: String,
     suite: String,
-    here: &'static str,
+    /// How this machine has it: `installed`, `cached`, or empty if it does not.
+    #[serde(rename = "here")]
+    presence: &'static str,
     /// The filesystems whose modules fsarena has compiled for it.
     compiled: Vec<&'static str>,
 }
@@ -408,24 +415,24 @@ impl Row for KernelRow {
 /// # Errors
 /// apt's lists are damaged.
 pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
-    let places = KernelDirs::of_this_machine(None);
-    let in_suites = suite_kernels(&places)?;
-    let here = places.releases();
+    let kernel_dirs = KernelDirs::of_this_machine(None);
+    let in_suites = suite_kernels(&kernel_dirs)?;
+    let at_hand = kernel_dirs.releases();
     let compiled: Vec<(&'static str, Vec<String>)> = FILESYSTEMS
         .iter()
         .filter(|def| def.module_source.is_some())
-        .map(|def| (def.id, places.releases_with(|modules| guests::modules_support(modules, def))))
+        .map(|def| (def.id, kernel_dirs.releases_with(|modules| guests::modules_support(modules, def))))
         .collect();
     let suite_releases: Vec<&str> = in_suites.iter().map(|kernel| kernel.release.as_str()).collect();
     let newest = newest_of_series(&suite_releases).into_iter().map(String::from);
-    let releases = debian::sort_releases(here.iter().cloned().chain(newest));
+    let releases = debian::sort_releases(at_hand.iter().cloned().chain(newest));
     let mut rows = vec![];
     for release in releases {
         let package = in_suites.iter().find(|kernel| kernel.release == release);
         rows.push(KernelRow {
-            kernel: format!("{DEBIAN}:{}", shortest_version(&release, &here, &suite_releases)),
+            kernel: format!("{DEBIAN}:{}", shortest_version(&release, &at_hand, &suite_releases)),
             suite: package.map(|kernel| kernel.package.suite.clone()).unwrap_or_default(),
-            here: match (here.contains(&release), places.is_installed(&release)) {
+            presence: match (at_hand.contains(&release), kernel_dirs.is_installed(&release)) {
                 (_, true) => "installed",
                 (true, false) => "cached",
                 (false, false) => "",
@@ -438,14 +445,14 @@ pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
 }
 
 /// The kernels of Debian's suites, the oldest first; none on a machine without apt.
-pub fn suite_kernels(places: &KernelDirs) -> Result<Vec<DebianKernel>, Failure> {
-    if let Err(error) = places.apt_dirs.refresh(&mut |_| {}) {
+pub fn suite_kernels(kernel_dirs: &KernelDirs) -> Result<Vec<DebianKernel>, Failure> {
+    if let Err(error) = kernel_dirs.apt_dirs.refresh(&mut |_| {}) {
         eprintln!("The package lists of Debian could not be fetched, so kernels may be missing: {error}");
     }
     if program::find("apt-cache").is_none() {
         return Ok(vec![]);
     }
-    Ok(debian::list_kernels(&places.apt_dirs, &mut |_| {})?)
+    Ok(debian::list_kernels(&kernel_dirs.apt_dirs, &mut |_| {})?)
 }
 
 /// The newest release of each series. Leaves out cloud kernels, which lack most filesystems. `releases` begin with the oldest.
@@ -457,13 +464,14 @@ pub fn newest_of_series<'a>(releases: &[&'a str]) -> Vec<&'a str> {
     newest.into_values().collect()
 }
 
-/// The series of a release (`6.12`) if naming it selects this release, else the release. A series selects the newest release
-/// at hand before one of the suites. Both lists begin with the oldest.
-fn shortest_version(release: &str, here: &[String], in_suites: &[&str]) -> String {
+/// The shortest version that selects a release: its series (`6.12`) if that selects this release, else the release itself. A
+/// series selects the newest release at hand, or if none is at hand, the newest one in the suites. Both lists begin with the
+/// oldest.
+fn shortest_version(release: &str, at_hand: &[String], in_suites: &[&str]) -> String {
     let series = debian::series_of(release);
-    let of_series = |other: &&str| debian::series_of(other) == series;
-    let at_hand = here.iter().map(String::as_str).rfind(of_series);
-    let selected = at_hand.or_else(|| in_suites.iter().copied().rfind(of_series));
+    let is_in_series = |other: &&str| debian::series_of(other) == series;
+    let newest_at_hand = at_hand.iter().map(String::as_str).rfind(is_in_series);
+    let selected = newest_at_hand.or_else(|| in_suites.iter().copied().rfind(is_in_series));
     if selected == Some(release) { series } else { release.into() }
 }
 
@@ -491,7 +499,7 @@ impl Row for RunRow {
 ///
 /// # Errors
 /// If the directory cannot be read.
-pub fn runs(root: &Path) -> Result<Vec<RunRow>, Failure> {
+pub fn runs(runs_dir: &Path) -> Result<Vec<RunRow>, Failure> {
     let row = |run: RunSummary| RunRow {
         run: run.id,
         study: run.study,
@@ -499,7 +507,7 @@ pub fn runs(root: &Path) -> Result<Vec<RunRow>, Failure> {
         status: run.status.why,
         variants: run.variants,
     };
-    Ok(fsarena_store::list_runs(root)?.into_iter().map(row).collect())
+    Ok(fsarena_store::list_runs(runs_dir)?.into_iter().map(row).collect())
 }
 
 #[cfg(test)]
@@ -510,8 +518,8 @@ mod tests {
     fn a_series_names_the_newest_kernel_at_hand_or_else_of_the_suites() {
         let suites = ["6.1.0-49-amd64", "6.1.0-56-amd64", "6.1.0-56-cloud-amd64", "6.12.9+deb13-amd64"];
         assert_eq!(newest_of_series(&suites), ["6.1.0-56-amd64", "6.12.9+deb13-amd64"]);
-        let here = ["6.1.0-49-amd64".to_string()];
-        let version = |release| shortest_version(release, &here, &suites);
+        let at_hand = ["6.1.0-49-amd64".to_string()];
+        let version = |release| shortest_version(release, &at_hand, &suites);
         assert_eq!(version("6.1.0-49-amd64"), "6.1");
         assert_eq!(version("6.1.0-56-amd64"), "6.1.0-56-amd64");
         assert_eq!(version("6.1.0-56-cloud-amd64"), "6.1-cloud");

@@ -9,7 +9,7 @@ mod page;
 pub use flags::Args;
 
 use crate::terminal::screen;
-use crate::{commands::handle_signals, failure::Outcome, output};
+use crate::{commands::handle_signals, failure::CommandResult, output};
 use files::LoadDir;
 use fsarena_engine::meta::{self, Operation};
 use fsarena_engine::{self as engine, Interval};
@@ -20,18 +20,18 @@ use page::{data_page, metadata_page};
 use std::{cell::RefCell, collections::VecDeque, time::Duration};
 
 /// Makes the files, runs the load on them, and prints the result.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args) -> CommandResult {
     handle_signals()?;
     if !args.meta.is_empty() {
         return run_metadata(&args);
     }
-    let job = job::job_of(&args)?;
+    let job = job::make_job(&args)?;
     job.check()?;
-    let load_dir = LoadDir::open(&args, &job)?;
+    let load_dir = LoadDir::make_for_job(&args, &job)?;
     let progress = ProgressLine::new(args.quiet || args.fio.hides_progress());
-    let files = progress.during("making the files", || load_dir.make_files(&args, &job))?;
-    let work = || engine::run(&job, &files, &mut |interval| progress.show(None, interval));
-    let (outcome, readings, notes) = fsarena_probe::measure_around(&SysRoot::host(), load_dir.dir(), work);
+    let files = progress.run_with_message("making the files", || load_dir.make_files(&args, &job))?;
+    let run_load = || engine::run(&job, &files, &mut |interval| progress.show(None, interval));
+    let (outcome, readings, notes) = fsarena_probe::measure_around(&SysRoot::host(), load_dir.dir(), run_load);
     progress.clear();
     let name = args.fio.load_name();
     let page = data_page(name, &job, &files, &outcome?, (&readings, &notes), is_interrupted());
@@ -40,7 +40,7 @@ pub fn run(args: Args) -> Outcome {
 }
 
 /// Runs the phases of metadata operations in a new directory, and prints the result of each.
-fn run_metadata(args: &Args) -> Outcome {
+fn run_metadata(args: &Args) -> CommandResult {
     let job = meta::MetaJob {
         phases: args.meta.clone(),
         threads: args.numjobs,
@@ -51,7 +51,7 @@ fn run_metadata(args: &Args) -> Outcome {
         ..meta::MetaJob::default()
     };
     job.check()?;
-    let load_dir = LoadDir::below(&args.dir)?;
+    let load_dir = LoadDir::make_below(&args.dir)?;
     let progress = ProgressLine::new(args.quiet || args.fio.hides_progress());
     let show = &mut |operation, interval: &Interval| progress.show(Some(operation), interval);
     let outcomes = meta::run(&job, load_dir.dir(), show);
@@ -63,7 +63,7 @@ fn run_metadata(args: &Args) -> Outcome {
 
 /// Whether a signal has ended the load early.
 fn is_interrupted() -> bool {
-    cancel::requested().is_some()
+    cancel::received_signal().is_some()
 }
 
 /// The seconds over which the progress line averages.
@@ -72,7 +72,7 @@ const AVERAGED_S: f64 = 1.0;
 /// The line of a load in progress, on a terminal.
 struct ProgressLine {
     bar: ProgressBar,
-    /// The phase of a metadata load, and its last intervals.
+    /// The phase of a metadata load (None for reads and writes), and its last intervals.
     recent: RefCell<(Option<Operation>, VecDeque<Interval>)>,
 }
 
@@ -88,9 +88,9 @@ impl ProgressLine {
         ProgressLine { bar, recent: RefCell::default() }
     }
 
-    /// Shows the message `what` while `work` runs, and returns the result of `work`.
-    fn during<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
-        self.bar.set_message(what);
+    /// Shows a message while `work` runs, and returns the result of `work`.
+    fn run_with_message<T>(&self, message: &'static str, work: impl FnOnce() -> T) -> T {
+        self.bar.set_message(message);
         self.bar.enable_steady_tick(Duration::from_millis(200));
         let result = work();
         self.bar.disable_steady_tick();
@@ -106,7 +106,7 @@ impl ProgressLine {
             recent.clear();
         }
         recent.push_back(interval.clone());
-        while recent.iter().map(|one| one.length_s).sum::<f64>() > AVERAGED_S + 1e-6 && recent.len() > 1 {
+        while recent.iter().map(|interval| interval.length_s).sum::<f64>() > AVERAGED_S + 1e-6 && recent.len() > 1 {
             recent.pop_front();
         }
         self.bar.set_message(describe_rates(recent.make_contiguous()));
@@ -121,14 +121,14 @@ impl ProgressLine {
 
 /// The rates and the latency of these intervals in a line.
 fn describe_rates(recent: &[Interval]) -> String {
-    let seconds: f64 = recent.iter().map(|one| one.length_s).sum();
+    let seconds: f64 = recent.iter().map(|interval| interval.length_s).sum();
     let rate = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
     // The 99th percentile of all intervals together is not above the highest of the intervals.
-    let p99 = recent.iter().map(|one| one.latency_p99_ns).max().unwrap_or(0);
+    let p99 = recent.iter().map(|interval| interval.latency_p99_ns).max().unwrap_or(0);
     format!(
         "{:.0} IOPS, {} MB/s, p99 ≤ {} µs",
-        rate(recent.iter().map(|one| one.operations).sum()),
-        three_digits(rate(recent.iter().map(|one| one.bytes).sum()) / 1e6),
+        rate(recent.iter().map(|interval| interval.operations).sum()),
+        three_digits(rate(recent.iter().map(|interval| interval.bytes).sum()) / 1e6),
         three_digits(p99 as f64 / 1e3),
     )
 }

@@ -1,7 +1,7 @@
 //! `fsarena merge`: merges the shards of many machines into one run.
 
 use crate::commands::report::{self, Export, parse_export};
-use crate::failure::{Failure, Outcome, usage};
+use crate::failure::{CommandResult, Failure, usage_error};
 use crate::flags::{ReportFlags, RunsDir, parse_metric};
 use crate::output;
 use fsarena_core::exit::ExitCode;
@@ -32,34 +32,34 @@ pub struct Args {
 
 /// Merges the shards, and reports the run if no round is missing. The number of rounds is fixed, so the samples are judged
 /// only once, at the end.
-pub fn run(args: Args) -> Outcome {
-    let root = &args.runs.dir;
-    let mut parts = vec![];
+pub fn run(args: Args) -> CommandResult {
+    let runs_dir = &args.runs.dir;
+    let mut shards = vec![];
     for name in &args.shards {
-        parts.extend(find_shards(root, name)?);
+        shards.extend(find_shards(runs_dir, name)?);
     }
-    let merged = fsarena_store::merge(root, &parts)?;
-    let line = format!("{}: {}, {} cells added\n", merged.run.path().display(), merged.why, merged.added);
+    let merged = fsarena_store::merge(runs_dir, &shards)?;
+    let line = format!("{}: {}, {} cells added\n", merged.run.path().display(), merged.why, merged.added_cells);
     output::print_text(line)?;
     if !merged.complete {
         return Ok(ExitCode::Done);
     }
     let record = fsarena_store::read(&merged.run)?;
     let report = report::analyse_for_terminal(record, args.metric, vec![], args.report)?;
-    report::print_answer(report, &args.export, exporters::find(exporters::DEFAULT_FORMAT)?, &merged.run)
+    report::write_and_print_report(report, &args.export, exporters::find(exporters::DEFAULT_FORMAT)?, &merged.run)
 }
 
 /// The run of this name, or the shards in this directory.
-fn find_shards(root: &Path, name: &str) -> Result<Vec<RunDir>, Failure> {
+fn find_shards(runs_dir: &Path, name: &str) -> Result<Vec<RunDir>, Failure> {
     let dir = Path::new(name);
     if !dir.is_dir() || RunDir::open(dir).is_ok() {
-        return Ok(vec![RunDir::find(root, name)?]);
+        return Ok(vec![RunDir::find(runs_dir, name)?]);
     }
     let mut shards = vec![];
-    for run in RunDir::all(dir)? {
+    for run in RunDir::find_all(dir)? {
         if run.plan()?.stop.shard.is_some() {
             shards.push(run);
         }
     }
-    if shards.is_empty() { usage(format!("{name}: contains no shards")) } else { Ok(shards) }
+    if shards.is_empty() { usage_error(format!("{name}: contains no shards")) } else { Ok(shards) }
 }

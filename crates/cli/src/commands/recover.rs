@@ -1,6 +1,6 @@
 //! `fsarena recover`: removes the mounts, devices and files that a killed fsarena left.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use fsarena_core::exit::ExitCode;
 use fsarena_sys::{kernel::SysRoot, undo};
 use std::io::Write;
@@ -18,10 +18,10 @@ pub struct Args {
 }
 
 /// Recovers, and prints what it undid.
-pub fn run(args: Args) -> Outcome {
-    let state = undo::state_dir();
+pub fn run(args: Args) -> CommandResult {
+    let state_dir = undo::state_dir();
     let mut show = |line: &str| drop(writeln!(std::io::stderr(), "{line}"));
-    let recovered = undo::recover_with_gone_host(&SysRoot::host(), &state, args.host.as_deref(), &mut show)?;
+    let recovered = undo::recover_with_gone_host(&SysRoot::host(), &state_dir, args.host.as_deref(), &mut show)?;
     let undo::RecoveryCounts { undone, failed, still_running: running, of_other_hosts } = recovered;
     let _ = writeln!(std::io::stdout(), "{undone} undone, {failed} failed, {running} still running");
     if failed > 0 {

@@ -1,6 +1,6 @@
 //! `fsarena report`: reports a stored run in any format, without running anything.
 
-use crate::failure::{Failure, Outcome, printing_failure};
+use crate::failure::{CommandResult, Failure, printing_failure};
 use crate::flags::{ReportFlags, RunsDir, parse_metric};
 use crate::{commands::selftest, output};
 use fsarena_core::{claim::Claim, record::RunRecord};
@@ -36,7 +36,7 @@ pub struct Args {
 }
 
 /// Prints the report and writes the exports.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args) -> CommandResult {
     let run = RunDir::find(&args.runs.dir, &args.run)?;
     let mut report = analyse_for_terminal(fsarena_store::read(&run)?, args.metric, args.claim, args.report)?;
     let mut formats = args.export.iter().map(|(exporter, _)| *exporter).chain([args.format]);
@@ -64,7 +64,12 @@ pub fn read_commands(run: &RunDir) -> Result<Commands, Failure> {
 
 /// Reports a run at its end: writes the reports in its directory and the exports, and prints the answer in a format to standard
 /// output. Returns the exit code of its claims.
-pub fn print_answer(mut report: Report, exports: &[Export], format: &'static Exporter, run: &RunDir) -> Outcome {
+pub fn write_and_print_report(
+    mut report: Report,
+    exports: &[Export],
+    format: &'static Exporter,
+    run: &RunDir,
+) -> CommandResult {
     report.commands = read_commands(run)?;
     let main_report = write_run_dir_reports(&report, run.path())?;
     let stored_formats = exporters::EXPORTERS.iter().filter(|exporter| (exporter.file_in_run_dir)(&report).is_some());
@@ -104,7 +109,7 @@ pub fn analyse_for_terminal(
     let ReportFlags { margin, weight: weights, current, full } = flags;
     let mut report = analyse_run(record, ReportOptions { metrics, weights, margin, current, claims })?;
     report.screen = output::screen();
-    report.full = full;
+    report.is_full = full;
     Ok(report)
 }
 

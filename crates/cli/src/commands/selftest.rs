@@ -1,6 +1,5 @@
 //! `fsarena selftest`: measures fsarena's own error rates, by simulation or on this machine.
 
-mod growth;
 mod headline;
 mod here;
 mod plans;
@@ -8,12 +7,12 @@ mod plans;
 pub use here::stored_resolution;
 
 use crate::output;
-use crate::{failure::Outcome, flags::ListFormat};
+use crate::{failure::CommandResult, flags::ListFormat};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::row::Row;
 use fsarena_stats::simulate::PromiseState;
-use fsarena_stats::simulate::growth::{GrowthCheck, growth_checks};
-use fsarena_stats::simulate::mean_ratio::{MeanCheck, mean_checks};
+use fsarena_stats::simulate::growth::{GrowthCheck, MAX_WRONG, ROUNDS, check_growth};
+use fsarena_stats::simulate::mean_ratio::{MeanCheck, check_mean_intervals};
 use fsarena_stats::simulate::selftest::{Check, RUNS, SelftestReport, run_selftest};
 use headline::two_decimals;
 use here::HereFlags;
@@ -63,12 +62,12 @@ pub struct Args {
 
 /// Reads the number of simulated runs: enough for a rate, and few enough to end within an hour.
 fn parse_simulations(text: &str) -> Result<usize, String> {
-    let known = text.parse().ok().filter(|runs| (100..=1_000_000).contains(runs));
-    known.ok_or_else(|| "write a whole number from 100 to 1000000".into())
+    let runs = text.parse().ok().filter(|runs| (100..=1_000_000).contains(runs));
+    runs.ok_or_else(|| "write a whole number from 100 to 1000000".into())
 }
 
 /// Simulates or measures, and prints the error rates. The exit code is that of a refuted claim if a rate is above its limit.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args) -> CommandResult {
     if args.here {
         return here::measure_machine(&args.here_flags, args.seed, args.quiet, args.format);
     }
@@ -76,24 +75,24 @@ pub fn run(args: Args) -> Outcome {
         return here::repeat_exact(args.seed, args.repeats as usize, args.quiet, args.format);
     }
     let report = run_selftest(args.simulations, args.seed);
-    let means = mean_checks(args.simulations, args.seed);
-    let growth = growth_checks((args.simulations / RUNS_PER_GRID).max(20), args.seed);
+    let means = check_mean_intervals(args.simulations, args.seed);
+    let growth = check_growth((args.simulations / RUNS_PER_GRID).max(20), args.seed);
     match args.format {
-        ListFormat::Json => output::print_json(&as_json(&report, &means, &growth))?,
+        ListFormat::Json => output::print_json(&report_json(&report, &means, &growth))?,
         ListFormat::Term => {
             let checks: Vec<CheckRow> = report.checks.iter().chain([&report.fixed_order]).map(CheckRow::from).collect();
             output::print_rows(&checks, ListFormat::Term)?;
-            headline::print(&report)?;
+            headline::print_tables(&report)?;
             output::print_text(format!("\n{}\n\n", describe_report(&report)))?;
             output::print_rows(&means.iter().map(MeanCostRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
             output::print_text(format!("\n{MEANS_LEGEND}\n"))?;
-            growth::print(&growth)?
+            print_growth(&growth)?
         }
     };
     Ok(exit_code(&report, &means, &growth))
 }
 
-/// The number of runs for which one run of a grid is simulated, because its laws take long to fit.
+/// One run of a grid is simulated for this many other runs, because its laws take long to fit.
 const RUNS_PER_GRID: usize = 20;
 
 /// The error rate of one rule under one kind of noise.
@@ -128,9 +127,9 @@ impl From<&Check> for CheckRow {
             lower: check.errors.lower_limit(),
             upper: check.errors.upper_limit(),
             limit: check.limit(),
-            time_share: check.time.map(|(share, _)| share),
-            time_limit: check.time.map(|(_, limit)| limit),
-            negative: check.is_negative(),
+            time_share: check.time_share_and_limit.map(|(share, _)| share),
+            time_limit: check.time_share_and_limit.map(|(_, limit)| limit),
+            negative: check.is_negative_test(),
             state: check.state().name(),
         }
     }
@@ -141,14 +140,14 @@ impl Row for CheckRow {
         &["rule", "noise", "rate: ERRS", "limits: 95% LIMITS", "limit: PROMISED", "state"];
 
     fn table_text(&self, field: &str) -> Option<String> {
-        let of_time = |share: Option<f64>| share.map_or(String::new(), |share| format!(", {share:.2} of the time"));
+        let time_note = |share: Option<f64>| share.map_or(String::new(), |share| format!(", {share:.2} of the time"));
         match field {
             "rule" if self.order == "fixed" => Some(format!("{}, FIXED ORDER", self.rule)),
-            "rate" => Some(two_decimals(self.rate) + &of_time(self.time_share)),
+            "rate" => Some(two_decimals(self.rate) + &time_note(self.time_share)),
             "limits" => Some(format!("{} to {}", two_decimals(self.lower), two_decimals(self.upper))),
             "limit" => {
                 let promise = if self.negative { "more than" } else { "at most" };
-                Some(format!("{promise} {}{}", two_decimals(self.limit), of_time(self.time_limit)))
+                Some(format!("{promise} {}{}", two_decimals(self.limit), time_note(self.time_limit)))
             }
             _ => None,
         }
@@ -164,12 +163,12 @@ const MEANS_LEGEND: &str = "The share of runs in which the 95% interval of the r
 fn exit_code(report: &SelftestReport, means: &[MeanCheck], growth: &[GrowthCheck]) -> ExitCode {
     let growth_states = growth.iter().map(|check| Some(check.state()));
     let states: Vec<_> = means.iter().map(MeanCheck::state).chain(growth_states).collect();
-    let any_is = |state| states.contains(&Some(state));
+    let any_has_state = |state| states.contains(&Some(state));
     let code = report.exit_code();
-    if code == ExitCode::Refuted || any_is(PromiseState::Broken) {
+    if code == ExitCode::Refuted || any_has_state(PromiseState::Broken) {
         return ExitCode::Refuted;
     }
-    if any_is(PromiseState::Open) { ExitCode::Inconclusive } else { code }
+    if any_has_state(PromiseState::Open) { ExitCode::Inconclusive } else { code }
 }
 
 /// How often the interval of the ratio of mean costs missed it under one pair of noises.
@@ -232,6 +231,86 @@ impl Row for MeanCostRow {
     }
 }
 
+/// How often runs under one law of growth were wrong.
+#[derive(Serialize)]
+struct GrowthRow {
+    law: &'static str,
+    runs: usize,
+    /// The number of runs in which a bend was found.
+    found_to_bend: usize,
+    /// The number of runs in which a bend was excluded.
+    bend_excluded: usize,
+    /// The number of runs whose interval missed the true cost.
+    missed: usize,
+    wrong: usize,
+    lower: f64,
+    upper: f64,
+    limit: f64,
+    negative: bool,
+    state: &'static str,
+}
+
+/// The rows of the table of laws of growth.
+fn growth_rows(checks: &[GrowthCheck]) -> Vec<GrowthRow> {
+    let row = |check: &GrowthCheck| {
+        let errors = check.errors();
+        GrowthRow {
+            law: check.truth.name(),
+            runs: check.runs,
+            found_to_bend: check.bends,
+            bend_excluded: check.straight,
+            missed: check.missed,
+            wrong: errors.wrong,
+            lower: errors.lower_limit(),
+            upper: errors.upper_limit(),
+            limit: MAX_WRONG,
+            negative: check.is_negative_test(),
+            state: check.state().name(),
+        }
+    };
+    checks.iter().map(row).collect()
+}
+
+impl Row for GrowthRow {
+    const COLUMNS: &'static [&'static str] = &[
+        "law: LAW OF THE COST",
+        "found_to_bend",
+        "bend_excluded",
+        "missed: INTERVAL MISSES",
+        "limits: 95% LIMITS OF ERRORS",
+        "limit: PROMISED",
+        "state",
+    ];
+
+    fn table_text(&self, field: &str) -> Option<String> {
+        let rate = |runs: usize| two_decimals(runs as f64 / self.runs as f64);
+        match field {
+            "found_to_bend" => Some(rate(self.found_to_bend)),
+            "bend_excluded" => Some(rate(self.bend_excluded)),
+            "missed" => Some(rate(self.missed)),
+            "limits" => Some(format!("{} to {}", two_decimals(self.lower), two_decimals(self.upper))),
+            "limit" => {
+                let promise = if self.negative { "more than" } else { "at most" };
+                Some(format!("{promise} {}", two_decimals(self.limit)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Prints the table of scale grids and a sentence about it: how often a bend is found that is not there, and how often the cost
+/// beyond the data is outside its interval.
+fn print_growth(checks: &[GrowthCheck]) -> CommandResult {
+    output::print_text("\n")?;
+    output::print_rows(&growth_rows(checks), ListFormat::Term)?;
+    let runs = checks.first().map_or(0, |check| check.runs);
+    output::print_text(format!(
+        "\nIn how many of {runs} runs of {ROUNDS} rounds of a grid 1e4..1e6 the cost of a unit was found to bend, or not to bend, and its \
+         interval at ten times the largest amount missed the truth. No data show a bend beyond them: there the interval must \
+         miss.\n"
+    ))
+}
+
 /// The result of the simulation in two sentences.
 fn describe_report(report: &SelftestReport) -> String {
     let runs = report.fixed_order.errors.runs;
@@ -248,15 +327,15 @@ fn describe_report(report: &SelftestReport) -> String {
     )
 }
 
-/// All checks as JSON.
-fn as_json(report: &SelftestReport, means: &[MeanCheck], growth: &[GrowthCheck]) -> Value {
+/// The results of all checks as JSON.
+fn report_json(report: &SelftestReport, means: &[MeanCheck], growth: &[GrowthCheck]) -> Value {
     json!({
         "checks": report.checks.iter().map(CheckRow::from).collect::<Vec<_>>(),
         "negative": CheckRow::from(&report.fixed_order),
         "wrong_recommendations": headline::wrong_rows(report),
-        "recommendations_in_time": headline::answered_rows(report),
+        "recommendations_in_time": headline::timely_rows(report),
         "mean_costs": means.iter().map(MeanCostRow::from).collect::<Vec<_>>(),
-        "growth": growth::rows(growth),
+        "growth": growth_rows(growth),
         "passed": exit_code(report, means, growth) == ExitCode::Done,
     })
 }

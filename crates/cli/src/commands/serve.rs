@@ -1,6 +1,6 @@
 //! `fsarena serve`: serves a directory of runs as a local web page.
 
-use crate::failure::{Outcome, printing_failure};
+use crate::failure::{CommandResult, printing_failure};
 use crate::{commands::report, flags::RunsDir};
 use fsarena_core::exit::ExitCode;
 use fsarena_report::report::ReportOptions;
@@ -43,17 +43,18 @@ Examples:
   ssh -L 8017:localhost:8017 bench         from another machine, through SSH";
 
 /// Serves until a signal arrives.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args) -> CommandResult {
     let mut hosts = args.allow_host;
-    hosts.extend(fsarena_sys::kernel::SysRoot::host().fact("proc/sys/kernel/hostname"));
-    let report = |record| report::analyse_run(record, ReportOptions::default()).map_err(|failure| failure.to_string());
+    hosts.extend(fsarena_sys::kernel::SysRoot::host().read_trimmed("proc/sys/kernel/hostname"));
+    let analyse_run =
+        |record| report::analyse_run(record, ReportOptions::default()).map_err(|failure| failure.to_string());
     let server = Server::open(Options {
         folder: args.dir.unwrap_or(args.runs.dir),
         bind: args.bind,
         port: args.port,
         token: args.token.filter(|token| !token.is_empty()),
         hosts,
-        analysis: AnalysisFunctions { analyse_run: report, primary_metric: |plan| work::main_metric(plan).into() },
+        analysis: AnalysisFunctions { analyse_run, primary_metric: |plan| work::main_metric_of_plan(plan).into() },
     })?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", server.url()).and_then(|()| out.flush()).map_err(printing_failure)?;

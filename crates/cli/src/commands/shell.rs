@@ -1,16 +1,15 @@
 //! `fsarena shell`: a shell on a fresh filesystem, in a guest.
 
 use super::run::{absolute_kernel_level, environment_variable};
-use crate::commands::handle_signals;
-use crate::failure::{Failure, Outcome, usage};
-use crate::flags::{absolute, parse_byte_size};
+use crate::commands::{handle_signals, run_unstored};
+use crate::failure::{CommandResult, Failure, usage_error};
+use crate::flags::{absolute_path, parse_byte_size};
 use bytesize::ByteSize;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Emulator, GuestPlan};
 use fsarena_core::{exit::ExitCode, factor};
-use fsarena_run::{Destination, RunRequest, ShellSession, execute, registry};
-use fsarena_sys::cancel;
+use fsarena_run::{Destination, RunRequest, ShellSession, registry};
 use std::io::Write;
 use std::path::PathBuf;
 use toml::{Table, Value};
@@ -64,24 +63,21 @@ pub struct Args {
 const DEFAULT_IMAGE_SIZE: ByteSize = ByteSize::gib(2);
 
 /// Runs the shell, and ends the process with its exit code.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args) -> CommandResult {
     handle_signals()?;
     let command = match args.command.is_empty() {
         true => vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into())],
         false => args.command.clone(),
     };
-    let written = PlanFile::parse("the command line", args.plan_text(&command)?.as_bytes())?;
-    let plan = registry::resolve(&written, &args.overrides()?)?;
+    let parsed_plan = PlanFile::parse("the command line", args.plan_text(&command)?.as_bytes())?;
+    let plan = registry::resolve(&parsed_plan, &args.overrides()?)?;
     let session = ShellSession::new(command);
     let mut request = RunRequest::new(plan, Destination::ConsumersOnly(std::env::temp_dir()));
     request.shell = Some(session.clone());
     if session.is_terminal {
         let _ = writeln!(std::io::stderr(), "fsarena: starting a guest with {}", args.fs);
     }
-    let outcome = execute(request, &mut [])?;
-    if outcome.interrupted {
-        cancel::check()?;
-    }
+    run_unstored(request, &mut [])?;
     match session.exit_code() {
         Some(0) => Ok(ExitCode::Done),
         // Everything that the guest needed has been removed.
@@ -98,9 +94,9 @@ impl Args {
             ("task".into(), vec![Value::Table(Table::from_iter([("run".into(), command.to_vec().into())]))].into()),
         ]);
         if let Some(input) = &self.input {
-            workload.insert("input".into(), absolute(input)?.display().to_string().into());
+            workload.insert("input".into(), absolute_path(input)?.display().to_string().into());
         }
-        let variables = self.env.iter().map(|written| environment_variable(written));
+        let variables = self.env.iter().map(|variable| environment_variable(variable));
         workload.insert("env".into(), variables.collect::<Result<Vec<_>, _>>()?.into());
         let plan = Table::from_iter([
             ("name".to_string(), Value::from("shell")),
@@ -112,13 +108,14 @@ impl Args {
         Ok(plan.to_string())
     }
 
+    /// The overrides that make a guest with one filesystem.
     fn overrides(&self) -> Result<Overrides, Failure> {
         if self.fs.contains(',') {
-            return usage("--fs: a shell has one filesystem");
+            return usage_error("--fs: a shell has one filesystem");
         }
         let default_plan = GuestPlan::of(Emulator::Qemu);
         let guest = GuestPlan {
-            modules: self.modules.as_deref().map(absolute).transpose()?,
+            modules: self.modules.as_deref().map(absolute_path).transpose()?,
             memory: self.guest_memory.unwrap_or(default_plan.memory),
             ..default_plan
         };

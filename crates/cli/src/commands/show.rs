@@ -1,11 +1,11 @@
 //! `fsarena show`: prints a run, a study, an application, a filesystem, or published figures.
 
-use crate::failure::{Failure, Outcome, usage};
-use crate::terminal::rows::layout_table;
+use crate::failure::{CommandResult, Failure, usage_error};
+use crate::terminal::rows::lay_out_table;
 use crate::{commands::list, flags::RunsDir, output};
 use clap::builder::PossibleValuesParser;
-use fsarena_core::names::{nearest, unknown};
-use fsarena_core::{app, exit::ExitCode, published::PublishedSet, record::CommandLogLine, study};
+use fsarena_core::names::{nearest, unknown_name};
+use fsarena_core::{exit::ExitCode, published::PublishedSet, record::CommandLogLine, study};
 use fsarena_report::{commands::format_logged_command, published};
 use fsarena_store::RunDir;
 use serde_json::{Value, json};
@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Run (id, beginning of the id, directory, `latest`), study, application, filesystem, or `published:NAME`
-    what: String,
+    #[arg(id = "what", value_name = "WHAT")]
+    name: String,
     /// Format on standard output: term or json; for published figures also md; for a run also sql
     #[arg(long, default_value = "term", value_parser = format_parser())]
     format: String,
@@ -36,26 +37,26 @@ fn format_parser() -> PossibleValuesParser {
 }
 
 /// Finds what the argument names and prints it.
-pub fn run(args: Args) -> Outcome {
-    if let Some(name) = args.what.strip_prefix("published:") {
+pub fn run(args: Args) -> CommandResult {
+    if let Some(name) = args.name.strip_prefix("published:") {
         output::print_page(&published::published_page(&published::find_published(name)?)?, &args.format)
-    } else if let Some(study) = study::find(&args.what) {
-        let published: Vec<String> = study.published()?.iter().map(PublishedSet::name).collect();
+    } else if let Some(study) = study::find(&args.name) {
+        let published: Vec<String> = study.published_sets()?.iter().map(PublishedSet::name).collect();
         print_text_or_json(&args.format, "a study", study.plan_toml.into(), || {
             let (name, source, plan) = (study.name, study.source, plan_table(study.name, study.plan_toml)?);
             Ok(json!({ "study": name, "source": source, "published": published, "plan": plan }))
         })
-    } else if let Some((name, plan)) = app::shipped_plan(&args.what) {
+    } else if let Some((name, plan)) = study::shipped_plan(&args.name) {
         print_text_or_json(&args.format, "an application", plan.into(), || {
             Ok(json!({ "application": name, "plan": plan_table(&name, plan)? }))
         })
-    } else if let Some(filesystem) = list::filesystem(&args.what)? {
-        let sets = layout_table(filesystem.option_sets(), output::width()).map_err(output::serialization_failure)?;
+    } else if let Some(filesystem) = list::filesystem(&args.name)? {
+        let sets = lay_out_table(filesystem.option_sets(), output::width()).map_err(output::serialization_failure)?;
         print_text_or_json(&args.format, "a filesystem", format!("{}\n{sets}", filesystem.introduction()), || {
             Ok(json!(filesystem))
         })
     } else {
-        let run = RunDir::find(&args.runs.dir, &args.what).map_err(|error| suggest_study(error, &args.what))?;
+        let run = RunDir::find(&args.runs.dir, &args.name).map_err(|error| suggest_study(error, &args.name))?;
         if args.format == SQL_FORMAT {
             return output::print_text(fsarena_store::views_sql(&run.plan()?));
         }
@@ -66,24 +67,24 @@ pub fn run(args: Args) -> Outcome {
     }
 }
 
-/// Prints text or JSON, as `format` requires. `what` names the kind of thing in the error for another format.
+/// Prints text or JSON, as `format` requires. An error about another format names the `kind` of the shown thing.
 fn print_text_or_json(
     format: &str,
-    what: &str,
+    kind: &str,
     text: String,
     json: impl FnOnce() -> Result<Value, Failure>,
-) -> Outcome {
+) -> CommandResult {
     match format {
         "term" => output::print_text(text),
         "json" => output::print_json(&json()?),
-        other => usage(format!("--format {other}: fsarena shows {what} as term or json")),
+        other => usage_error(format!("--format {other}: fsarena shows {kind} as term or json")),
     }
 }
 
 /// The failure of an unknown name: suggests a study or application with a similar name if there is one, else `error`.
 fn suggest_study(error: fsarena_store::Error, name: &str) -> Failure {
-    match nearest(name, app::shipped_plan_names()) {
-        Some(study) => unknown("run, study or application", name, [study]).into(),
+    match nearest(name, study::shipped_plan_names()) {
+        Some(study) => unknown_name("run, study or application", name, [study]).into(),
         None => error.into(),
     }
 }
@@ -103,7 +104,7 @@ fn read_commands(run: &RunDir) -> Result<Vec<CommandLogLine>, Failure> {
 /// The resolved plan of a run and its commands, as text.
 fn run_text(run: &RunDir, commands: &[CommandLogLine]) -> Result<String, Failure> {
     let file = run.plan_file();
-    let plan = std::fs::read_to_string(&file).map_err(Failure::file(&file))?;
+    let plan = std::fs::read_to_string(&file).map_err(Failure::for_path(&file))?;
     let lines: Vec<String> = commands.iter().map(|line| format_logged_command(&line.command)).collect();
     let count = match lines.len() {
         0 => "no commands: the run ended before its first one".into(),

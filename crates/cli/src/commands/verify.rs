@@ -1,13 +1,13 @@
 //! `fsarena verify`: checks a bundle that `fsarena bundle` made.
 
 use crate::commands::{bundle, report};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::flags::ListFormat;
 use crate::{commands::handle_signals, output};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::number::plural;
 use fsarena_report::bundle::{BUNDLE_FORMAT, BundledRun, MANIFEST_FILE, Manifest};
-use fsarena_report::recheck::{Difference, differences};
+use fsarena_report::recheck::{Difference, find_differences};
 use fsarena_run::{ScratchDir, program_build};
 use fsarena_store::archive::{self, ArchiveLimits};
 use fsarena_store::{RunDir, bundle::check_checksums};
@@ -40,13 +40,13 @@ const ESSENTIAL_KEYS: [&str; 4] = ["variants", "analyses", "claims", "decision"]
 const MAX_SHOWN_DIFFERENCES: usize = 20;
 
 /// Checks the bundle and prints what differs.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args) -> CommandResult {
     handle_signals()?;
     let scratch = ScratchDir::make(&std::env::temp_dir(), "fsarena-verify")?;
-    let into = scratch.dir().join("bundle");
-    std::fs::create_dir(&into).map_err(Failure::file(&into))?;
-    let files = archive::extract(&args.bundle, &into, ArchiveLimits::BUNDLE)?;
-    let bundle = Bundle::open(&args.bundle, &into, &files)?;
+    let extract_dir = scratch.dir().join("bundle");
+    std::fs::create_dir(&extract_dir).map_err(Failure::for_path(&extract_dir))?;
+    let files = archive::extract(&args.bundle, &extract_dir, ArchiveLimits::BUNDLE)?;
+    let bundle = Bundle::open(&args.bundle, &extract_dir, &files)?;
     let checked = bundle.check(&scratch.dir().join("again"))?;
     scratch.remove()?;
     match args.format {
@@ -81,32 +81,31 @@ impl<'a> Bundle<'a> {
     /// Reads the manifest of a bundle whose files were extracted into a directory.
     ///
     /// # Errors
-    /// The archive is no bundle, or a newer fsarena made it.
-    fn open(archive: &'a Path, into: &Path, files: &'a [String]) -> Result<Bundle<'a>, Failure> {
-        let refuse = |what: &str| {
-            Failure::new(ExitCode::Usage, format!("{}: not a bundle of fsarena: {what}", archive.display()))
-        };
+    /// An archive that is not a bundle, or that a newer fsarena made.
+    fn open(archive: &'a Path, extract_dir: &Path, files: &'a [String]) -> Result<Bundle<'a>, Failure> {
+        let not_a_bundle =
+            |why: &str| Failure::new(ExitCode::Usage, format!("{}: not a bundle of fsarena: {why}", archive.display()));
         let root = files.first().and_then(|name| name.split_once('/')).map(|(root, _)| root);
-        let root = root.ok_or_else(|| refuse("it has no directory"))?;
+        let root = root.ok_or_else(|| not_a_bundle("it has no directory"))?;
         let names = files.iter().map(|name| name.strip_prefix(root).and_then(|name| name.strip_prefix('/')));
         let files: Option<BTreeSet<&str>> = names.collect();
-        let files = files.ok_or_else(|| refuse("it has several directories"))?;
-        let dir = into.join(root);
+        let files = files.ok_or_else(|| not_a_bundle("it has several directories"))?;
+        let dir = extract_dir.join(root);
         let text = input::read(&dir.join(MANIFEST_FILE), MAX_JSON_BYTES)
-            .map_err(|_| refuse(&format!("it has no {MANIFEST_FILE}")))?;
-        let manifest: Value = serde_json::from_slice(&text).map_err(|error| refuse(&error.to_string()))?;
+            .map_err(|_| not_a_bundle(&format!("it has no {MANIFEST_FILE}")))?;
+        let manifest: Value = serde_json::from_slice(&text).map_err(|error| not_a_bundle(&error.to_string()))?;
         if manifest["format"].as_u64().is_some_and(|format| format > u64::from(BUNDLE_FORMAT)) {
-            let what = format!(
+            let message = format!(
                 "{}: made by a newer fsarena (bundle format {}, this one reads {BUNDLE_FORMAT}); use that version",
                 archive.display(),
                 manifest["format"]
             );
-            return Err(Failure::new(ExitCode::Usage, what));
+            return Err(Failure::new(ExitCode::Usage, message));
         }
         let manifest: Manifest =
-            serde_json::from_value(manifest).map_err(|error| refuse(&format!("{MANIFEST_FILE}: {error}")))?;
+            serde_json::from_value(manifest).map_err(|error| not_a_bundle(&format!("{MANIFEST_FILE}: {error}")))?;
         if manifest.runs.is_empty() {
-            return Err(refuse("it has no run"));
+            return Err(not_a_bundle("it has no run"));
         }
         let is_same_build = manifest.fsarena_build == program_build()?;
         Ok(Bundle { archive, dir, files, manifest, is_same_build })
@@ -138,45 +137,46 @@ impl<'a> Bundle<'a> {
 
     /// Compares the reports of a run with those of its data.
     fn check_run(&self, run: &BundledRun, recomputed_dir: &Path) -> Result<Vec<Difference>, Failure> {
-        let file = |name: &str| format!("{}/{name}", run.directory);
+        let path_in_bundle = |name: &str| format!("{}/{name}", run.directory);
         // The manifest comes from elsewhere: only what the archive has may be read.
         for name in ["run.db", "plan.toml", "report.json"] {
-            if !self.files.contains(file(name).as_str()) {
-                return Ok(vec![difference(&file(name), "in the list of runs", "missing")]);
+            if !self.files.contains(path_in_bundle(name).as_str()) {
+                return Ok(vec![difference(&path_in_bundle(name), "in the list of runs", "missing")]);
             }
         }
         let dir = self.dir.join(&run.directory);
         let report = bundle::analyse_by_plan(&RunDir::open(&dir)?)?;
-        let mut found = vec![];
+        let mut found_differences = vec![];
         if report.record.id != run.id {
-            found.push(difference("the id of the run", &run.id, &report.record.id));
+            found_differences.push(difference("the id of the run", &run.id, &report.record.id));
         }
-        std::fs::create_dir_all(recomputed_dir).map_err(Failure::file(recomputed_dir))?;
+        std::fs::create_dir_all(recomputed_dir).map_err(Failure::for_path(recomputed_dir))?;
         report::write_run_dir_reports(&report, recomputed_dir)?;
         let (published, computed) =
             (read_json(&dir.join("report.json"))?, read_json(&recomputed_dir.join("report.json"))?);
         for key in ESSENTIAL_KEYS.into_iter().filter(|key| published.get(key).is_none()) {
-            found.push(difference(key, "missing", "a part of every report"));
+            found_differences.push(difference(key, "missing", "a part of every report"));
         }
-        found.extend(differences(&published, &computed, self.is_same_build));
-        if self.is_same_build && found.is_empty() {
+        found_differences.extend(find_differences(&published, &computed, self.is_same_build));
+        if self.is_same_build && found_differences.is_empty() {
             for name in archive::files_below(recomputed_dir)? {
                 let [published, computed] = [dir.as_path(), recomputed_dir].map(|dir| std::fs::read(dir.join(&name)));
                 if published.ok() != computed.ok() {
-                    found.push(difference(&name, "another text", "the text of this program"));
+                    found_differences.push(difference(&name, "another text", "the text of this program"));
                 }
             }
         }
-        Ok(found)
+        Ok(found_differences)
     }
 }
 
+/// A difference that the comparison of `report.json` does not find. `published` is the state in the bundle.
 fn difference(place: &str, published: &str, computed: &str) -> Difference {
     Difference { place: place.into(), published: published.into(), computed: computed.into() }
 }
 
 fn read_json(path: &Path) -> Result<Value, Failure> {
-    let text = input::read(path, MAX_JSON_BYTES).map_err(Failure::file(path))?;
+    let text = input::read(path, MAX_JSON_BYTES).map_err(Failure::for_path(path))?;
     serde_json::from_slice(&text).map_err(|error| Failure::new(ExitCode::Usage, format!("{}: {error}", path.display())))
 }
 
@@ -186,8 +186,7 @@ impl BundleCheck {
     }
 
     fn json(&self, bundle: &Bundle) -> Value {
-        let difference =
-            |one: &Difference| json!({ "place": one.place, "published": one.published, "computed": one.computed });
+        let difference = |difference: &Difference| json!({ "place": difference.place, "published": difference.published, "computed": difference.computed });
         let run = |(id, differences): &(String, Vec<Difference>)| json!({ "run": id, "differences": differences.iter().map(difference).collect::<Vec<_>>() });
         json!({
             "file": bundle.archive.display().to_string(),
@@ -213,13 +212,13 @@ impl BundleCheck {
         )];
         lines.push(match self.checksums.len() {
             0 => "checksums: all match".into(),
-            wrong => format!("checksums: {} differ", plural(wrong, "file")),
+            count => format!("checksums: {} differ", plural(count, "file")),
         });
         lines.extend(self.checksums.iter().map(|line| format!("- {line}")));
         for (id, differences) in &self.runs {
             if differences.is_empty() {
-                let what = if bundle.is_same_build { "every report" } else { "every figure of report.json" };
-                lines.push(format!("{id}: {what} follows from the data"));
+                let verified = if bundle.is_same_build { "every report" } else { "every figure of report.json" };
+                lines.push(format!("{id}: {verified} follows from the data"));
                 continue;
             }
             lines.push(format!("{id}: {}", plural(differences.len(), "difference")));
@@ -236,6 +235,6 @@ impl BundleCheck {
                 manifest.fsarena_build
             ));
         }
-        lines.iter().map(|line| fsarena_core::safe::line(line) + "\n").collect()
+        lines.iter().map(|line| fsarena_core::escape::line(line) + "\n").collect()
     }
 }

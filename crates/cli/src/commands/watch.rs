@@ -1,10 +1,10 @@
 //! `fsarena watch`: measures what a request costs on a machine in production, without generating load.
 
-use crate::failure::{Failure, Outcome, usage};
-use crate::flags::{ListFormat, RunsDir, absolute, parse_time};
+use crate::failure::{CommandResult, Failure, usage_error};
+use crate::flags::{ListFormat, RunsDir, absolute_path, parse_duration};
 use crate::{commands::handle_signals, output};
 use fsarena_core::{exit::ExitCode, metric::reading};
-use fsarena_probe::watch::{CounterSpec, Mark, Recorder, ServiceSpec, Watch, WatchedPlace, Watcher, Window};
+use fsarena_probe::watch::{CounterSpec, Recorder, ServiceSpec, Watch, WatchedPlace, Watcher, Window, WindowMark};
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, host, kernel::SysRoot};
 use serde_json::{Value, json};
@@ -75,10 +75,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME", help_heading = "Watch")]
     name: Option<String>,
     /// Length of a window
-    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "5m", help_heading = "Watch")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "5m", help_heading = "Watch")]
     window: Duration,
     /// Time between readings of the counter
-    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1s", help_heading = "Watch")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1s", help_heading = "Watch")]
     every: Duration,
     /// Number of windows [default: until a signal]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Watch")]
@@ -103,25 +103,25 @@ Examples:
   fsarena compare RUN RUN …                      the cost of a request in each";
 
 impl Args {
-    /// The watch that these flags define.
-    fn watch(&self) -> Result<Watch, Failure> {
+    /// Makes the watch that these flags define.
+    fn define_watch(&self) -> Result<Watch, Failure> {
         if let Some(log) = &self.log {
-            fsarena_sys::input::open(log).map_err(Failure::file(log))?;
+            fsarena_sys::input::open(log).map_err(Failure::for_path(log))?;
         }
         let cgroups = self.service.iter().filter(|name| name.contains('/')).map(PathBuf::from);
         for path in [&self.path, &self.device].into_iter().flatten().cloned().chain(cgroups) {
-            path.metadata().map_err(Failure::file(&path))?;
+            path.metadata().map_err(Failure::for_path(&path))?;
         }
         let counter = match (&self.squid, &self.prometheus, &self.log) {
-            (Some(at), _, _) => Some(CounterSpec::Squid { address: at.clone() }),
+            (Some(address), _, _) => Some(CounterSpec::Squid { address: address.clone() }),
             (_, Some(url), _) => {
                 Some(CounterSpec::Prometheus { address: url.clone(), metric: self.series.clone().unwrap_or_default() })
             }
-            (_, _, Some(file)) => Some(CounterSpec::Log { file: absolute(file)?, word: self.word.clone() }),
+            (_, _, Some(file)) => Some(CounterSpec::Log { file: absolute_path(file)?, word: self.word.clone() }),
             _ if self.device_operations => Some(CounterSpec::Device),
             _ if !self.command.is_empty() => Some(CounterSpec::Command { argv: self.command.clone() }),
             _ if self.path.is_none() && self.device.is_none() && self.service.is_empty() => {
-                return usage(
+                return usage_error(
                     "fsarena watch needs a source: a counter of requests (--squid HOST:PORT, --prometheus URL --series NAME, \
                      --log FILE, --device-operations with --path, or a command after `--` that prints a number), or at \
                      least what to watch (--path, --device or --service)",
@@ -129,10 +129,10 @@ impl Args {
             }
             _ => None,
         };
-        let host = || fsarena_sys::kernel::SysRoot::host().fact("proc/sys/kernel/hostname");
+        let host = || fsarena_sys::kernel::SysRoot::host().read_trimmed("proc/sys/kernel/hostname");
         let name = self.name.clone().or_else(host).unwrap_or_else(|| "here".into());
         // A watch can be resumed in another directory, so its paths are absolute.
-        let [path, device] = [&self.path, &self.device].map(|path| path.as_deref().map(absolute).transpose());
+        let [path, device] = [&self.path, &self.device].map(|path| path.as_deref().map(absolute_path).transpose());
         let place = WatchedPlace { path: path?, device: device? };
         let services = self.service.iter().map(|text| ServiceSpec::parse(text)).collect();
         Ok(Watch { name, counter, place, services, window_length: self.window, reading_interval: self.every }
@@ -141,14 +141,14 @@ impl Args {
 }
 
 /// Watches until a signal arrives or the windows are done. Stores and prints each window when it closes.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args) -> CommandResult {
     handle_signals()?;
     let kernel = SysRoot::host();
-    let host = host::collect(&kernel);
+    let host = host::collect_facts(&kernel);
     let mut recorder = match &args.resume {
         Some(name) => Recorder::open(RunDir::find(&args.runs.dir, name)?, &host)?,
         None => {
-            let watch = args.watch()?;
+            let watch = args.define_watch()?;
             // Start the watcher once before making a run, to report an impossible counter at once.
             Watcher::begin(&kernel, &watch, 0)?.check_counter_name()?;
             Recorder::create(&args.runs.dir, &watch, &host, env!("CARGO_PKG_VERSION"))?
@@ -170,7 +170,7 @@ pub fn run(args: Args) -> Outcome {
         output::print_text(line + "\n").map(drop)
     };
     watcher.run(args.windows, store_and_print)?;
-    let (why, complete) = match cancel::requested() {
+    let (why, complete) = match cancel::received_signal() {
         Some(_) => ("ended by a signal", false),
         None => ("the windows are done", true),
     };
@@ -181,10 +181,11 @@ pub fn run(args: Args) -> Outcome {
 }
 
 /// Prints to standard error what is watched, and to standard output the head of the table.
-fn print_introduction(format: ListFormat, recorder: &Recorder, watcher: &Watcher) -> Outcome {
+fn print_introduction(format: ListFormat, recorder: &Recorder, watcher: &Watcher) -> CommandResult {
     let watch = recorder.watch();
-    let counted = watch.counter.as_ref().map_or(", without counting requests".into(), |counter| format!(": {counter}"));
-    print_message(&format!("watching {}{counted}; stored in {}", watch.name, recorder.run_dir().path().display()));
+    let counter_note =
+        watch.counter.as_ref().map_or(", without counting requests".into(), |counter| format!(": {counter}"));
+    print_message(&format!("watching {}{counter_note}; stored in {}", watch.name, recorder.run_dir().path().display()));
     watcher.notes().iter().for_each(|note| print_message(&note.text));
     watcher.absent_sources().iter().for_each(|text| print_message(text));
     match format {
@@ -204,13 +205,13 @@ const COLUMNS: [(&str, &str, f64); 10] = [
     ("req/s", reading::REQUESTS, 1.0),
     ("cpu%", reading::MACHINE_CPU, 1e-7),
     ("service%", "service_cpu_ns", 1e-7),
-    ("kernel%", reading::KERNEL_THREADS, 1e-7),
+    ("kernel%", reading::KERNEL_THREADS_CPU, 1e-7),
     ("~user%", "machine_user_ns", 1e-7),
     ("~sys%", "machine_system_ns", 1e-7),
     ("~iowait%", reading::IOWAIT, 1e-7),
     ("io-psi%", "pressure_io_some_ns", 1e-7),
-    ("rMB/s", reading::DEVICE_READ, 1e-6),
-    ("wMB/s", reading::DEVICE_WRITTEN, 1e-6),
+    ("rMB/s", reading::DEVICE_READ_BYTES, 1e-6),
+    ("wMB/s", reading::DEVICE_WRITTEN_BYTES, 1e-6),
 ];
 
 const LEGEND: &str =
@@ -238,13 +239,13 @@ fn window_line(window: &Window) -> String {
 
 /// Formats seconds since 1970 as date and time in UTC.
 fn utc_time(seconds: f64) -> String {
-    let at = jiff::Timestamp::from_millisecond((seconds * 1e3) as i64);
-    at.map_or("?".into(), |at| at.strftime("%Y-%m-%d %H:%M:%S").to_string())
+    let timestamp = jiff::Timestamp::from_millisecond((seconds * 1e3) as i64);
+    timestamp.map_or("?".into(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
 /// Returns a window as JSON.
 fn window_json(window: &Window) -> Value {
-    let mark = |mark: &Mark| json!({ "text": mark.to_string(), "left_out": mark.invalidates_window() });
+    let mark = |mark: &WindowMark| json!({ "text": mark.to_string(), "left_out": mark.invalidates_window() });
     json!({
         "window": window.number,
         "started_at_s": window.started_at,

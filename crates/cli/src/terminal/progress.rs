@@ -4,23 +4,24 @@
 mod bars;
 mod lines;
 
-pub use lines::expected_length;
+pub use lines::describe_run_length;
 
 use crate::terminal::screen;
 use bars::Bars;
 use fsarena_core::event::{CellEvent, Event};
-use fsarena_core::{safe, state::RunState};
-use fsarena_report::live::{RunView, VariantIntervals};
-use fsarena_run::{Beginning, Consumer, RunError, work};
+use fsarena_core::{escape, state::RunState};
+use fsarena_report::live::{LiveComparison, RunView};
+use fsarena_run::{Consumer, RunError, RunSetup, work};
 use fsarena_store::RunDir;
-use lines::Lines;
+use lines::EventLines;
 use std::io::Write;
 
-/// The display of a run in progress.
+/// The display of a run in progress: bars or lines on standard error.
 pub struct Progress {
     display: Display,
-    intervals: VariantIntervals,
-    lines: Lines,
+    /// The comparison of the variants so far.
+    comparison: LiveComparison,
+    event_lines: EventLines,
     /// The directory of the run, once it has begun; None before that, and if nothing is stored.
     pub run_dir: Option<RunDir>,
 }
@@ -37,19 +38,19 @@ enum Display {
 impl Progress {
     /// Shows bars on a terminal, lines elsewhere, and nothing if `quiet`.
     pub fn new(quiet: bool) -> Progress {
-        let (display, lines) = if quiet {
-            (Display::Quiet, Lines::for_log(lines::PAUSE_S))
+        let (display, event_lines) = if quiet {
+            (Display::Quiet, EventLines::for_log(lines::MIN_ROUND_LINE_GAP_S))
         } else if screen::is_terminal() {
-            (Display::Bars(Bars::new()), Lines::above_bars())
+            (Display::Bars(Bars::new()), EventLines::above_bars())
         } else {
-            (Display::Plain, Lines::for_log(lines::PAUSE_S))
+            (Display::Plain, EventLines::for_log(lines::MIN_ROUND_LINE_GAP_S))
         };
-        Progress { display, intervals: VariantIntervals::default(), lines, run_dir: None }
+        Progress { display, comparison: LiveComparison::default(), event_lines, run_dir: None }
     }
 
     /// Prints a line that stays on the screen.
     fn print(&self, line: &str) {
-        let line = safe::line(line);
+        let line = escape::line(line);
         match &self.display {
             Display::Bars(bars) => bars.print_line(&line),
             Display::Plain => drop(writeln!(std::io::stderr(), "{line}")),
@@ -69,29 +70,29 @@ impl Consumer for Progress {
         }
     }
 
-    fn begin(&mut self, beginning: &Beginning) {
-        let Beginning { plan, requirements, run, .. } = beginning;
+    fn begin(&mut self, setup: &RunSetup) {
+        let RunSetup { plan, requirements, run, .. } = setup;
         self.run_dir = run.cloned();
-        self.intervals =
-            work::metrics(plan).first().copied().map_or(VariantIntervals::default(), VariantIntervals::new);
+        self.comparison =
+            work::default_metrics_of_plan(plan).first().copied().map_or(LiveComparison::default(), LiveComparison::new);
         let colon = if plan.question.is_empty() { "" } else { ": " };
         self.print(&format!("{}{colon}{}", plan.title, plan.question));
         let place = run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
-        self.print(&format!("{place}{}; {}", expected_length(&plan.stop), requirements.describe(plan)));
+        self.print(&format!("{place}{}; {}", describe_run_length(&plan.stop), requirements.describe(plan)));
     }
 
     fn receive(&mut self, event: &Event, state: &RunState) -> Result<(), RunError> {
-        self.intervals.update(event, state);
+        self.comparison.update(event, state);
         // These events change nothing that the display shows.
         use CellEvent::{Command, Profile, Spent};
-        if let Event::Command(_) | Event::Cell { what: Command(_) | Profile { .. } | Spent { .. }, .. } = event {
+        if let Event::Command(_) | Event::Cell { event: Command(_) | Profile { .. } | Spent { .. }, .. } = event {
             return Ok(());
         }
-        let view = RunView::new(state, &self.intervals);
+        let view = RunView::new(state, &self.comparison);
         if let Display::Bars(bars) = &mut self.display {
             bars.draw(&view);
         }
-        for line in self.lines.after_event(event, &view) {
+        for line in self.event_lines.after_event(event, &view) {
             self.print(&line);
         }
         Ok(())

@@ -8,7 +8,7 @@ use textwrap::{Options, WordSplitter, wrap};
 
 /// Spaces between two columns.
 const COLUMN_GAP: usize = 2;
-/// The least width of the last field, which is prose. With less width the prose is below the other fields.
+/// The least width of the last field, which is prose, in columns. With less width the prose is below the other fields.
 const MIN_PROSE_WIDTH: usize = 30;
 /// The indent of prose below the other fields.
 const INDENT: &str = "    ";
@@ -18,7 +18,7 @@ const INDENT: &str = "    ";
 ///
 /// # Errors
 /// If a row cannot be serialized.
-pub fn layout_table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Result<String> {
+pub fn lay_out_table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Result<String> {
     let columns: Vec<(&str, &str)> =
         R::COLUMNS.iter().map(|column| column.split_once(": ").unwrap_or((column, ""))).collect();
     let header = columns.iter().map(|(field, title)| match *title {
@@ -28,13 +28,13 @@ pub fn layout_table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Resul
     let mut lines: Vec<Vec<String>> = vec![header.collect()];
     for row in rows {
         let fields = serde_json::to_value(row)?;
-        lines.push(columns.iter().map(|(field, _)| cell_text(row, &fields, field)).collect());
+        lines.push(columns.iter().map(|(field, _)| field_text(row, &fields, field)).collect());
     }
     let width = width.map_or(usize::MAX, usize::from);
     let widths = column_widths(&lines, width);
     let prose_width = widths.last().copied().unwrap_or(0);
     if prose_width >= MIN_PROSE_WIDTH.min(longest(&lines, widths.len() - 1, display_width)) {
-        return Ok(lines.iter().map(|line| lay_out(line, &widths)).collect());
+        return Ok(lines.iter().map(|line| lay_out_row(line, &widths)).collect());
     }
     // The prose goes below the other fields.
     let prose: Vec<String> = lines.iter_mut().filter_map(Vec::pop).collect();
@@ -43,7 +43,7 @@ pub fn layout_table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Resul
         Options::new(width).initial_indent(INDENT).subsequent_indent(INDENT).word_splitter(WordSplitter::NoHyphenation);
     let mut table = String::new();
     for (line, prose) in lines.iter().zip(&prose) {
-        table += &lay_out(line, &widths);
+        table += &lay_out_row(line, &widths);
         if prose.is_empty() {
             continue;
         }
@@ -60,9 +60,9 @@ pub fn layout_table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Resul
 fn column_widths(lines: &[Vec<String>], width: usize) -> Vec<usize> {
     let count = lines[0].len();
     let longest_word = |text: &str| text.split(' ').map(display_width).max().unwrap_or(0);
-    let natural: Vec<usize> = (0..count).map(|at| longest(lines, at, display_width)).collect();
+    let natural: Vec<usize> = (0..count).map(|column| longest(lines, column, display_width)).collect();
     let minimum: Vec<usize> =
-        (0..count).map(|at| if at == 0 { natural[0] } else { longest(lines, at, longest_word) }).collect();
+        (0..count).map(|column| if column == 0 { natural[0] } else { longest(lines, column, longest_word) }).collect();
     fit_columns(&natural, &minimum, width.saturating_sub(COLUMN_GAP * (count - 1)))
 }
 
@@ -72,24 +72,25 @@ fn longest(lines: &[Vec<String>], column: usize, length: impl Fn(&str) -> usize)
 }
 
 /// Lays out a row: wraps its texts between words to the widths of the columns, and returns the lines.
-fn lay_out(row: &[String], widths: &[usize]) -> String {
+fn lay_out_row(row: &[String], widths: &[usize]) -> String {
     let options = |width: usize| Options::new(width.max(1)).word_splitter(WordSplitter::NoHyphenation);
     let cells: Vec<Vec<_>> = row.iter().zip(widths).map(|(text, width)| wrap(text, options(*width))).collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
-    let line = |at: usize| {
+    let mut lines = String::new();
+    for number in 0..height {
         let mut line = String::new();
         for (cell, width) in cells.iter().zip(widths) {
-            let text = cell.get(at).map_or("", |text| text.as_ref());
+            let text = cell.get(number).map_or("", |text| text.as_ref());
             let fill = (width + COLUMN_GAP).saturating_sub(display_width(text));
             line.push_str(&format!("{text}{}", " ".repeat(fill)));
         }
-        format!("{}\n", line.trim_end())
-    };
-    (0..height).map(line).collect()
+        lines += &format!("{}\n", line.trim_end());
+    }
+    lines
 }
 
 /// The text of a field of a row.
-fn cell_text(row: &impl Row, fields: &Value, field: &str) -> String {
+fn field_text(row: &impl Row, fields: &Value, field: &str) -> String {
     row.table_text(field).unwrap_or_else(|| match &fields[field] {
         Value::Null => String::new(),
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.into(),
@@ -122,12 +123,12 @@ mod tests {
 
     #[test]
     fn prose_is_below_the_other_fields_if_the_table_is_too_narrow() {
-        let wide = layout_table(&ROWS, None).unwrap();
+        let wide = lay_out_table(&ROWS, None).unwrap();
         assert!(wide.contains("dbench-like  a whole number  one two three four five six seven eight\n"), "{wide}");
         assert!(wide.starts_with("NAME         ACCEPTS         HELP\n"), "{wide}");
-        let beside = layout_table(&ROWS, Some(62)).unwrap();
+        let beside = lay_out_table(&ROWS, Some(62)).unwrap();
         assert!(beside.contains("dbench-like  a whole number  one two three four five six seven\n"), "{beside}");
-        let below = layout_table(&ROWS, Some(40)).unwrap();
+        let below = lay_out_table(&ROWS, Some(40)).unwrap();
         let expected =
             "dbench-like  a whole number\n    one two three four five six seven\n    eight\nwal\n    short\n";
         assert!(below.ends_with(expected), "{below}");

@@ -17,14 +17,14 @@ const DRAWS_PER_S: u8 = 20;
 
 /// A terminal to draw on.
 pub trait Terminal: std::fmt::Debug + Send + Sync {
-    /// Its rows and columns.
+    /// Its numbers of rows and columns.
     fn size(&self) -> (u16, u16);
 
     /// Writes text and control sequences to it.
     ///
     /// # Errors
     /// If the terminal is closed.
-    fn put(&self, bytes: &[u8]) -> Result<()>;
+    fn write_bytes(&self, bytes: &[u8]) -> Result<()>;
 }
 
 /// Standard error.
@@ -39,7 +39,7 @@ impl Terminal for Stderr {
         }
     }
 
-    fn put(&self, bytes: &[u8]) -> Result<()> {
+    fn write_bytes(&self, bytes: &[u8]) -> Result<()> {
         let mut out = std::io::stderr().lock();
         out.write_all(bytes)?;
         out.flush()
@@ -53,8 +53,8 @@ pub fn stderr() -> Arc<dyn Terminal> {
 
 /// A draw target for progress bars on a terminal.
 pub fn draw_target(terminal: Arc<dyn Terminal>) -> ProgressDrawTarget {
-    let screen = Screen { frame: Mutex::default(), terminal };
-    ProgressDrawTarget::term_like_with_hz(Box::new(screen), DRAWS_PER_S)
+    let target = TerminalTarget { frame: Mutex::default(), terminal };
+    ProgressDrawTarget::term_like_with_hz(Box::new(target), DRAWS_PER_S)
 }
 
 /// Whether standard error is a terminal that can redraw lines.
@@ -63,8 +63,9 @@ pub fn is_terminal() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
 }
 
+/// The draw target of indicatif on a terminal.
 #[derive(Debug)]
-struct Screen {
+struct TerminalTarget {
     frame: Mutex<Frame>,
     terminal: Arc<dyn Terminal>,
 }
@@ -76,7 +77,7 @@ struct Frame {
     shown_widths: Vec<usize>,
     /// The width of the screen when these lines were drawn.
     drawn_width: usize,
-    /// The number of rows at the end, at that width, that indicatif has cleared and will draw again.
+    /// The number of rows at the end of the screen, at that width, that indicatif has cleared and will draw again.
     stale_rows: usize,
     /// The lines to draw next.
     lines: Vec<String>,
@@ -86,7 +87,7 @@ struct Frame {
 
 impl Frame {
     /// Adds a line to draw. indicatif writes a line and the spaces that fill it in turn; this ignores the spaces.
-    fn write(&mut self, text: &str) {
+    fn add_text(&mut self, text: &str) {
         if !self.next_is_fill {
             self.lines.push(text.trim_end().to_string());
         }
@@ -95,14 +96,14 @@ impl Frame {
 
     /// Returns the bytes that clear the stale lines and draw the next lines, on a screen of this width.
     fn next_draw(&mut self, width: usize) -> String {
-        let rows = |line: usize, width: usize| line.div_ceil(width.max(1)).max(1);
+        let row_count = |line_width: usize, width: usize| line_width.div_ceil(width.max(1)).max(1);
         let (mut stale_rows, mut rows_up) = (self.stale_rows, 0);
-        for line in self.shown_widths.iter().rev() {
+        for line_width in self.shown_widths.iter().rev() {
             if stale_rows == 0 {
                 break;
             }
-            stale_rows = stale_rows.saturating_sub(rows(*line, self.drawn_width));
-            rows_up += rows(*line, width);
+            stale_rows = stale_rows.saturating_sub(row_count(*line_width, self.drawn_width));
+            rows_up += row_count(*line_width, width);
         }
         let mut bytes = String::new();
         if rows_up > 0 {
@@ -117,13 +118,13 @@ impl Frame {
     }
 }
 
-impl Screen {
+impl TerminalTarget {
     fn frame(&self) -> MutexGuard<'_, Frame> {
         self.frame.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl TermLike for Screen {
+impl TermLike for TerminalTarget {
     fn width(&self) -> u16 {
         self.terminal.size().1.min(MAX_WIDTH)
     }
@@ -156,7 +157,7 @@ impl TermLike for Screen {
     }
 
     fn write_str(&self, text: &str) -> Result<()> {
-        self.frame().write(text);
+        self.frame().add_text(text);
         Ok(())
     }
 
@@ -167,7 +168,7 @@ impl TermLike for Screen {
 
     fn flush(&self) -> Result<()> {
         let bytes = self.frame().next_draw(usize::from(self.terminal.size().1));
-        self.terminal.put(bytes.as_bytes())
+        self.terminal.write_bytes(bytes.as_bytes())
     }
 }
 
@@ -176,11 +177,11 @@ mod tests {
     use super::*;
 
     /// One draw as indicatif does it: clears `stale_rows` rows, writes lines and fills each.
-    fn draw_as_indicatif(frame: &mut Frame, stale_rows: usize, lines: &[&str], width: usize) -> String {
+    fn draw_like_indicatif(frame: &mut Frame, stale_rows: usize, lines: &[&str], width: usize) -> String {
         frame.stale_rows += stale_rows;
         for line in lines {
-            frame.write(line);
-            frame.write(&" ".repeat(width.saturating_sub(line.len())));
+            frame.add_text(line);
+            frame.add_text(&" ".repeat(width.saturating_sub(line.len())));
         }
         frame.next_draw(width)
     }
@@ -188,29 +189,29 @@ mod tests {
     #[test]
     fn lines_end_after_their_last_word() {
         let mut frame = Frame::default();
-        assert_eq!(draw_as_indicatif(&mut frame, 0, &["a note", "bar   ", ""], 80), "a note\r\nbar\r\n\r\n");
+        assert_eq!(draw_like_indicatif(&mut frame, 0, &["a note", "bar   ", ""], 80), "a note\r\nbar\r\n\r\n");
         // Two bars are drawn again; the note remains.
-        assert_eq!(draw_as_indicatif(&mut frame, 2, &["bar 2", ""], 80), "\x1b[2A\r\x1b[Jbar 2\r\n\r\n");
-        assert_eq!(draw_as_indicatif(&mut frame, 2, &[], 80), "\x1b[2A\r\x1b[J");
+        assert_eq!(draw_like_indicatif(&mut frame, 2, &["bar 2", ""], 80), "\x1b[2A\r\x1b[Jbar 2\r\n\r\n");
+        assert_eq!(draw_like_indicatif(&mut frame, 2, &[], 80), "\x1b[2A\r\x1b[J");
     }
 
     #[test]
     fn on_a_narrower_screen_the_same_lines_take_more_rows() {
         let mut frame = Frame::default();
         let bar = "x".repeat(60);
-        draw_as_indicatif(&mut frame, 0, &["note", &bar, "in all"], 80);
+        draw_like_indicatif(&mut frame, 0, &["note", &bar, "in all"], 80);
         // At 25 columns the bar takes three rows.
-        assert!(draw_as_indicatif(&mut frame, 2, &["y", "in all"], 25).starts_with("\x1b[4A\r\x1b[J"));
+        assert!(draw_like_indicatif(&mut frame, 2, &["y", "in all"], 25).starts_with("\x1b[4A\r\x1b[J"));
         // Wider again: one row each.
-        assert!(draw_as_indicatif(&mut frame, 2, &["y", "in all"], 80).starts_with("\x1b[2A\r\x1b[J"));
+        assert!(draw_like_indicatif(&mut frame, 2, &["y", "in all"], 80).starts_with("\x1b[2A\r\x1b[J"));
     }
 
     #[test]
     fn a_bar_that_took_two_rows_is_cleared_as_one_line() {
         let mut frame = Frame::default();
-        draw_as_indicatif(&mut frame, 0, &["note", &"█".repeat(30)], 20);
-        assert!(draw_as_indicatif(&mut frame, 2, &["z"], 20).starts_with("\x1b[2A"));
-        draw_as_indicatif(&mut frame, 1, &[&"█".repeat(30)], 20);
-        assert!(draw_as_indicatif(&mut frame, 2, &["z"], 40).starts_with("\x1b[1A"));
+        draw_like_indicatif(&mut frame, 0, &["note", &"█".repeat(30)], 20);
+        assert!(draw_like_indicatif(&mut frame, 2, &["z"], 20).starts_with("\x1b[2A"));
+        draw_like_indicatif(&mut frame, 1, &[&"█".repeat(30)], 20);
+        assert!(draw_like_indicatif(&mut frame, 2, &["z"], 40).starts_with("\x1b[1A"));
     }
 }

@@ -1,53 +1,52 @@
-//! What a run does where its time is short: it says what the budget does not hold, and the default run works at a smaller
-//! scale.
+//! Budgets that are too short: the run reports how many rounds they allow, and the default run uses a smaller scale.
 
-use crate::common::{Place, root};
+use crate::common::{Sandbox, runs_as_root};
 
 #[test]
 fn a_budget_too_short_for_an_answer_is_reported_after_the_first_round() {
-    let place = Place::new();
-    ["a", "b"].iter().for_each(|dir| std::fs::create_dir(place.dir.join(dir)).unwrap());
+    let sandbox = Sandbox::new();
+    ["a", "b"].iter().for_each(|dir| std::fs::create_dir(sandbox.dir.join(dir)).unwrap());
     let on = ["run", "--on", "dir:a", "--on", "dir:b", "--budget", "2s", "--", "sleep", "0.3"];
-    let (_, said) = place.expect(0, &on);
-    let told =
-        said.lines().position(|line| line.contains(" rounds that a first answer requires. For an answer: --budget "));
-    let told = told.unwrap_or_else(|| panic!("{said}"));
-    let second = said.lines().position(|line| line.contains("round 2 done")).unwrap_or(usize::MAX);
-    assert!(told < second, "{said}");
-    assert!(!said.contains("--scale"), "a command has no scale: {said}");
-    // What came of it stays with the run, on the screen too.
-    let (text, _) = place.expect(0, &["report"]);
+    let (_, stderr) = sandbox.expect(0, &on);
+    let warning_line =
+        stderr.lines().position(|line| line.contains(" rounds that a first answer requires. For an answer: --budget "));
+    let warning_line = warning_line.unwrap_or_else(|| panic!("{stderr}"));
+    let second_round_line = stderr.lines().position(|line| line.contains("round 2 done")).unwrap_or(usize::MAX);
+    assert!(warning_line < second_round_line, "{stderr}");
+    assert!(!stderr.contains("--scale"), "a command has no scale: {stderr}");
+    // The report of the stored run has the warning too.
+    let (text, _) = sandbox.expect(0, &["report"]);
     let flowed = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let ended = " of the 8 rounds that a first answer requires (remedy: --budget ";
     assert!(flowed.contains("the budget of 2 s held ") && flowed.contains(ended), "{text}");
 }
 
 #[test]
-fn the_default_run_works_at_a_smaller_scale_where_the_machine_is_too_slow() {
-    if !root() {
+fn the_default_run_uses_a_smaller_scale_if_the_machine_is_too_slow() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    // No machine does ten rounds of it in a second.
+    let sandbox = Sandbox::new();
+    // No machine completes ten rounds of this workload in a second.
     let on = ["run", "--workload", "wal", "--fs", "ext2,ext4", "--on", "ram", "--budget", "1s"];
-    let (_, said) = place.expect(0, &on);
-    assert!(said.contains("this run uses scale tiny. For the larger work: --scale quick --budget "), "{said}");
-    assert!(place.run_text("plan.toml").contains("scale = \"tiny\""), "{said}");
-    let (text, _) = place.expect(0, &["report", "--full", "--format", "md"]);
+    let (_, stderr) = sandbox.expect(0, &on);
+    assert!(stderr.contains("this run uses scale tiny. For the larger work: --scale quick --budget "), "{stderr}");
+    assert!(sandbox.run_text("plan.toml").contains("scale = \"tiny\""), "{stderr}");
+    let (text, _) = sandbox.expect(0, &["report", "--full", "--format", "md"]);
     assert!(text.contains("this run uses scale tiny"), "{text}");
-    assert!(place.run_text("plan.toml").contains("rounds = 400"), "a budget of one's own");
-    place.assert_clean();
+    assert!(sandbox.run_text("plan.toml").contains("rounds = 400"), "the run has its own budget");
+    sandbox.assert_clean();
 }
 
 #[test]
-fn who_names_a_scale_or_a_plan_gets_it() {
-    if !root() {
+fn a_named_scale_or_plan_is_kept() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     for more in [&["--scale", "quick"][..], &["piszcz"], &["--dry-run"]] {
         let line = [&["run", "--fs", "ext4", "--dry-run"], more].concat();
-        let (printed, said) = place.expect(0, &line[..line.len() - usize::from(more == ["--dry-run"])]);
-        assert!(printed.contains("scale = \"quick\"") && !said.contains("to choose the scale"), "{said}");
+        let (printed, stderr) = sandbox.expect(0, &line[..line.len() - usize::from(more == ["--dry-run"])]);
+        assert!(printed.contains("scale = \"quick\"") && !stderr.contains("to choose the scale"), "{stderr}");
     }
 }

@@ -1,81 +1,81 @@
-//! Every command as scripts and people see it: what it prints where, in which format, with which exit code.
+//! The output of every command: its streams, its formats and its exit codes.
 
-use crate::common::{Place, program, stored, text};
+use crate::common::{Sandbox, program, stored, text};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
-/// A place with one stored run, and its id.
-fn place() -> (Place, String) {
-    let place = Place::new();
-    let id = stored::run(&place.runs()).id();
-    (place, id)
+/// Makes a sandbox with one stored run. Returns the id of the run too.
+fn make_sandbox() -> (Sandbox, String) {
+    let sandbox = Sandbox::new();
+    let id = stored::store_run(&sandbox.runs_dir()).id();
+    (sandbox, id)
 }
 
 /// The standard output of a command with `COLUMNS` set to `columns`.
 #[track_caller]
-fn in_columns(place: &Place, columns: u16, args: &[&str]) -> String {
-    let output = place.fsarena(args).env("COLUMNS", columns.to_string()).output().unwrap();
+fn output_in_columns(sandbox: &Sandbox, columns: u16, args: &[&str]) -> String {
+    let output = sandbox.fsarena(args).env("COLUMNS", columns.to_string()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
 #[test]
 fn help_of_commands_is_as_recorded() {
-    let place = Place::new();
-    insta::assert_snapshot!("help", in_columns(&place, 100, &["--help"]));
+    let sandbox = Sandbox::new();
+    insta::assert_snapshot!("help", output_in_columns(&sandbox, 100, &["--help"]));
     for command in ["run", "report", "compare", "list", "show", "doctor", "recover", "exit-codes"] {
-        let long = in_columns(&place, 100, &[command, "--help"]);
+        let long = output_in_columns(&sandbox, 100, &[command, "--help"]);
         insta::assert_snapshot!(format!("help_{command}"), long);
-        assert_eq!(in_columns(&place, 100, &["help", command]), long);
-        assert!(in_columns(&place, 100, &[command, "-h"]).len() <= long.len());
+        assert_eq!(output_in_columns(&sandbox, 100, &["help", command]), long);
+        assert!(output_in_columns(&sandbox, 100, &[command, "-h"]).len() <= long.len());
     }
-    let (version, _) = place.expect(0, &["--version"]);
+    let (version, _) = sandbox.expect(0, &["--version"]);
     assert_eq!(version, format!("fsarena {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
 fn every_exit_code_is_documented() {
-    let place = Place::new();
-    let (codes, _) = place.expect(0, &["help", "exit-codes"]);
+    let sandbox = Sandbox::new();
+    let (codes, _) = sandbox.expect(0, &["help", "exit-codes"]);
     for code in 0..=6 {
         assert!(codes.lines().any(|line| line.starts_with(&format!("{code}  "))), "{codes}");
     }
-    let (plain, _) = place.expect(0, &["exit-codes"]);
+    let (plain, _) = sandbox.expect(0, &["exit-codes"]);
     assert!(codes.starts_with(plain.trim_end()), "{codes}");
 }
 
 #[test]
 fn the_report_of_a_stored_run_is_as_recorded() {
-    let (place, id) = place();
-    let record = fsarena_store::read(&fsarena_store::RunDir::find(&place.runs(), &id).unwrap()).unwrap();
-    // As long as what they stand for, so that everything stays in its column.
-    let known = |printed: String| {
+    let (sandbox, id) = make_sandbox();
+    let record = fsarena_store::read(&fsarena_store::RunDir::find(&sandbox.runs_dir(), &id).unwrap()).unwrap();
+    // The replacements are as long as the originals, so that the columns stay aligned.
+    let with_fixed_values = |printed: String| {
         let printed = printed.replace(&id, "20261121-123456-example-abcd");
         let printed = printed.replace(&record.started, "2026-11-21T12:34:56.789Z");
         printed.replace(&record.started[..19].replace('T', " "), "2026-11-21 12:34:56")
     };
-    insta::assert_snapshot!("report_term", known(in_columns(&place, 100, &["report"])));
-    insta::assert_snapshot!("report_narrow", known(in_columns(&place, 60, &["report"])));
+    insta::assert_snapshot!("report_term", with_fixed_values(output_in_columns(&sandbox, 100, &["report"])));
+    insta::assert_snapshot!("report_narrow", with_fixed_values(output_in_columns(&sandbox, 60, &["report"])));
     insta::assert_snapshot!(
         "compare_published",
-        known(in_columns(&place, 100, &["compare", "latest", "published:piszcz-II"]))
+        with_fixed_values(output_in_columns(&sandbox, 100, &["compare", "latest", "published:piszcz-II"]))
     );
-    insta::assert_snapshot!("list_runs", known(in_columns(&place, 100, &["list", "runs"])));
+    insta::assert_snapshot!("list_runs", with_fixed_values(output_in_columns(&sandbox, 100, &["list", "runs"])));
 }
 
 #[test]
-fn json_of_everything_that_lists_or_results() {
-    let (place, id) = place();
+fn every_list_and_result_is_available_as_json() {
+    let (sandbox, id) = make_sandbox();
     let json = |args: &[&str]| -> Value {
-        let (printed, said) = place.expect(0, &[args, &["--format", "json"]].concat());
-        assert_eq!(said, "", "{args:?}");
+        let (printed, stderr) = sandbox.expect(0, &[args, &["--format", "json"]].concat());
+        assert_eq!(stderr, "", "{args:?}");
         serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{args:?}: {error}\n{printed}"))
     };
-    for what in ["studies", "apps", "filesystems", "workloads", "metrics", "factors", "exporters", "runs"] {
-        let rows = json(&["list", what]);
-        assert!(!rows.as_array().unwrap().is_empty(), "{what}");
-        let (table, _) = place.expect(0, &["list", what]);
-        // A head and, where nothing is wrapped, a line a row.
+    for kind in ["studies", "apps", "filesystems", "workloads", "metrics", "factors", "exporters", "runs"] {
+        let rows = json(&["list", kind]);
+        assert!(!rows.as_array().unwrap().is_empty(), "{kind}");
+        let (table, _) = sandbox.expect(0, &["list", kind]);
+        // A header, and at least one line for each row.
         assert!(table.lines().count() > rows.as_array().unwrap().len(), "{table}");
     }
     assert_eq!(json(&["list", "runs"])[0]["run"], *id);
@@ -85,15 +85,15 @@ fn json_of_everything_that_lists_or_results() {
     assert_eq!(json(&["show", "piszcz"])["plan"]["name"], "piszcz");
     assert!(json(&["compare", &id, "latest"]).is_object());
     assert!(json(&["compare", &id, "published:piszcz-II"]).is_object());
-    // The author's own sum of his times, which he printed too.
+    // The sum of the author's times, which the publication has too.
     let published = json(&["show", "published:piszcz-I"]);
     assert!(published.to_string().contains("288.87"), "{published}");
 }
 
 #[test]
 fn totals_of_published_figures_are_summed_from_them() {
-    let place = Place::new();
-    let (shown, _) = place.expect(0, &["show", "published:piszcz-I"]);
+    let sandbox = Sandbox::new();
+    let (shown, _) = sandbox.expect(0, &["show", "published:piszcz-I"]);
     let column = |line: &str| line.split_whitespace().rev().nth(1).unwrap().parse::<f64>().unwrap();
     let tasks = shown.lines().skip_while(|line| !line.starts_with(" 001")).take(21);
     let sum: f64 = tasks.map(column).sum();
@@ -102,25 +102,25 @@ fn totals_of_published_figures_are_summed_from_them() {
 }
 
 #[test]
-fn exports_are_what_report_prints() {
-    let (place, _) = place();
+fn an_export_equals_the_printed_report() {
+    let (sandbox, _) = make_sandbox();
     let formats = ["term", "md", "html", "csv", "json"];
     let exports = formats.map(|format| format!("{format}=out.{format}"));
     let args: Vec<&str> = exports.iter().flat_map(|export| ["--export", export]).collect();
-    place.expect(0, &[&["report", "latest"][..], &args].concat());
+    sandbox.expect(0, &[&["report", "latest"][..], &args].concat());
     for format in formats {
-        let (printed, _) = place.expect(0, &["report", "latest", "--format", format]);
-        let file = std::fs::read_to_string(place.dir.join(format!("out.{format}"))).unwrap();
+        let (printed, _) = sandbox.expect(0, &["report", "latest", "--format", format]);
+        let file = std::fs::read_to_string(sandbox.dir.join(format!("out.{format}"))).unwrap();
         if format == "md" {
-            // A file has its charts beside it, standard output has no beside.
+            // A report in a file links to the charts beside it; on standard output it has the command that draws them.
             let (before, after) = file.split_once("## Charts\n").expect("charts");
             let links = after.lines().filter_map(|line| line.split_once("](")?.1.strip_suffix(')'));
-            let all = links.map(|link| assert!(place.dir.join(link).is_file(), "{link}")).count();
+            let chart_count = links.map(|link| assert!(sandbox.dir.join(link).is_file(), "{link}")).count();
             let after = &after[after.find("\n## ").unwrap() + 1..];
-            assert!(all > 3, "{all} charts");
-            let (printed_before, said) = printed.split_once("## Charts\n").expect("how to get charts");
-            let (said, printed_after) = said.split_at(said.find("\n## ").unwrap() + 1);
-            assert!(said.contains("--export svg=charts\\`") && !said.contains("]("), "{said}");
+            assert!(chart_count > 3, "{chart_count} charts");
+            let (printed_before, rest) = printed.split_once("## Charts\n").expect("how to get charts");
+            let (advice, printed_after) = rest.split_at(rest.find("\n## ").unwrap() + 1);
+            assert!(advice.contains("--export svg=charts\\`") && !advice.contains("]("), "{advice}");
             let charts = before.split("\n\n").skip_while(|part| !part.starts_with("![")).take(2);
             let charts: Vec<&str> = charts.collect();
             let before = before.replace(&format!("{}\n\n", charts.join("\n\n")), "");
@@ -129,30 +129,30 @@ fn exports_are_what_report_prints() {
             assert_eq!(file, printed, "{format}");
         }
     }
-    let csv = std::fs::read_to_string(place.dir.join("out.csv")).unwrap();
+    let csv = std::fs::read_to_string(sandbox.dir.join("out.csv")).unwrap();
     let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert!(columns.len() == 1 + 8 * 3 * 4 && columns.iter().all(|count| *count == columns[0]), "{columns:?}");
 }
 
 #[test]
 fn runs_are_found_by_id_beginning_directory_and_latest() {
-    let (place, first) = place();
-    let second = stored::run(&place.runs()).id();
-    let shown = |name: &str| {
-        let (json, _) = place.expect(0, &["report", name, "--format", "json"]);
+    let (sandbox, first) = make_sandbox();
+    let second = stored::store_run(&sandbox.runs_dir()).id();
+    let shown_id = |name: &str| {
+        let (json, _) = sandbox.expect(0, &["report", name, "--format", "json"]);
         serde_json::from_str::<Value>(&json).unwrap()["run"]["id"].as_str().unwrap().to_string()
     };
-    assert_eq!(shown(&first), first);
-    assert_eq!(shown(&first[..first.len() - 1]), first);
-    assert_eq!(shown(&format!("runs/{first}")), first);
-    assert_eq!(shown("latest"), second);
-    let (_, said) = place.expect(2, &["report", &first[..4]]);
-    assert!(said.contains(&first) && said.contains(&second) && said.contains("several"), "{said}");
+    assert_eq!(shown_id(&first), first);
+    assert_eq!(shown_id(&first[..first.len() - 1]), first);
+    assert_eq!(shown_id(&format!("runs/{first}")), first);
+    assert_eq!(shown_id("latest"), second);
+    let (_, stderr) = sandbox.expect(2, &["report", &first[..4]]);
+    assert!(stderr.contains(&first) && stderr.contains(&second) && stderr.contains("several"), "{stderr}");
 }
 
 #[test]
 fn unknown_names_are_usage_errors_with_proposals() {
-    let (place, id) = place();
+    let (sandbox, id) = make_sandbox();
     for (args, words) in [
         (&["reprot"][..], &["report"][..]),
         (&["list", "filesystem"], &["filesystems"]),
@@ -177,95 +177,94 @@ fn unknown_names_are_usage_errors_with_proposals() {
         (&["run", "--resume", "nosuch"], &["nosuch", &id]),
         (&["run", "--rounds", "0"], &["at least one round"]),
     ] {
-        let (printed, said) = place.expect(2, args);
+        let (printed, stderr) = sandbox.expect(2, args);
         assert_eq!(printed, "", "{args:?}");
-        assert!(words.iter().all(|word| said.contains(word)), "{args:?} says {said:?}, not {words:?}");
+        assert!(words.iter().all(|word| stderr.contains(word)), "{args:?}: {stderr:?} lacks one of {words:?}");
     }
-    assert_eq!(std::fs::read_dir(place.runs()).unwrap().count(), 1, "a run was begun");
+    assert_eq!(std::fs::read_dir(sandbox.runs_dir()).unwrap().count(), 1, "a run was begun");
 }
 
-/// What would be run, and nothing is.
 #[test]
-fn a_dry_run_prints_the_plan_as_resolved() {
-    let place = Place::new();
+fn a_dry_run_prints_the_resolved_plan_and_runs_nothing() {
+    let sandbox = Sandbox::new();
     let args = ["run", "--dry-run", "--on", "dir:home", "--scale", "tiny", "--seed", "3", "--set", "tasks=1,2"];
-    let (printed, said) = place.expect(0, &args);
-    assert_eq!(said, "");
+    let (printed, stderr) = sandbox.expect(0, &args);
+    assert_eq!(stderr, "");
     let plan: fsarena_core::plan::Plan = toml::from_str(&printed).unwrap();
     assert_eq!((plan.seed, plan.scale.name()), (3, "tiny"));
     assert!(printed.starts_with("# 1 variant: "), "{printed}");
-    assert!(!place.runs().exists());
+    assert!(!sandbox.runs_dir().exists());
 }
 
 /// Results go to standard output and progress to standard error, without colour in a pipe.
 #[test]
-fn a_run_into_pipes() {
-    let place = Place::new();
+fn a_run_prints_results_to_stdout_and_progress_to_stderr() {
+    let sandbox = Sandbox::new();
     let args = ["run", "plan.toml", "--on", "dir:home", "--export", "csv=out.csv"];
-    let (printed, said) = place.expect(0, &args);
+    let (printed, stderr) = sandbox.expect(0, &args);
     assert!(printed.starts_with("test: A test\n") && printed.contains("\nReport: "), "{printed}");
     assert!(!printed.contains("round 1/1 done") && !printed.contains('\x1b'), "{printed}");
-    assert!(said.starts_with("A test: Does it work?\nrun ") && said.contains("round 1/1 done"), "{said}");
-    assert!(!said.contains("Touch") && !said.contains('\x1b') && !said.contains('\r'), "{said}");
-    assert_eq!(std::fs::read_to_string(place.dir.join("out.csv")).unwrap(), place.run_text("samples.csv"));
-    let (_, said) = place.expect(0, &["run", "plan.toml", "--on", "dir:home", "--quiet"]);
-    assert_eq!(said, "");
+    assert!(stderr.starts_with("A test: Does it work?\nrun ") && stderr.contains("round 1/1 done"), "{stderr}");
+    assert!(!stderr.contains("Touch") && !stderr.contains('\x1b') && !stderr.contains('\r'), "{stderr}");
+    assert_eq!(std::fs::read_to_string(sandbox.dir.join("out.csv")).unwrap(), sandbox.run_text("samples.csv"));
+    let (_, stderr) = sandbox.expect(0, &["run", "plan.toml", "--on", "dir:home", "--quiet"]);
+    assert_eq!(stderr, "");
 }
 
-/// Runs it on a terminal, as script(1) makes one.
-fn on_a_terminal(place: &Place, variable: (&str, &str), args: &str) -> String {
+/// Runs `fsarena report` at a terminal, which script(1) makes. Returns its output.
+fn report_at_a_terminal(sandbox: &Sandbox, variable: (&str, &str), args: &str) -> String {
     let report = format!("{} report {args}", program().display());
     let mut command = Command::new("script");
     command.args(["--quiet", "--return", "--command", &report, "/dev/null"]);
-    // Nothing else of the environment, where CI, CLICOLOR or SHELL would decide.
+    // Clear the environment, because CI, CLICOLOR and SHELL have an effect on colors.
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
-    command.env("FSARENA_RUNS", place.runs()).env("TERM", "xterm");
+    command.env("FSARENA_RUNS", sandbox.runs_dir()).env("TERM", "xterm");
     let output = command.env(variable.0, variable.1).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     text(&output.stdout)
 }
 
 #[test]
-fn colour_only_on_a_terminal_and_only_where_wanted() {
-    let (place, _) = place();
-    let colored = |variable, args| on_a_terminal(&place, variable, args).contains('\x1b');
+fn colors_are_for_terminals_unless_flags_or_variables_decide() {
+    let (sandbox, _) = make_sandbox();
+    let colored = |variable, args| report_at_a_terminal(&sandbox, variable, args).contains('\x1b');
     assert!(colored(("NO_COLOR", ""), "") && colored(("NO_COLOR", "1"), "--color always"));
     assert!(!colored(("NO_COLOR", "1"), "") && !colored(("NO_COLOR", ""), "--color never"));
     assert!(!colored(("TERM", "dumb"), "") && !colored(("TERM", "dumb"), "--color=auto"));
-    let piped = |args: &[&str]| place.expect(0, args).0.contains('\x1b');
+    let piped = |args: &[&str]| sandbox.expect(0, args).0.contains('\x1b');
     assert!(!piped(&["report"]) && piped(&["report", "--color", "always"]) && piped(&["--color=always", "help"]));
-    let (_, said) = place.expect(2, &["--color", "always", "report", "--nothing"]);
-    assert!(said.contains("\x1b["), "{said}");
+    let (_, stderr) = sandbox.expect(2, &["--color", "always", "report", "--nothing"]);
+    assert!(stderr.contains("\x1b["), "{stderr}");
 }
 
 #[test]
-fn a_narrow_terminal_is_kept_to() {
-    let (place, _) = place();
+fn output_fits_a_narrow_terminal() {
+    let (sandbox, _) = make_sandbox();
     for args in [&["report"][..], &["compare", "latest", "latest"], &["show", "published:piszcz-I"]] {
-        let printed = in_columns(&place, 60, args);
+        let printed = output_in_columns(&sandbox, 60, args);
         let widest = printed.lines().map(|line| line.chars().count()).max();
         assert!(widest.is_some_and(|widest| widest <= 60), "{widest:?}\n{printed}");
     }
-    let wide = in_columns(&place, 200, &["list", "metrics"]);
-    let narrow = in_columns(&place, 80, &["list", "metrics"]);
+    let wide = output_in_columns(&sandbox, 200, &["list", "metrics"]);
+    let narrow = output_in_columns(&sandbox, 80, &["list", "metrics"]);
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     assert!(narrow.lines().count() > wide.lines().count());
 }
 
-/// A reader that has gone has seen enough; a disk that is full is an error.
+/// A closed pipe is not an error, because its reader needs no more. A full disk is an error.
 #[test]
 fn a_closed_or_full_output_ends_a_report_with_the_right_code() {
-    let (place, _) = place();
+    let (sandbox, _) = make_sandbox();
     for format in ["term", "md", "csv", "json"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let mut command = place.fsarena(&["report", "--format", format]);
+        let mut command = sandbox.fsarena(&["report", "--format", format]);
         let output = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{format}");
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let mut command = place.fsarena(&["report", "--format", format]);
+        let mut command = sandbox.fsarena(&["report", "--format", format]);
         let output = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
-        let said = text(&output.stderr);
-        assert!(output.status.code() == Some(6) && said.contains("No space left"), "{format}: {said}");
+        let stderr = text(&output.stderr);
+        assert!(output.status.code() == Some(6) && stderr.contains("No space left"), "{format}: {stderr}");
     }
 }

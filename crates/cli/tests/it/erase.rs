@@ -1,19 +1,19 @@
 //! How `--erase` treats data without a signature, a device that another program used after fsarena, and storage that is
 //! in use through another node.
 
-use crate::common::gate::{Gate, Running, When};
-use crate::common::kernel::has;
-use crate::common::stand_in::{Disk, InUse, run, text};
-use crate::common::{Place, root};
-use crate::guard::{erase, refusal, refused, refused_even};
+use crate::common::gate::{BackgroundRun, Gate, When};
+use crate::common::kernel::has_programs;
+use crate::common::stand_in::{InUse, LoopDisk, run, text};
+use crate::common::{Sandbox, runs_as_root};
+use crate::guard::{assert_disk_refused, assert_disk_refused_with, assert_run_refused, run_with_erase};
 use rustix::process::Signal;
 use std::{os::unix::fs::FileExt, path::Path};
 
 const MIB: u64 = 1 << 20;
-/// Larger than what the guard reads whole.
-const LARGE: u64 = 256;
+/// The size in MiB of a disk that is too large for the guard to read all of it.
+const LARGE_MIB: u64 = 256;
 
-/// Data as an encrypted volume has it: without any pattern, and not the same twice.
+/// Pseudo-random bytes, like the data of an encrypted volume.
 fn noise(bytes: u64) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -25,266 +25,289 @@ fn noise(bytes: u64) -> Vec<u8> {
     (0..bytes / 8).flat_map(|_| next()).collect()
 }
 
-fn write(disk: &Disk, bytes: &[u8], at: u64) {
+/// Writes bytes to a disk at an offset, and syncs.
+fn write(disk: &LoopDisk, bytes: &[u8], offset: u64) {
     let file = std::fs::File::options().write(true).open(&disk.path).unwrap();
-    file.write_all_at(bytes, at).unwrap();
+    file.write_all_at(bytes, offset).unwrap();
     file.sync_all().unwrap();
 }
 
 #[test]
 fn data_without_a_signature_is_refused() {
-    if !root() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    for (mib, at, length) in
-        [(16, 0, 16 * MIB), (16, 9 * MIB, 8), (LARGE, 0, 4096), (LARGE, LARGE * MIB - 512, 512), (LARGE, 99 * MIB, MIB)]
-    {
-        let disk = Disk::new(mib);
-        write(&disk, &noise(length), at);
+    let sandbox = Sandbox::new();
+    for (mib, offset, length) in [
+        (16, 0, 16 * MIB),
+        (16, 9 * MIB, 8),
+        (LARGE_MIB, 0, 4096),
+        (LARGE_MIB, LARGE_MIB * MIB - 512, 512),
+        (LARGE_MIB, 99 * MIB, MIB),
+    ] {
+        let disk = LoopDisk::new(mib);
+        write(&disk, &noise(length), offset);
         assert_eq!(disk.signatures(), "");
-        refused(&place, &disk, disk.id(), &["is not empty", "--erase-signature unknown"]);
-        refused_even(&place, &disk, disk.id(), &["--erase-signature", "ext4"], &["--erase-signature unknown"]);
+        assert_disk_refused(&sandbox, &disk, disk.id(), &["is not empty", "--erase-signature unknown"]);
+        assert_disk_refused_with(
+            &sandbox,
+            &disk,
+            disk.id(),
+            &["--erase-signature", "ext4"],
+            &["--erase-signature unknown"],
+        );
     }
 }
 
 #[test]
-fn data_without_a_signature_is_given_up_once() {
-    if !root() {
+fn data_without_a_signature_may_be_erased_once_by_flag() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let disk = Disk::new(LARGE);
-    write(&disk, &noise(LARGE * MIB), 0);
-    erase(&place, 0, &disk, &["--erase-signature", "unknown", "--fs", "ext2"]);
+    let sandbox = Sandbox::new();
+    let disk = LoopDisk::new(LARGE_MIB);
+    write(&disk, &noise(LARGE_MIB * MIB), 0);
+    run_with_erase(&sandbox, 0, &disk, &["--erase-signature", "unknown", "--fs", "ext2"]);
     // fsarena now accepts the device as one it wrote, until another program writes to it.
-    erase(&place, 0, &disk, &["--fs", "ext4"]);
-    std::fs::remove_dir_all(place.runs()).unwrap();
+    run_with_erase(&sandbox, 0, &disk, &["--fs", "ext4"]);
+    std::fs::remove_dir_all(sandbox.runs_dir()).unwrap();
     run("wipefs", &["--all", text(&disk.path)]);
     write(&disk, &noise(32 * MIB), 128 * MIB);
-    refused(&place, &disk, disk.id(), &["--erase-signature unknown"]);
-    // A signature is given up by its own name only.
+    assert_disk_refused(&sandbox, &disk, disk.id(), &["--erase-signature unknown"]);
+    // A disk with a signature may only be erased by the name of the signature.
     run("mkfs.ext4", &["-q", "-F", text(&disk.path)]);
-    refused_even(&place, &disk, disk.id(), &["--erase-signature", "unknown"], &["--erase-signature ext4"]);
+    assert_disk_refused_with(
+        &sandbox,
+        &disk,
+        disk.id(),
+        &["--erase-signature", "unknown"],
+        &["--erase-signature ext4"],
+    );
 }
 
 #[test]
-fn erased_flash_is_blank() {
-    if !root() {
+fn a_disk_full_of_ones_counts_as_blank() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let disk = Disk::new(LARGE);
-    write(&disk, &vec![0xff; (LARGE * MIB) as usize], 0);
-    erase(&place, 0, &disk, &["--fs", "ext2"]);
-    place.assert_clean();
+    let sandbox = Sandbox::new();
+    let disk = LoopDisk::new(LARGE_MIB);
+    write(&disk, &vec![0xff; (LARGE_MIB * MIB) as usize], 0);
+    run_with_erase(&sandbox, 0, &disk, &["--fs", "ext2"]);
+    sandbox.assert_clean();
 }
 
-/// The signature is still that which fsarena wrote.
+/// The data is beside the signature that fsarena wrote, which did not change.
 #[test]
-fn a_database_beside_the_signature_that_fsarena_left() {
-    if !root() {
+fn data_written_beside_the_signature_of_fsarena_is_refused() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let disk = Disk::new(LARGE);
-    erase(&place, 0, &disk, &["--fs", "ext4"]);
-    std::fs::remove_dir_all(place.runs()).unwrap();
+    let sandbox = Sandbox::new();
+    let disk = LoopDisk::new(LARGE_MIB);
+    run_with_erase(&sandbox, 0, &disk, &["--fs", "ext4"]);
+    std::fs::remove_dir_all(sandbox.runs_dir()).unwrap();
     write(&disk, &noise(4 * MIB), 200 * MIB);
     assert_eq!(disk.signatures(), "ext4");
-    refused(&place, &disk, disk.id(), &["carries ext4", "changed", "--erase-signature ext4"]);
-    erase(&place, 0, &disk, &["--erase-signature", "ext4", "--fs", "ext2"]);
+    assert_disk_refused(&sandbox, &disk, disk.id(), &["carries ext4", "changed", "--erase-signature ext4"]);
+    run_with_erase(&sandbox, 0, &disk, &["--erase-signature", "ext4", "--fs", "ext2"]);
 }
 
-/// Somebody mounts the filesystem that a run left, and keeps a small file in it.
+/// Somebody mounts the filesystem that a run left, and writes a small file to it.
 #[test]
-fn a_file_in_the_filesystem_that_fsarena_left() {
-    if !root() || !has(&["mkfs.xfs", "mkfs.btrfs"]) {
+fn a_file_in_the_filesystem_that_fsarena_left_is_refused() {
+    if !runs_as_root() || !has_programs(&["mkfs.xfs", "mkfs.btrfs"]) {
         return;
     }
     for fs in ["ext2", "ext4", "xfs", "btrfs"] {
-        let place = Place::new();
-        let disk = Disk::new(2048);
-        erase(&place, 0, &disk, &["--fs", fs]);
-        std::fs::remove_dir_all(place.runs()).unwrap();
-        let at = disk.dir("mnt");
-        run("mount", &[text(&disk.path), text(&at)]);
-        std::fs::write(at.join("thesis"), "precious").unwrap();
-        run("umount", &[text(&at)]);
-        refusal(&place, &["--erase", disk.id()], &[disk.id(), &format!("carries {fs}"), "changed"]);
-        let mounted = InUse::mounted(text(&disk.path), &at);
-        assert_eq!(std::fs::read_to_string(at.join("thesis")).unwrap(), "precious");
+        let sandbox = Sandbox::new();
+        let disk = LoopDisk::new(2048);
+        run_with_erase(&sandbox, 0, &disk, &["--fs", fs]);
+        std::fs::remove_dir_all(sandbox.runs_dir()).unwrap();
+        let mount_dir = disk.dir("mnt");
+        run("mount", &[text(&disk.path), text(&mount_dir)]);
+        std::fs::write(mount_dir.join("thesis"), "precious").unwrap();
+        run("umount", &[text(&mount_dir)]);
+        assert_run_refused(&sandbox, &["--erase", disk.id()], &[disk.id(), &format!("carries {fs}"), "changed"]);
+        let mounted = InUse::mount(text(&disk.path), &mount_dir);
+        assert_eq!(std::fs::read_to_string(mount_dir.join("thesis")).unwrap(), "precious");
         drop(mounted);
     }
 }
 
 #[test]
-fn a_run_that_was_killed_asks_again() {
-    if !root() {
+fn a_killed_run_is_resumed_only_with_its_signature() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let disk = Disk::new(LARGE);
+    let sandbox = Sandbox::new();
+    let disk = LoopDisk::new(LARGE_MIB);
     let args = ["run", "plan.toml", "--fs", "ext2", "--erase", disk.id(), "--rounds", "2"];
-    let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test*", 0);
-    let mut killed = Running::start(&place, place.fsarena(&args));
-    gate.wait(&mut killed);
+    let mut gate = Gate::new(&sandbox, When::Before, "umount", "*mnt/test*", 0);
+    let mut killed = BackgroundRun::start(&sandbox, sandbox.fsarena(&args));
+    gate.wait_until_stopped(&mut killed);
     killed.signal(Signal::KILL);
-    killed.ended_by(Signal::KILL);
-    place.expect(0, &["recover"]);
-    let (_, said) = place.expect(5, &["run", "--resume", "latest"]);
-    assert!(said.contains("was killed") && said.contains("--erase-signature ext2"), "{said}");
-    place.expect(0, &["run", "--resume", "latest", "--erase-signature", "ext2"]);
-    place.assert_clean();
-    assert_eq!(place.rows("latest").len(), 2 * 6);
+    killed.assert_ended_by(Signal::KILL);
+    sandbox.expect(0, &["recover"]);
+    let (_, stderr) = sandbox.expect(5, &["run", "--resume", "latest"]);
+    assert!(stderr.contains("was killed") && stderr.contains("--erase-signature ext2"), "{stderr}");
+    sandbox.expect(0, &["run", "--resume", "latest", "--erase-signature", "ext2"]);
+    sandbox.assert_clean();
+    assert_eq!(sandbox.rows("latest").len(), 2 * 6);
     // The run ended normally, so the next one needs no signature.
-    erase(&place, 0, &disk, &["--fs", "ext2"]);
-    let (_, said) = place.expect(2, &["run", "plan.toml", "--erase-signature", "ext2"]);
-    assert!(said.contains("--erase"), "{said}");
+    run_with_erase(&sandbox, 0, &disk, &["--fs", "ext2"]);
+    let (_, stderr) = sandbox.expect(2, &["run", "plan.toml", "--erase-signature", "ext2"]);
+    assert!(stderr.contains("--erase"), "{stderr}");
 }
 
-/// A run that a signal ended gives its device back in order.
+/// A signal ends a run with a clean-up, so the resumed run needs no signature.
 #[test]
-fn a_run_that_was_interrupted_is_resumed() {
-    if !root() {
+fn an_interrupted_run_is_resumed_without_a_signature() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let disk = Disk::new(LARGE);
+    let sandbox = Sandbox::new();
+    let disk = LoopDisk::new(LARGE_MIB);
     let args = ["run", "plan.toml", "--fs", "ext2", "--erase", disk.id(), "--rounds", "2"];
-    let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test*", 0);
-    let mut interrupted = Running::start(&place, place.fsarena(&args));
-    gate.wait(&mut interrupted);
+    let mut gate = Gate::new(&sandbox, When::Before, "umount", "*mnt/test*", 0);
+    let mut interrupted = BackgroundRun::start(&sandbox, sandbox.fsarena(&args));
+    gate.wait_until_stopped(&mut interrupted);
     interrupted.signal(Signal::INT);
     gate.open();
-    interrupted.ended_by(Signal::INT);
-    place.expect(0, &["run", "--resume", "latest"]);
-    assert_eq!(place.rows("latest").len(), 2 * 6);
-    place.assert_clean();
+    interrupted.assert_ended_by(Signal::INT);
+    sandbox.expect(0, &["run", "--resume", "latest"]);
+    assert_eq!(sandbox.rows("latest").len(), 2 * 6);
+    sandbox.assert_clean();
 }
 
-/// Between two rounds the disk is unplugged, and another one gets its node.
+/// Between two rounds the disk is unplugged, and another one gets its device node.
 #[test]
-fn a_disk_that_takes_the_place_of_the_erased_one() {
-    if !root() {
+fn a_disk_that_replaces_the_erased_one_is_refused() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let disk = Disk::new(LARGE);
-    let (other, data) = (disk.dir("other").join("disk"), noise(LARGE * MIB));
+    let sandbox = Sandbox::new();
+    let disk = LoopDisk::new(LARGE_MIB);
+    let (other, data) = (disk.dir("other").join("disk"), noise(LARGE_MIB * MIB));
     std::fs::write(&other, &data).unwrap();
     let args = ["run", "plan.toml", "--fs", "ext2", "--erase", disk.id(), "--rounds", "2"];
-    let mut gate = Gate::new(&place, When::After, "umount", "*mnt/test*", 0);
-    let mut running = Running::start(&place, place.fsarena(&args));
-    gate.wait(&mut running);
+    let mut gate = Gate::new(&sandbox, When::After, "umount", "*mnt/test*", 0);
+    let mut running = BackgroundRun::start(&sandbox, sandbox.fsarena(&args));
+    gate.wait_until_stopped(&mut running);
     run("losetup", &["--detach", text(&disk.path)]);
     run("losetup", &[text(&disk.path), text(&other)]);
     gate.open();
-    assert_eq!(running.ended().code(), Some(5), "{}", running.said());
-    assert!(running.said().contains("another disk or image is there"), "{}", running.said());
+    assert_eq!(running.wait_for_exit().code(), Some(5), "{}", running.output());
+    assert!(running.output().contains("another disk or image is there"), "{}", running.output());
     run("losetup", &["--detach", text(&disk.path)]);
     assert!(std::fs::read(&other).unwrap() == data, "the other disk was written to");
-    // Nor is it fsarena's own from now on.
-    let written = std::fs::read_to_string(place.state().join("written.jsonl")).unwrap();
-    assert!(written.contains("ext2") && !written.contains("content"), "{written}");
-    place.assert_clean();
+    // From now on the disk does not count as written by fsarena.
+    let written_log = std::fs::read_to_string(sandbox.state_dir().join("written.jsonl")).unwrap();
+    assert!(written_log.contains("ext2") && !written_log.contains("content"), "{written_log}");
+    sandbox.assert_clean();
 }
 
 /// A loop device. Detached when dropped.
-struct Loop(String);
+struct LoopDevice(String);
 
-impl Loop {
-    fn of(file: &Path) -> Loop {
-        Loop(run("losetup", &["--find", "--show", text(file)]))
+impl LoopDevice {
+    fn attach(file: &Path) -> LoopDevice {
+        LoopDevice(run("losetup", &["--find", "--show", text(file)]))
     }
 }
 
-impl Drop for Loop {
+impl Drop for LoopDevice {
     fn drop(&mut self) {
         let _ = std::process::Command::new("losetup").args(["--detach", &self.0]).status();
     }
 }
 
 #[test]
-fn mounted_through_another_loop_device_of_the_same_file() {
-    if !root() {
+fn a_disk_mounted_through_another_loop_device_is_refused() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let disk = disk_that(true, 96);
+    let sandbox = Sandbox::new();
+    let disk = disk_with_discards(true, 96);
     run("mkfs.ext2", &["-q", text(&disk.path)]);
-    let even = ["--erase-signature", "ext2"];
-    let second = Loop::of(&disk.image);
-    let mounted = InUse::mounted(&second.0, &disk.dir("mnt"));
+    let signature_flag = ["--erase-signature", "ext2"];
+    let second = LoopDevice::attach(&disk.image);
+    let mounted = InUse::mount(&second.0, &disk.dir("mnt"));
     let words = [&second.0, "has the same backing file and is mounted at"];
-    refused_even(&place, &disk, disk.id(), &even, &words);
-    // The name of the file is not what counts.
+    assert_disk_refused_with(&sandbox, &disk, disk.id(), &signature_flag, &words);
+    // The files are compared by their identity, not by their names.
     let renamed = disk.image.with_file_name("renamed");
     std::fs::hard_link(&disk.image, &renamed).unwrap();
-    let third = Loop::of(&renamed);
+    let third = LoopDevice::attach(&renamed);
     drop(mounted);
     drop(second);
-    let mounted = InUse::mounted(&third.0, &disk.dir("mnt"));
-    refused_even(&place, &disk, disk.id(), &even, &[&third.0, "has the same backing file and is mounted at"]);
+    let mounted = InUse::mount(&third.0, &disk.dir("mnt"));
+    assert_disk_refused_with(
+        &sandbox,
+        &disk,
+        disk.id(),
+        &signature_flag,
+        &[&third.0, "has the same backing file and is mounted at"],
+    );
     drop(mounted);
-    // One loop device on another.
-    let above = Loop::of(Path::new(&third.0));
-    let mounted = InUse::mounted(&above.0, &disk.dir("mnt"));
-    refused_even(&place, &disk, disk.id(), &even, &["has the same backing file"]);
+    // A loop device on a loop device.
+    let above = LoopDevice::attach(Path::new(&third.0));
+    let mounted = InUse::mount(&above.0, &disk.dir("mnt"));
+    assert_disk_refused_with(&sandbox, &disk, disk.id(), &signature_flag, &["has the same backing file"]);
     drop(mounted);
 }
 
 #[test]
-fn swapped_to_through_the_backing_file() {
-    if !root() {
+fn a_disk_used_as_swap_through_another_loop_device_is_refused() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let disk = Disk::new(16);
+    let sandbox = Sandbox::new();
+    let disk = LoopDisk::new(16);
     run("mkswap", &[text(&disk.path)]);
-    let second = Loop::of(&disk.image);
+    let second = LoopDevice::attach(&disk.image);
     let used = InUse::swap(Path::new(&second.0));
-    // The kernel may write to it at any time, so its bytes tell nothing.
+    // The kernel may write to swap at any time, so the bytes of the disk cannot be compared.
     let args = ["--erase", disk.id(), "--erase-signature", "swap"];
-    refusal(&place, &args, &[disk.id(), "has the same backing file and is in use as swap"]);
+    assert_run_refused(&sandbox, &args, &[disk.id(), "has the same backing file and is in use as swap"]);
     drop(used);
 }
 
 #[test]
 fn a_device_with_a_copy_of_a_mounted_filesystem_is_refused() {
-    if !root() || !has(&["mkfs.btrfs"]) {
+    if !runs_as_root() || !has_programs(&["mkfs.btrfs"]) {
         return;
     }
-    let place = Place::new();
-    let (first, copy) = (Disk::new(256), Disk::new(256));
+    let sandbox = Sandbox::new();
+    let (first, copy) = (LoopDisk::new(256), LoopDisk::new(256));
     for fs in ["ext4", "btrfs"] {
         run(&format!("mkfs.{fs}"), &[if fs == "btrfs" { "-f" } else { "-F" }, text(&first.path)]);
         std::fs::write(&copy.path, first.bytes()).unwrap();
-        let mounted = InUse::mounted(text(&first.path), &first.dir("mnt"));
-        let even = ["--erase-signature", fs];
+        let mounted = InUse::mount(text(&first.path), &first.dir("mnt"));
+        let signature_flag = ["--erase-signature", fs];
         let words = [text(&first.path), "has the same UUID", "is mounted at", "wipefs --all"];
-        refused_even(&place, &copy, copy.id(), &even, &words);
+        assert_disk_refused_with(&sandbox, &copy, copy.id(), &signature_flag, &words);
         drop(mounted);
     }
-    // The original is free again, and so is the copy.
-    erase(&place, 0, &copy, &["--erase-signature", "btrfs", "--fs", "ext2"]);
+    // The original is not mounted any more, so the copy may be erased.
+    run_with_erase(&sandbox, 0, &copy, &["--erase-signature", "btrfs", "--fs", "ext2"]);
 }
 
-/// Whether a disk takes discards: from the loop devices that it makes, fsarena withholds them for good.
-fn discards(disk: &Disk) -> bool {
+/// Whether a disk supports discards. Loop devices that fsarena made do not support them any more.
+fn supports_discards(disk: &LoopDisk) -> bool {
     let name = disk.path.file_name().unwrap().to_str().unwrap();
     std::fs::read_to_string(format!("/sys/block/{name}/queue/discard_max_bytes")).unwrap() != "0\n"
 }
 
-/// A disk that does or does not.
-fn disk_that(takes_discards: bool, mib: u64) -> Disk {
+/// Makes a disk that supports discards, or one that does not.
+fn disk_with_discards(has_discards: bool, mib: u64) -> LoopDisk {
     let mut others = vec![];
     loop {
-        let disk = Disk::new(mib);
-        if discards(&disk) == takes_discards {
+        let disk = LoopDisk::new(mib);
+        if supports_discards(&disk) == has_discards {
             return disk;
         }
-        if !takes_discards {
+        if !has_discards {
             let name = disk.path.file_name().unwrap().to_str().unwrap();
             std::fs::write(format!("/sys/block/{name}/queue/discard_max_bytes"), "0").unwrap();
             return disk;
@@ -295,51 +318,51 @@ fn disk_that(takes_discards: bool, mib: u64) -> Disk {
 
 #[test]
 fn every_filesystem_finds_the_device_discarded() {
-    if !root() || !has(&["mkfs.xfs"]) {
+    if !runs_as_root() || !has_programs(&["mkfs.xfs"]) {
         return;
     }
-    let place = Place::new();
-    let disk = disk_that(true, 320);
-    place.edit_plan("rounds = 1", "rounds = 2");
-    // smartctl tells of more minutes of heat each time.
-    place.shim(
+    let sandbox = Sandbox::new();
+    let disk = disk_with_discards(true, 320);
+    sandbox.edit_plan("rounds = 1", "rounds = 2");
+    // The fake smartctl reports one more minute of high temperature each time.
+    sandbox.shim(
         "smartctl",
         "echo x >> $DIR/asked; printf '{\"firmware_version\":\"F7\",\"temperature\":{\"current\":71},\"nvme_smart_health_information_log\":{\"warning_temp_time\":%s,\"critical_comp_time\":0}}' $(wc -l < $DIR/asked)",
     );
-    erase(&place, 0, &disk, &["--fs", "ext2,xfs"]);
-    let commands = place.run_text("command.log");
-    let of_disk = commands.lines().filter(|line| line.contains(&format!("{:?}]", disk.path)));
-    let order: Vec<&str> = of_disk
+    run_with_erase(&sandbox, 0, &disk, &["--fs", "ext2,xfs"]);
+    let commands = sandbox.run_text("command.log");
+    let disk_commands = commands.lines().filter(|line| line.contains(&format!("{:?}]", disk.path)));
+    let order: Vec<&str> = disk_commands
         .filter_map(|line| ["blkdiscard", "mkfs"].into_iter().find(|word| line.contains(&format!("[\"{word}"))))
         .collect();
-    // The first finds out whether it can be done.
+    // The first discard tests whether the disk supports it.
     assert_eq!(order, [&["blkdiscard"][..], &["blkdiscard", "mkfs"].repeat(4)].concat(), "{commands}");
-    let (report, _) = place.expect(0, &["report", "--format", "md"]);
+    let (report, _) = sandbox.expect(0, &["report", "--format", "md"]);
     assert!(report.contains("firmware F7, 71 °C") && report.contains("too hot for its full speed"), "{report}");
     assert!(!report.contains("takes no discard"), "{report}");
-    std::fs::remove_dir_all(place.runs()).unwrap();
+    std::fs::remove_dir_all(sandbox.runs_dir()).unwrap();
 
-    let disk = disk_that(false, 96);
-    erase(&place, 0, &disk, &["--fs", "ext2"]);
-    let (report, _) = place.expect(0, &["report", "--format", "md"]);
+    let disk = disk_with_discards(false, 96);
+    run_with_erase(&sandbox, 0, &disk, &["--fs", "ext2"]);
+    let (report, _) = sandbox.expect(0, &["report", "--format", "md"]);
     assert!(report.contains("takes no discard") && report.contains("--precondition"), "{report}");
-    place.assert_clean();
+    sandbox.assert_clean();
 }
 
 #[test]
 fn a_preconditioned_device_is_discarded_once() {
-    if !root() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let disk = disk_that(true, 96);
-    let (_, said) = place.expect(2, &["run", "plan.toml", "--on", "ram", "--precondition"]);
-    assert!(said.contains("--erase"), "{said}");
-    erase(&place, 0, &disk, &["--fs", "ext2", "--precondition"]);
-    let commands = place.run_text("command.log");
+    let sandbox = Sandbox::new();
+    let disk = disk_with_discards(true, 96);
+    let (_, stderr) = sandbox.expect(2, &["run", "plan.toml", "--on", "ram", "--precondition"]);
+    assert!(stderr.contains("--erase"), "{stderr}");
+    run_with_erase(&sandbox, 0, &disk, &["--fs", "ext2", "--precondition"]);
+    let commands = sandbox.run_text("command.log");
     assert_eq!(commands.matches("blkdiscard").count(), 1, "{commands}");
     assert!(commands.contains("[\"mkfs.ext2\",\"-F\",\"-K\""), "{commands}");
-    let (report, _) = place.expect(0, &["report", "--format", "md"]);
+    let (report, _) = sandbox.expect(0, &["report", "--format", "md"]);
     assert!(report.contains("preconditioned: ") && report.contains("By SNIA's rule that is"), "{report}");
-    place.assert_clean();
+    sandbox.assert_clean();
 }

@@ -1,10 +1,10 @@
 //! Guests that count instructions, through the real binary.
 
-use crate::common::{Place, text};
+use crate::common::{Sandbox, text};
 use std::path::{Path, PathBuf};
 
-/// Cells that are over in a moment, of two identical variants.
-const TINY: [&str; 16] = [
+/// Flags that run short cells of two identical variants.
+const TINY_RUN_ARGS: [&str; 16] = [
     "run",
     "peiffer",
     "--on",
@@ -23,72 +23,77 @@ const TINY: [&str; 16] = [
     "--quiet",
 ];
 
-/// Where a kernel for guests is, without fetching one. Says so where the test is skipped for the lack of something.
-fn cache() -> Option<PathBuf> {
-    if !fsarena_sys::testkit::program("qemu-system-x86_64") {
+/// The cache of kernels, if a guest can boot without fetching a kernel. Otherwise notes that the test is skipped.
+fn kernel_cache() -> Option<PathBuf> {
+    if !fsarena_sys::testkit::has_program("qemu-system-x86_64") {
         return None;
     }
-    let kernels = |dir: &Path| {
+    let has_kernel = |dir: &Path| {
         let boot = std::fs::read_dir(dir.join("boot")).into_iter().flatten().flatten();
         boot.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"vmlinuz-")).count() > 0
     };
-    let cache = fsarena_guest::cache::dir();
-    let fetched = std::fs::read_dir(&cache).into_iter().flatten().flatten().any(|entry| kernels(&entry.path()));
-    let found = fetched || kernels(Path::new("/"));
-    if !found {
-        fsarena_sys::testkit::skipped(&format!("no kernel in /boot or {}", cache.display()));
+    let cache = fsarena_guest::cache::user_dir();
+    let fetched = std::fs::read_dir(&cache).into_iter().flatten().flatten().any(|entry| has_kernel(&entry.path()));
+    let is_available = fetched || has_kernel(Path::new("/"));
+    if !is_available {
+        fsarena_sys::testkit::record_skip(&format!("no kernel in /boot or {}", cache.display()));
     }
-    found.then_some(cache)
+    is_available.then_some(cache)
 }
 
 #[test]
 fn the_same_work_takes_the_same_number_of_instructions() {
-    let Some(cache) = cache() else { return };
-    let place = Place::new();
+    let Some(cache) = kernel_cache() else { return };
+    let sandbox = Sandbox::new();
     let expect = |args: &[&str]| {
-        let output = place.fsarena(args).env("FSARENA_CACHE_DIR", &cache).output().unwrap();
+        let output = sandbox.fsarena(args).env("FSARENA_CACHE_DIR", &cache).output().unwrap();
         assert!(output.status.success(), "{args:?}\n{}\n{}", text(&output.stdout), text(&output.stderr));
         text(&output.stdout)
     };
-    let printed = expect(&TINY);
+    let printed = expect(&TINY_RUN_ARGS);
     let csv = expect(&["report", "--format", "csv"]);
     assert!(printed.contains("kernel_instructions") && printed.contains("they ignore caches"), "{printed}");
-    // No time of an emulated clock passes for one.
-    let heads: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
-    let timed = |head: &&&str| head.ends_with("_ns") || head.ends_with("_s");
-    let unknown: Vec<_> = heads.iter().filter(timed).filter(|head| **head != "started_at_s").collect();
-    let column = |name: &str| heads.iter().position(|head| *head == name).unwrap();
+    // Times by the emulated clock are left out.
+    let header: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    let is_time = |title: &&&str| title.ends_with("_ns") || title.ends_with("_s");
+    let time_columns: Vec<_> = header.iter().filter(is_time).filter(|title| **title != "started_at_s").collect();
+    let column = |name: &str| header.iter().position(|title| *title == name).unwrap();
     let rows: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
-    for head in unknown {
-        assert!(rows.iter().all(|row| row[column(head)].is_empty()), "{head} has values");
+    for title in time_columns {
+        assert!(rows.iter().all(|row| row[column(title)].is_empty()), "{title} has values");
     }
     let counts = |task: &str, round: &str| -> Vec<f64> {
-        let of = rows.iter().filter(|row| row[column("task")] == task && row[column("round")] == round);
-        of.map(|row| row[column("kernel_instructions_count")].parse().unwrap()).collect()
+        let matching = rows.iter().filter(|row| row[column("task")] == task && row[column("round")] == round);
+        matching.map(|row| row[column("kernel_instructions_count")].parse().unwrap()).collect()
     };
     for task in ["cp", "rm"] {
-        let ([a, b], [next, _]) = (&counts(task, "0")[..], &counts(task, "1")[..]) else { panic!("{task}: {csv}") };
-        assert_eq!(a, b, "{task}");
-        // The next round draws another tree.
-        assert!(*a > 1e6 && a != next && (a - next).abs() / a < 0.05, "{task}: {a} and {next}");
+        let ([first, second], [next_round, _]) = (&counts(task, "0")[..], &counts(task, "1")[..]) else {
+            panic!("{task}: {csv}")
+        };
+        assert_eq!(first, second, "{task}");
+        // The next round works on another random tree.
+        assert!(
+            *first > 1e6 && first != next_round && (first - next_round).abs() / first < 0.05,
+            "{task}: {first} and {next_round}"
+        );
     }
     let page = expect(&["analyse", "latest", "--profile", "cp", "--quiet"]);
     assert!(page.contains("instructions of the kernel") && page.contains("ext4_"), "{page}");
-    let picture = place.run_text("profile/cp-0.svg");
+    let picture = sandbox.run_text("profile/cp-0.svg");
     assert!(picture.contains("<svg") && picture.contains("ext4_"), "{page}");
-    let counts_of_all = |csv: &str| -> Vec<String> {
+    let all_counts = |csv: &str| -> Vec<String> {
         let kernel = column("kernel_instructions_count");
         csv.lines().skip(1).map(|line| line.split(',').nth(kernel).unwrap().to_string()).collect()
     };
-    // Another run begins with a machine that was saved at the same instruction.
-    expect(&TINY);
-    assert_eq!(counts_of_all(&csv), counts_of_all(&expect(&["report", "--format", "csv"])));
+    // Another run starts from a snapshot taken at the same instruction.
+    expect(&TINY_RUN_ARGS);
+    assert_eq!(all_counts(&csv), all_counts(&expect(&["report", "--format", "csv"])));
 }
 
 #[test]
 fn flags_of_the_self_test_that_contradict_each_other_are_refused() {
-    let place = Place::new();
-    let (_, said) = place.expect(2, &["selftest", "--exact", "--here"]);
-    assert!(said.contains("cannot be used with"), "{said}");
-    place.expect(2, &["selftest", "--repeats", "2"]);
+    let sandbox = Sandbox::new();
+    let (_, stderr) = sandbox.expect(2, &["selftest", "--exact", "--here"]);
+    assert!(stderr.contains("cannot be used with"), "{stderr}");
+    sandbox.expect(2, &["selftest", "--repeats", "2"]);
 }

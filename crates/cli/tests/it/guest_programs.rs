@@ -1,23 +1,24 @@
 //! Programs of this machine in guests, as an ordinary user.
 
-use crate::common::kernel::{debian, has};
+use crate::common::kernel::{find_debian_kernel, has_programs};
 use crate::common::nobody::Nobody;
-use crate::common::{Place, root, text};
+use crate::common::{Sandbox, runs_as_root, text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 const QEMU: &str = "qemu-system-x86_64";
-const QUICK: [&str; 9] = ["run", "--on", "qemu", "--kernel", "debian:6.1", "--fs", "ext4", "--rounds", "1"];
+/// Arguments that run one round in a guest.
+const GUEST_RUN_ARGS: [&str; 9] = ["run", "--on", "qemu", "--kernel", "debian:6.1", "--fs", "ext4", "--rounds", "1"];
 
 /// Whether guests can be booted here.
 fn can_boot() -> bool {
-    root() && has(&[QEMU, "mkfs.ext4"]) && debian("6.1", "-amd64").is_some()
+    runs_as_root() && has_programs(&[QEMU, "mkfs.ext4"]) && find_debian_kernel("6.1", "-amd64").is_some()
 }
 
-/// Looks at everything that a guest should have for itself, or have from the host.
-const LOOK: &str = r#"
+/// A script that checks everything that a guest must have, of its own or from the host.
+const CHECK_SCRIPT: &str = r#"
 fail() { echo "$1" >&2; exit 9; }
 [ "$(id -u):$(id -g)" = 65534:65534 ] || fail "user $(id)"
 [ "$(cat /proc/1/comm)" != systemd ] && [ "$(ls -d /proc/[0-9]* | wc -l)" -lt 12 ] || fail "processes"
@@ -38,12 +39,12 @@ fn programs_run_in_a_guest_as_the_user_who_called() {
     if !can_boot() {
         return;
     }
-    let place = Place::new();
-    let nobody = Nobody::within(&place);
+    let sandbox = Sandbox::new();
+    let nobody = Nobody::within(&sandbox);
     let input = nobody.dir("input");
     std::fs::write(input.join("data"), "input").unwrap();
     let look = nobody.home.join("look.sh");
-    std::fs::write(&look, LOOK).unwrap();
+    std::fs::write(&look, CHECK_SCRIPT).unwrap();
     let input = input.display().to_string();
     let script = format!(". {}", look.display());
     let own = [
@@ -63,15 +64,15 @@ fn programs_run_in_a_guest_as_the_user_who_called() {
         "cat setup",
         "--full",
     ];
-    let mut command = nobody.command(&[&QUICK[..], &own].concat());
+    let mut command = nobody.fsarena(&[&GUEST_RUN_ARGS[..], &own].concat());
     let output = command.env("SECRET", "1").output().unwrap();
-    let (printed, said) = (text(&output.stdout), text(&output.stderr));
-    // The process that it left is a failure of the task, as on the host, and nothing of it is left.
-    assert_eq!(output.status.code(), Some(4), "{printed}\n{said}");
-    assert!(said.contains("it left processes running: ") && said.contains("(sleep)"), "{said}");
-    let look = LOOK.lines().filter(|line| !line.contains("setsid")).collect::<Vec<_>>().join("\n");
+    let (printed, stderr) = (text(&output.stdout), text(&output.stderr));
+    // The process that the script leaves fails the task, as on the host.
+    assert_eq!(output.status.code(), Some(4), "{printed}\n{stderr}");
+    assert!(stderr.contains("it left processes running: ") && stderr.contains("(sleep)"), "{stderr}");
+    let look = CHECK_SCRIPT.lines().filter(|line| !line.contains("setsid")).collect::<Vec<_>>().join("\n");
     std::fs::write(nobody.home.join("look.sh"), look).unwrap();
-    let (printed, _) = nobody.expect(0, &[&QUICK[..], &own].concat());
+    let (printed, _) = nobody.expect(0, &[&GUEST_RUN_ARGS[..], &own].concat());
     let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(printed.contains("requests for files of this machine in a cell"), "{printed}");
 }
@@ -82,8 +83,8 @@ fn commands_end_in_guests_as_on_this_machine() {
     if !can_boot() {
         return;
     }
-    let place = Place::new();
-    let nobody = Nobody::within(&place);
+    let sandbox = Sandbox::new();
+    let nobody = Nobody::within(&sandbox);
     for (command, timeout, expected) in [
         ("exit 7", "1h", "exit 7"),
         ("kill -USR1 $$", "1h", "signal 10"),
@@ -95,18 +96,19 @@ fn commands_end_in_guests_as_on_this_machine() {
         ),
     ] {
         let code = if expected.contains("network") { 6 } else { 4 };
-        let (_, said) = nobody.expect(code, &[&QUICK[..], &["--timeout", timeout, "--cmd", command]].concat());
-        assert!(said.contains(expected), "{command}: {said}");
+        let (_, stderr) =
+            nobody.expect(code, &[&GUEST_RUN_ARGS[..], &["--timeout", timeout, "--cmd", command]].concat());
+        assert!(stderr.contains(expected), "{command}: {stderr}");
     }
 }
 
 #[test]
-fn what_guests_cannot_start_is_refused_before_the_run() {
-    if !can_boot() || debian("6.1", "-cloud-amd64").is_none() {
+fn programs_that_guests_cannot_start_are_refused_before_the_run() {
+    if !can_boot() || find_debian_kernel("6.1", "-cloud-amd64").is_none() {
         return;
     }
-    let place = Place::new();
-    let nobody = Nobody::within(&place);
+    let sandbox = Sandbox::new();
+    let nobody = Nobody::within(&sandbox);
     let run = |code, kernel: &str, program: &str| {
         nobody.expect(code, &["run", "--on", "qemu", "--fs", "ext4", "--kernel", kernel, "--", program]).1
     };
@@ -116,8 +118,8 @@ fn what_guests_cannot_start_is_refused_before_the_run() {
     std::fs::copy("/bin/true", &secret).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o711);
     std::fs::set_permissions(&secret, mode).unwrap();
-    let said = run(2, "debian:6.1", &secret.display().to_string());
-    assert!(said.contains("secret: Permission denied") && said.contains("QEMU reads programs"), "{said}");
+    let stderr = run(2, "debian:6.1", &secret.display().to_string());
+    assert!(stderr.contains("secret: Permission denied") && stderr.contains("QEMU reads programs"), "{stderr}");
 }
 
 #[test]
@@ -125,26 +127,26 @@ fn a_shell_runs_on_a_fresh_filesystem() {
     if !can_boot() {
         return;
     }
-    let place = Place::new();
-    let nobody = Nobody::within(&place);
-    let mut shell = nobody.command(&["shell", "--on", "qemu", "--kernel", "debian:6.1", "--", "sh"]);
+    let sandbox = Sandbox::new();
+    let nobody = Nobody::within(&sandbox);
+    let mut shell = nobody.fsarena(&["shell", "--on", "qemu", "--kernel", "debian:6.1", "--", "sh"]);
     let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let commands = b"stat -f -c %T .; echo x > file && cat file; id -u; echo to stderr >&2; exit 41\n";
     shell.stdin.take().unwrap().write_all(commands).unwrap();
     let output = shell.wait_with_output().unwrap();
-    let (printed, said) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(41), "{printed}\n{said}");
-    assert_eq!(printed, "ext2/ext3\nx\n65534\nto stderr\n", "{said}");
+    let (printed, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(41), "{printed}\n{stderr}");
+    assert_eq!(printed, "ext2/ext3\nx\n65534\nto stderr\n", "{stderr}");
 }
 
 #[test]
 fn the_terminal_of_a_shell_has_a_size_and_takes_interrupts() {
-    if !can_boot() || !has(&["script", "stty"]) {
+    if !can_boot() || !has_programs(&["script", "stty"]) {
         return;
     }
-    let place = Place::new();
-    let nobody = Nobody::within(&place);
-    let shell = nobody.command(&["shell", "--kernel", "debian:6.1", "--fs", "ext2", "--", "sh"]);
+    let sandbox = Sandbox::new();
+    let nobody = Nobody::within(&sandbox);
+    let shell = nobody.fsarena(&["shell", "--kernel", "debian:6.1", "--fs", "ext2", "--", "sh"]);
     let words = std::iter::once(shell.get_program()).chain(shell.get_args()).map(|word| word.to_str().unwrap());
     let line = format!("stty rows 33 cols 111; exec {}", shlex::try_join(words).unwrap());
     let mut script = Command::new("script");
@@ -153,7 +155,7 @@ fn the_terminal_of_a_shell_has_a_size_and_takes_interrupts() {
     let mut script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut keys, mut screen) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
     let mut shown = String::new();
-    let mut expect = |text: &str| {
+    let mut wait_for = |text: &str| {
         let mut piece = [0; 4096];
         while !shown.contains(text) {
             let count = screen.read(&mut piece).unwrap();
@@ -161,21 +163,21 @@ fn the_terminal_of_a_shell_has_a_size_and_takes_interrupts() {
             shown += &String::from_utf8_lossy(&piece[..count]);
         }
     };
-    expect("$ ");
+    wait_for("$ ");
     keys.write_all(b"stty size\r").unwrap();
-    expect("33 111");
-    // The interrupt is that of the terminal in the guest: it ends the program there, and not fsarena.
+    wait_for("33 111");
+    // The terminal of the guest handles the interrupt: it ends the program there, not fsarena.
     keys.write_all(b"echo begun; cat\r").unwrap();
-    expect("begun\r\n");
+    wait_for("begun\r\n");
     keys.write_all(b"\x03").unwrap();
     keys.write_all(b"echo interrupted $?\r").unwrap();
-    expect("interrupted 130");
+    wait_for("interrupted 130");
     keys.write_all(b"exit 41\r").unwrap();
     assert_eq!(script.wait().unwrap().code(), Some(41));
 }
 
-/// The counts of instructions in the kernel and in programs of each variant and task, over the rounds of the last run.
-fn counts_of_rounds(nobody: &Nobody) -> BTreeMap<(String, String), BTreeSet<(String, String)>> {
+/// For each variant and task of the last run, the different counts of instructions (kernel, programs) over its rounds.
+fn distinct_counts(nobody: &Nobody) -> BTreeMap<(String, String), BTreeSet<(String, String)>> {
     let (csv, _) = nobody.expect(0, &["report", "latest", "--format", "csv"]);
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     let column = |name: &str| rows[0].iter().position(|head| *head == name).unwrap();
@@ -184,16 +186,16 @@ fn counts_of_rounds(nobody: &Nobody) -> BTreeMap<(String, String), BTreeSet<(Str
     let mut counts: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for row in &rows[1..] {
         assert!(row[kernel].parse::<f64>().unwrap() > 0.0, "{csv}");
-        let of_task = counts.entry((row[variant].to_string(), row[task].to_string())).or_default();
-        of_task.insert((row[kernel].to_string(), row[user].to_string()));
+        let task_counts = counts.entry((row[variant].to_string(), row[task].to_string())).or_default();
+        task_counts.insert((row[kernel].to_string(), row[user].to_string()));
     }
     counts
 }
 
-/// Runs commands in guests that count instructions, as a user who has this input, and expects equal counts in all rounds.
-fn expect_equal_counts(filesystems: &str, rounds: &str, commands: &[(&str, &str)], input: &[(&str, &str)]) {
-    let place = Place::new();
-    let nobody = Nobody::within(&place);
+/// Runs commands with these input files in guests that count instructions, and asserts that the counts of all rounds are equal.
+fn assert_equal_counts(filesystems: &str, rounds: &str, commands: &[(&str, &str)], input: &[(&str, &str)]) {
+    let sandbox = Sandbox::new();
+    let nobody = Nobody::within(&sandbox);
     let dir = nobody.dir("input");
     for (name, text) in input {
         std::fs::write(dir.join(name), text).unwrap();
@@ -205,7 +207,7 @@ fn expect_equal_counts(filesystems: &str, rounds: &str, commands: &[(&str, &str)
         args.extend(["--name", name, "--cmd", command]);
     }
     nobody.expect(0, &args);
-    let counts = counts_of_rounds(&nobody);
+    let counts = distinct_counts(&nobody);
     let variants = filesystems.split(',').count();
     assert!(counts.len() >= variants * commands.len(), "{counts:?}");
     for (key, counts) in counts {
@@ -217,14 +219,14 @@ fn expect_equal_counts(filesystems: &str, rounds: &str, commands: &[(&str, &str)
 fn a_program_takes_the_same_instructions_in_each_round() {
     if can_boot() {
         let input = [("a", "first\n"), ("b", "second\n")];
-        expect_equal_counts("ext4", "2", &[("cp", "cp -r $FSARENA_INPUT copy")], &input);
+        assert_equal_counts("ext4", "2", &[("cp", "cp -r $FSARENA_INPUT copy")], &input);
     }
 }
 
 #[test]
 #[ignore = "slow: `make test-long` runs it"]
 fn programs_take_the_same_instructions_in_each_round() {
-    if !can_boot() || !has(&["git", "cc", "python3", "tar"]) {
+    if !can_boot() || !has_programs(&["git", "cc", "python3", "tar"]) {
         return;
     }
     let commands = [
@@ -242,7 +244,7 @@ fn programs_take_the_same_instructions_in_each_round() {
     ];
     let python = "for i in range(100):\n    open(f'file{i}', 'w').write('x' * i)\n";
     let input = [("program.c", "int main(void) { return 0; }\n"), ("program.py", python)];
-    expect_equal_counts("ext4,xfs,btrfs", "3", &commands, &input);
+    assert_equal_counts("ext4,xfs,btrfs", "3", &commands, &input);
 }
 
 #[test]
@@ -251,16 +253,16 @@ fn a_program_that_looks_for_other_files_than_in_its_rehearsal_is_refused() {
     if !can_boot() {
         return;
     }
-    let place = Place::new();
-    let nobody = Nobody::within(&place);
+    let sandbox = Sandbox::new();
+    let nobody = Nobody::within(&sandbox);
     let run = |command: &str| {
         let args = ["run", "--on", "exact", "--kernel", "debian:6.1", "--fs", "ext4", "--rounds", "1"];
         nobody.expect(6, &[&args[..], &["--cmd", command]].concat()).1
     };
-    // The root is an overlay in the rehearsal only.
+    // Only in the rehearsal is the root an overlay.
     let is_rehearsal = "[ \"$(stat -f -c %T /usr)\" = overlayfs ]";
-    let said = run(&format!("name=passwd; {is_rehearsal} || read x < /etc/$name"));
-    assert!(said.contains("looked for /etc/passwd, which it had not looked for in its rehearsal"), "{said}");
-    let said = run(&format!("{is_rehearsal} || exit 7"));
-    assert!(said.contains("succeeded in its rehearsal") && said.contains("exit 7"), "{said}");
+    let stderr = run(&format!("name=passwd; {is_rehearsal} || read x < /etc/$name"));
+    assert!(stderr.contains("looked for /etc/passwd, which it had not looked for in its rehearsal"), "{stderr}");
+    let stderr = run(&format!("{is_rehearsal} || exit 7"));
+    assert!(stderr.contains("succeeded in its rehearsal") && stderr.contains("exit 7"), "{stderr}");
 }

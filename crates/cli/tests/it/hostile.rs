@@ -1,12 +1,12 @@
-//! `--erase` on generated device set-ups: nothing is erased that was not fsarena's own or named.
+//! `--erase` on generated device set-ups: only content that fsarena made or that the user named is erased.
 //!
-//! A simple model of the rule says of each set-up whether it may be erased; the guard has to agree, and where it refuses
-//! not one byte may differ. `make hostile` tries 10,000, the whole suite 50 (`FSARENA_HOSTILE`). A set-up is repeated by
+//! `may_be_erased` is a simple model of the rule. The guard has to agree with it on each set-up, and where it refuses, not
+//! one byte may change. `make hostile` tries 10,000, the whole suite 50 (`FSARENA_HOSTILE`). A set-up is repeated by
 //! the seed that its failure names: `FSARENA_SEED=7 FSARENA_HOSTILE=1`.
 
 mod stage;
 
-use crate::common::{Place, root, text};
+use crate::common::{Sandbox, runs_as_root, text};
 use fsarena_fs::filesystems;
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::safety::{ScratchDevice, WrittenLog};
@@ -14,42 +14,47 @@ use fsarena_sys::kernel::SysRoot;
 use stage::{Namespace, Stage, Templates};
 use std::path::Path;
 
-/// The real binary tries one set-up in this number.
-const BINARY: u64 = 250;
+/// One set-up in this number is tried with the program `fsarena` instead of the library.
+const PROGRAM_INTERVAL: u64 = 250;
 const MIB: u64 = 1 << 20;
 
-/// A generated set-up.
+/// A generated device: its content, who uses it, and how it is named to fsarena.
 #[derive(Debug, Clone)]
 struct SetUp {
     seed: u64,
-    size: u64,
+    size_bytes: u64,
     content: Content,
     holder: Holder,
-    name: Name,
-    /// Whether a partition of the disk is named. Its content is meant then.
-    partition: bool,
+    name: NameKind,
+    /// Whether the device is a partition of a disk. `size_bytes` and `content` are those of the partition.
+    is_partition: bool,
     read_only: bool,
     /// The argument of `--erase-signature`.
-    given_up: Option<String>,
+    erase_signature: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Content {
     Zeros,
     Ones,
-    /// Data without a signature: where, and its length.
-    Data(u64, u64),
-    /// As a template has it: the types of its signatures.
+    /// Data without a signature.
+    Data {
+        offset: u64,
+        length: u64,
+    },
+    /// The types of the signatures. A template has them.
     Signatures(Vec<String>),
+    /// The type of a partition table.
     Table(String),
-    /// A filesystem that fsarena made and gave back.
+    /// A filesystem that fsarena made.
     Own,
-    /// It, with one sector changed afterwards.
+    /// A filesystem that fsarena made, with one sector changed afterwards.
     OwnChanged,
-    /// It, made under another name.
+    /// A filesystem that fsarena made when the device had another name.
     OwnRenamed,
 }
 
+/// What uses the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Holder {
     None,
@@ -64,11 +69,14 @@ enum Holder {
     Exclusive,
 }
 
+/// The path that `--erase` gets.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Name {
+enum NameKind {
+    /// A link in `/dev/disk/by-id` to the device.
     ById,
-    /// A link in by-id to a link elsewhere.
+    /// A link in `/dev/disk/by-id` to a link elsewhere.
     ByIdToLink,
+    /// The name of the kernel, such as `/dev/loop0`.
     Kernel,
     LinkElsewhere,
     ByIdToImage,
@@ -77,22 +85,22 @@ enum Name {
     Dangling,
 }
 
-/// The rule, as the guide says it.
+/// The rule as documented in the guide.
 fn may_be_erased(set_up: &SetUp) -> bool {
-    let named = matches!(set_up.name, Name::ById | Name::ByIdToLink);
+    let has_stable_name = matches!(set_up.name, NameKind::ById | NameKind::ByIdToLink);
     let idle = matches!(set_up.holder, Holder::None | Holder::IdleSecondLoop);
-    let given_up = |kind: &str| set_up.given_up.as_deref() == Some(kind);
-    let content = match &set_up.content {
+    let is_named_signature = |kind: &str| set_up.erase_signature.as_deref() == Some(kind);
+    let may_lose_content = match &set_up.content {
         Content::Zeros | Content::Ones | Content::Own => true,
-        Content::Data(..) => given_up("unknown"),
-        Content::Signatures(kinds) => kinds.iter().all(|kind| given_up(kind)),
-        Content::OwnChanged | Content::OwnRenamed => given_up("ext2"),
+        Content::Data { .. } => is_named_signature("unknown"),
+        Content::Signatures(kinds) => kinds.iter().all(|kind| is_named_signature(kind)),
+        Content::OwnChanged | Content::OwnRenamed => is_named_signature("ext2"),
         Content::Table(_) => false,
     };
-    named && idle && content && !set_up.read_only
+    has_stable_name && idle && may_lose_content && !set_up.read_only
 }
 
-/// Random choices.
+/// A generator of random choices. It holds its state.
 struct Dice(u64);
 
 impl Dice {
@@ -108,8 +116,8 @@ impl Dice {
         self.next() % end
     }
 
-    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize].clone()
+    fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize].clone()
     }
 }
 
@@ -131,11 +139,11 @@ fn generate(seed: u64, templates: &Templates) -> SetUp {
             Exclusive,
         ]),
     };
-    let partition = dice.below(6) == 0;
-    let size = match dice.below(40) {
+    let is_partition = dice.below(6) == 0;
+    let size_bytes = match dice.below(40) {
         // Room for a whole run.
-        _ if seed.is_multiple_of(BINARY) => 96 * MIB,
-        _ if partition => 2 * MIB,
+        _ if seed.is_multiple_of(PROGRAM_INTERVAL) => 96 * MIB,
+        _ if is_partition => 2 * MIB,
         0 => 200 * MIB,
         1 => 65 * MIB,
         2..10 => 16 * MIB + 4096,
@@ -150,92 +158,99 @@ fn generate(seed: u64, templates: &Templates) -> SetUp {
         _ => match dice.below(12) {
             0 => Content::Zeros,
             1 => Content::Ones,
-            2 | 3 => data(dice, size),
-            4 if !partition => Content::Table(dice.pick(&templates.tables(size))),
-            5 if size > 2 * MIB => Content::Own,
-            6 if size > 2 * MIB => Content::OwnChanged,
+            2 | 3 => generate_data(dice, size_bytes),
+            4 if !is_partition => Content::Table(dice.pick(&templates.tables(size_bytes))),
+            5 if size_bytes > 2 * MIB => Content::Own,
+            6 if size_bytes > 2 * MIB => Content::OwnChanged,
             7 => Content::OwnRenamed,
-            _ => Content::Signatures(dice.pick(&templates.kinds(size))),
+            _ => Content::Signatures(dice.pick(&templates.kinds(size_bytes))),
         },
     };
-    let right = match &content {
+    let found_signature = match &content {
         Content::Signatures(kinds) => kinds[0].clone(),
         Content::Table(kind) => kind.clone(),
-        Content::Data(..) => "unknown".into(),
+        Content::Data { .. } => "unknown".into(),
         _ => "ext2".into(),
     };
-    let others = ["unknown", "ext2", "ext4", "swap", "xfs", "dos", ""];
-    let given_up = match dice.below(6) {
+    let signatures = ["unknown", "ext2", "ext4", "swap", "xfs", "dos", ""];
+    let erase_signature = match dice.below(6) {
         0 | 1 => Option::None,
-        2 => Some(dice.pick(&others).to_string()),
-        _ => Some(right),
+        2 => Some(dice.pick(&signatures).to_string()),
+        _ => Some(found_signature),
     };
     let names = [
-        Name::ByIdToLink,
-        Name::Kernel,
-        Name::LinkElsewhere,
-        Name::ByIdToImage,
-        Name::Image,
-        Name::ByIdToNull,
-        Name::Dangling,
+        NameKind::ByIdToLink,
+        NameKind::Kernel,
+        NameKind::LinkElsewhere,
+        NameKind::ByIdToImage,
+        NameKind::Image,
+        NameKind::ByIdToNull,
+        NameKind::Dangling,
     ];
-    let name = if dice.below(3) < 2 { Name::ById } else { dice.pick(&names) };
-    SetUp { seed, size, content, holder, name, partition, read_only: dice.below(12) == 0, given_up }
+    let name = if dice.below(3) < 2 { NameKind::ById } else { dice.pick(&names) };
+    let read_only = dice.below(12) == 0;
+    SetUp { seed, size_bytes, content, holder, name, is_partition, read_only, erase_signature }
 }
 
-/// On a small device it may be one byte anywhere, on a large one it is as large as the guide says.
-fn data(dice: &mut Dice, size: u64) -> Content {
-    let whole = size <= 64 * MIB;
-    let least = if whole { 1 } else { size.div_ceil(500) + 4096 };
-    let length = (least << dice.below(6)).min(size);
-    Content::Data(dice.below(size - length + 1), length)
+/// Generates data of a length that the guard has to notice: one byte and more on a small device, which it reads whole; on
+/// a large one the least amount that the guide promises.
+fn generate_data(dice: &mut Dice, size_bytes: u64) -> Content {
+    let is_read_whole = size_bytes <= 64 * MIB;
+    let min_length = if is_read_whole { 1 } else { size_bytes.div_ceil(500) + 4096 };
+    let length = (min_length << dice.below(6)).min(size_bytes);
+    Content::Data { offset: dice.below(size_bytes - length + 1), length }
 }
 
 #[test]
-fn nothing_is_erased_that_was_not_fsarenas_own_or_named() {
-    if !root() {
+fn only_content_of_fsarena_or_with_a_named_signature_is_erased() {
+    if !runs_as_root() {
         return;
     }
-    let number = |name, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
-    let count: u64 = number("FSARENA_HOSTILE", 50);
-    let seed = number("FSARENA_SEED", u64::from(std::process::id()) * BINARY * 1000);
+    let env_number = |name, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let count: u64 = env_number("FSARENA_HOSTILE", 50);
+    let seed = env_number("FSARENA_SEED", u64::from(std::process::id()) * PROGRAM_INTERVAL * 1000);
     println!("FSARENA_SEED={seed} FSARENA_HOSTILE={count}");
-    let place = Place::new();
-    let (templates, namespace) = (Templates::make(&place.dir), Namespace::make());
-    let (mut failures, mut erased, mut by_binary) = (vec![], 0, 0);
+    let sandbox = Sandbox::new();
+    let (templates, namespace) = (Templates::make(&sandbox.dir), Namespace::make());
+    let (mut failed_seeds, mut erased_count, mut program_count) = (vec![], 0, 0);
     for number in 0..count {
         let set_up = generate(seed.wrapping_add(number), &templates);
-        let binary = set_up.seed.is_multiple_of(BINARY);
-        by_binary += u64::from(binary);
-        match attempt(&place, &namespace, &templates, &set_up, binary) {
-            Ok(()) => erased += u64::from(may_be_erased(&set_up)),
+        let use_program = set_up.seed.is_multiple_of(PROGRAM_INTERVAL);
+        program_count += u64::from(use_program);
+        match check_set_up(&sandbox, &namespace, &templates, &set_up, use_program) {
+            Ok(()) => erased_count += u64::from(may_be_erased(&set_up)),
             Err(why) => {
                 println!("FAILED {set_up:?}: {why}");
-                failures.push(set_up.seed);
+                failed_seeds.push(set_up.seed);
             }
         }
         if number % 500 == 499 {
-            println!("{}: {erased} erased, {} failures", number + 1, failures.len());
+            println!("{}: {erased_count} erased, {} failures", number + 1, failed_seeds.len());
         }
     }
-    println!("{count} set-ups, {by_binary} by the binary, {erased} erased as they may be, {} failures", failures.len());
-    assert_eq!(failures, [0; 0], "seeds");
-    crate::common::gate::wait_until("nothing is left", || place.left().is_empty());
+    println!("{count} set-ups, {program_count} by the program, {erased_count} erased, {} failures", failed_seeds.len());
+    assert_eq!(failed_seeds, [0; 0], "seeds");
+    crate::common::gate::wait_until("nothing is left", || sandbox.leftovers().is_empty());
 }
 
-/// Tries to erase one set-up, and compares what came of it with the rule.
-fn attempt(
-    place: &Place,
+/// Tries to erase the device of a set-up.
+///
+/// # Errors
+/// If the outcome differs from the rule.
+fn check_set_up(
+    sandbox: &Sandbox,
     namespace: &Namespace,
     templates: &Templates,
     set_up: &SetUp,
-    binary: bool,
+    use_program: bool,
 ) -> Result<(), String> {
-    let stage = Stage::build(place, namespace, templates, set_up);
+    let stage = Stage::build(sandbox, namespace, templates, set_up);
     let before = stage.digest();
-    let given_up = set_up.given_up.as_deref();
-    let outcome =
-        if binary { by_binary(place, &stage.name, given_up) } else { erase(&stage.name, given_up, &stage.written) };
+    let signature = set_up.erase_signature.as_deref();
+    let outcome = match use_program {
+        true => erase_by_program(sandbox, &stage.device_name, signature),
+        false => erase(&stage.device_name, signature, &stage.written_log),
+    };
     let changed = stage.digest() != before;
     match (may_be_erased(set_up), outcome) {
         (false, _) if changed => Err("it was changed".into()),
@@ -247,20 +262,21 @@ fn attempt(
     }
 }
 
-/// Through the guard and mkfs, as a run does.
-fn erase(name: &Path, given_up: Option<&str>, written: &WrittenLog) -> Result<(), String> {
-    let scratch = ScratchDevice::from_user_named(&SysRoot::host(), name, given_up, written);
+/// Makes a filesystem on a device through the guard, as a run does.
+fn erase(name: &Path, signature: Option<&str>, written_log: &WrittenLog) -> Result<(), String> {
+    let scratch = ScratchDevice::from_user_named(&SysRoot::host(), name, signature, written_log);
     let scratch = scratch.map_err(|error| error.to_string())?;
     let ext2 = filesystems::find("ext2").unwrap();
     lifecycle::format(&scratch, ext2, &VariantOptions::default(), &mut |_| {}).unwrap();
     scratch.release(&mut |_| {}).map_err(|error| error.to_string())
 }
 
-fn by_binary(place: &Place, name: &Path, given_up: Option<&str>) -> Result<(), String> {
-    let given_up = given_up.map(|kind| vec!["--erase-signature", kind]).unwrap_or_default();
+/// Makes a run of `fsarena` on a device.
+fn erase_by_program(sandbox: &Sandbox, name: &Path, signature: Option<&str>) -> Result<(), String> {
+    let signature = signature.map(|kind| vec!["--erase-signature", kind]).unwrap_or_default();
     let args = ["run", "plan.toml", "--fs", "ext2", "--set", "tasks=1", "--erase", name.to_str().unwrap()];
-    let output = place.output(&[&args[..], &given_up].concat());
-    let _ = std::fs::remove_dir_all(place.runs());
+    let output = sandbox.output(&[&args[..], &signature].concat());
+    let _ = std::fs::remove_dir_all(sandbox.runs_dir());
     match output.status.code() {
         Some(0) => Ok(()),
         code => Err(format!("exit code {code:?}: {}", text(&output.stderr))),

@@ -1,13 +1,13 @@
-//! Nothing holds a signal up: pipes and devices are refused before they are opened, and what computes ends at once.
+//! A signal ends fsarena at once: pipes and devices are refused before they are opened, and long computations stop.
 
-use crate::common::gate::{Gate, Running, When, fifo};
-use crate::common::kernel::has;
-use crate::common::{Place, root, stored};
+use crate::common::gate::{BackgroundRun, Gate, When, fifo};
+use crate::common::kernel::has_programs;
+use crate::common::{Sandbox, runs_as_root, stored};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// A second is promised; the machine of a test may be busy.
-const WITHIN: Duration = Duration::from_secs(30);
+/// The guide promises a second; the machine of a test may be busy.
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
 /// Whether a process has a handler for SIGTERM by now.
 fn catches_signals(pid: u32) -> bool {
@@ -17,49 +17,49 @@ fn catches_signals(pid: u32) -> bool {
     mask >> (Signal::TERM.as_raw() - 1) & 1 == 1
 }
 
-/// Starts a command that would go on for long, and ends it by each signal.
+/// Starts a command that takes long, once for each signal, and ends it by the signal.
 #[track_caller]
-fn ended_by_every_signal(args: &[&str]) {
+fn assert_every_signal_ends(args: &[&str]) {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let place = Place::new();
-        let mut run = Running::start(&place, place.fsarena(args));
+        let sandbox = Sandbox::new();
+        let mut run = BackgroundRun::start(&sandbox, sandbox.fsarena(args));
         let pid = run.child.id();
-        run.until("it catches signals", || catches_signals(pid));
+        run.wait_until("it catches signals", || catches_signals(pid));
         std::thread::sleep(Duration::from_millis(300));
         run.signal(signal);
         let begun = Instant::now();
-        run.ended_by(signal);
-        assert!(begun.elapsed() < WITHIN, "{:?}", begun.elapsed());
-        place.assert_clean();
+        run.assert_ended_by(signal);
+        assert!(begun.elapsed() < MAX_DELAY, "{:?}", begun.elapsed());
+        sandbox.assert_clean();
     }
 }
 
 #[test]
 fn a_signal_while_a_plan_is_resolved_ends_fsarena() {
-    ended_by_every_signal(&["run", "plan.toml", "--on", "dir:home", "--set", "tree_files=10000000", "--dry-run"]);
+    assert_every_signal_ends(&["run", "plan.toml", "--on", "dir:home", "--set", "tree_files=10000000", "--dry-run"]);
 }
 
 #[test]
-fn while_the_buffers_of_a_load_are_filled() {
+fn a_signal_while_the_buffers_of_a_load_are_filled_ends_fsarena() {
     let load = "load --rw write --create-on-open --bs 1g --size 1g --numjobs 2 --dir home --quiet";
-    ended_by_every_signal(&load.split(' ').collect::<Vec<_>>());
+    assert_every_signal_ends(&load.split(' ').collect::<Vec<_>>());
 }
 
-/// Runs a line that must end by itself with exit code 2 and these words.
+/// Asserts that a command ends by itself with exit code 2, and that its output contains all these words.
 #[track_caller]
-fn refused(place: &Place, line: &str, words: &[&str]) {
-    let mut run = Running::start(place, place.fsarena(&line.split(' ').collect::<Vec<_>>()));
-    let code = run.ended().code();
-    let said = run.said();
-    assert!(code == Some(2) && words.iter().all(|word| said.contains(word)), "{line}: {code:?}\n{said}");
-    std::fs::remove_file(place.dir.join("said")).unwrap();
+fn assert_refused(sandbox: &Sandbox, line: &str, words: &[&str]) {
+    let mut run = BackgroundRun::start(sandbox, sandbox.fsarena(&line.split(' ').collect::<Vec<_>>()));
+    let code = run.wait_for_exit().code();
+    let output = run.output();
+    assert!(code == Some(2) && words.iter().all(|word| output.contains(word)), "{line}: {code:?}\n{output}");
+    std::fs::remove_file(sandbox.dir.join("output")).unwrap();
 }
 
 #[test]
-fn pipes_devices_and_directories_are_refused_by_what_they_are() {
-    let place = Place::new();
-    drop(fifo(&place.dir.join("pipe")));
-    let pipe = ["pipe", "a named pipe (FIFO)", "requires a regular file"];
+fn pipes_devices_and_directories_are_refused_by_their_kind() {
+    let sandbox = Sandbox::new();
+    drop(fifo(&sandbox.dir.join("pipe")));
+    let pipe_words = ["pipe", "a named pipe (FIFO)", "requires a regular file"];
     for line in [
         "run pipe",
         "run gus3 --workload dbench --on dir:home --scale tiny --set loadfile=pipe",
@@ -67,26 +67,26 @@ fn pipes_devices_and_directories_are_refused_by_what_they_are() {
         "watch --log pipe --windows 1 --window 1s",
         "compare pipe pipe",
     ] {
-        refused(&place, line, &pipe);
+        assert_refused(&sandbox, line, &pipe_words);
     }
-    let zero = ["/dev/zero", "a character device"];
+    let device_words = ["/dev/zero", "a character device"];
     for line in [
         "run /dev/zero",
         "run gus3 --workload dbench --on dir:home --scale tiny --set loadfile=/dev/zero",
         "watch --log /dev/zero --windows 1 --window 1s",
         "compare /dev/zero /dev/zero",
     ] {
-        refused(&place, line, &zero);
+        assert_refused(&sandbox, line, &device_words);
     }
-    if has(&["qemu-system-x86_64"]) {
-        refused(&place, "run plan.toml --on qemu --kernel pipe --dry-run", &pipe);
-        refused(&place, "run plan.toml --on qemu --kernel /dev/zero --dry-run", &zero);
+    if has_programs(&["qemu-system-x86_64"]) {
+        assert_refused(&sandbox, "run plan.toml --on qemu --kernel pipe --dry-run", &pipe_words);
+        assert_refused(&sandbox, "run plan.toml --on qemu --kernel /dev/zero --dry-run", &device_words);
     }
-    std::fs::rename(place.dir.join("pipe"), place.dir.join("pipe.csv")).unwrap();
-    refused(&place, "analyse pipe.csv", &pipe[1..]);
-    refused(&place, "run home", &["home", "a directory"]);
-    assert!(!place.runs().exists(), "fsarena began a run");
-    place.assert_clean();
+    std::fs::rename(sandbox.dir.join("pipe"), sandbox.dir.join("pipe.csv")).unwrap();
+    assert_refused(&sandbox, "analyse pipe.csv", &pipe_words[1..]);
+    assert_refused(&sandbox, "run home", &["home", "a directory"]);
+    assert!(!sandbox.runs_dir().exists(), "fsarena began a run");
+    sandbox.assert_clean();
 }
 
 #[test]
@@ -95,41 +95,41 @@ fn pipes_in_the_directory_of_a_run_are_refused() {
         ("command.log", ["show latest", "report latest --format html"]),
         ("plan.toml", ["show latest", "report latest"]),
     ] {
-        let place = Place::new();
-        let run = stored::run(&place.runs());
+        let sandbox = Sandbox::new();
+        let run = stored::store_run(&sandbox.runs_dir());
         let path = run.path().join(file);
         std::fs::remove_file(&path).unwrap();
         drop(fifo(&path));
         for line in lines {
-            refused(&place, line, &[file, "a named pipe (FIFO)"]);
+            assert_refused(&sandbox, line, &[file, "a named pipe (FIFO)"]);
         }
         // A listing reads the database alone.
-        let (listed, _) = place.expect(0, &["list", "runs"]);
+        let (listed, _) = sandbox.expect(0, &["list", "runs"]);
         assert!(listed.contains(&run.id()), "{listed}");
     }
 }
 
 #[test]
 fn a_run_that_was_killed_before_its_first_command_is_shown() {
-    if !root() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let mut gate = Gate::new(&place, When::Before, "mkfs.ext4", "*-V*", 0);
-    let mut run = Running::start(&place, place.fsarena(&["run", "plan.toml"]));
-    gate.wait(&mut run);
+    let sandbox = Sandbox::new();
+    let mut gate = Gate::new(&sandbox, When::Before, "mkfs.ext4", "*-V*", 0);
+    let mut run = BackgroundRun::start(&sandbox, sandbox.fsarena(&["run", "plan.toml"]));
+    gate.wait_until_stopped(&mut run);
     run.signal(Signal::KILL);
-    run.ended_by(Signal::KILL);
+    run.assert_ended_by(Signal::KILL);
     gate.open();
-    assert!(place.run_file("command.log").is_none() && place.run_file("plan.toml").is_some());
-    let (shown, _) = place.expect(0, &["show", "latest"]);
+    assert!(sandbox.run_file("command.log").is_none() && sandbox.run_file("plan.toml").is_some());
+    let (shown, _) = sandbox.expect(0, &["show", "latest"]);
     assert!(shown.contains("no commands: the run ended before its first one"), "{shown}");
-    let (json, _) = place.expect(0, &["show", "latest", "--format", "json"]);
-    assert!(json.contains("\"commands\": []"), "{json}");
-    let (report, _) = place.expect(0, &["report", "latest"]);
+    let (json, _) = sandbox.expect(0, &["show", "latest", "--format", "json"]);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["commands"], serde_json::json!([]), "{json}");
+    let (report, _) = sandbox.expect(0, &["report", "latest"]);
     assert!(report.contains("Nothing was measured: the run ended before its first task"), "{report}");
-    let (listed, _) = place.expect(0, &["list", "runs"]);
+    let (listed, _) = sandbox.expect(0, &["list", "runs"]);
     assert!(listed.contains("interrupted"), "{listed}");
-    let (_, said) = place.expect(2, &["report", "latest", "--weight", "touch=3"]);
-    assert!(said.contains("--weight"), "{said}");
+    let (_, stderr) = sandbox.expect(2, &["report", "latest", "--weight", "touch=3"]);
+    assert!(stderr.contains("--weight"), "{stderr}");
 }

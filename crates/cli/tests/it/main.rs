@@ -1,4 +1,5 @@
-//! Everything that is tried through the real binary. One program, so that it is linked once and what waits overlaps.
+//! End-to-end tests with the real binary. They are one program, so that it is linked once and tests that wait run at the same
+//! time.
 
 use std::path::Path;
 
@@ -88,16 +89,17 @@ fn every_file_of_tests_is_registered() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     for entry in std::fs::read_dir(crates).unwrap() {
         let dir = entry.unwrap().path().join("tests/it");
-        check_registered(&dir.join("main.rs"), &dir);
+        assert_registered(&dir.join("main.rs"), &dir);
     }
 }
 
-fn check_registered(root: &Path, dir: &Path) {
-    let Ok(text) = std::fs::read_to_string(root) else { return };
+/// Asserts that `main_file` has a `mod` line for each file in `dir`. Does nothing if `main_file` does not exist.
+fn assert_registered(main_file: &Path, dir: &Path) {
+    let Ok(text) = std::fs::read_to_string(main_file) else { return };
     for file in std::fs::read_dir(dir).unwrap() {
         let name = file.unwrap().file_name().into_string().unwrap();
         let Some(stem) = name.strip_suffix(".rs").filter(|stem| *stem != "main") else { continue };
         let registered = text.lines().any(|line| line == format!("mod {stem};"));
-        assert!(registered, "{} names no {stem}", root.display());
+        assert!(registered, "{} has no line for {stem}", main_file.display());
     }
 }

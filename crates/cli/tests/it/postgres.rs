@@ -1,47 +1,48 @@
-//! The real PostgreSQL through the real binary.
+//! Runs with the real PostgreSQL.
 
-use crate::common::{Place, gate::wait_until, root};
-use crate::squid::{median, place};
+use crate::common::{Sandbox, gate::wait_until, runs_as_root};
+use crate::squid::{make_sandbox, median};
 use fsarena_sys::program;
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 
-fn postgres() -> bool {
-    let here = program::dir_with_all(&["postgres", "initdb", "pgbench", "psql"]).is_some();
-    if !here {
-        fsarena_sys::testkit::skipped("program postgres");
+/// Whether PostgreSQL is installed. Reports the skipped test if not.
+fn has_postgres() -> bool {
+    let installed = program::find_dir_with_programs(&["postgres", "initdb", "pgbench", "psql"]).is_some();
+    if !installed {
+        fsarena_sys::testkit::record_skip("program postgres");
     }
-    here
+    installed
 }
 
-/// A place with a plan of the smallest database.
-fn small(settings: &str) -> Place {
-    place(&format!("use = \"postgres\"\nscale_factors = 1\n{settings}\n"))
+/// Makes a sandbox with a plan of the smallest database.
+fn make_sandbox_with_settings(settings: &str) -> Sandbox {
+    make_sandbox(&format!("use = \"postgres\"\nscale_factors = 1\n{settings}\n"))
 }
 
-/// The processes of a server whose data is in this place. They overwrite their environment, so they are known by their
-/// working directory. The first is the one that started the others.
-fn servers(place: &Place) -> Vec<i32> {
+/// The processes of a server whose data is in this sandbox, the main process first. They overwrite their
+/// environment, so they are recognized by their working directory.
+fn servers(sandbox: &Sandbox) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let works_here = |pid: &i32| {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let dir = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
-        name == "postgres\n" && dir.starts_with(&place.dir)
+        name == "postgres\n" && dir.starts_with(&sandbox.dir)
     };
-    let mut found: Vec<i32> = pids.filter(works_here).collect();
-    found.sort_unstable();
-    found
+    let mut servers: Vec<i32> = pids.filter(works_here).collect();
+    servers.sort_unstable();
+    servers
 }
 
-/// Waits until pgbench asks the server of a run, and returns the server's processes.
-fn asked(place: &Place, run: &mut std::process::Child) -> Vec<i32> {
+/// Waits until pgbench runs, and returns the processes of the server.
+fn wait_for_pgbench(sandbox: &Sandbox, run: &mut std::process::Child) -> Vec<i32> {
     loop {
-        assert!(run.try_wait().unwrap().is_none(), "it ended before pgbench asked");
+        assert!(run.try_wait().unwrap().is_none(), "the run ended before pgbench began");
         let command = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let asks = |pid: &i32| command(pid).windows(8).any(|part| part == b"--log\0--" || part == b"--client");
-        if place.processes().iter().any(asks) {
-            return servers(place);
+        let is_pgbench = |pid: &i32| command(pid).windows(8).any(|part| part == b"--log\0--" || part == b"--client");
+        if sandbox.processes().iter().any(is_pgbench) {
+            return servers(sandbox);
         }
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -49,92 +50,93 @@ fn asked(place: &Place, run: &mut std::process::Child) -> Vec<i32> {
 
 #[test]
 fn postgres_answers_on_each_filesystem_and_leaves_nothing() {
-    if !root() || !postgres() {
+    if !runs_as_root() || !has_postgres() {
         return;
     }
-    let place = small("rate = 300\nconf = \"wal_recycle=off\"");
-    place.edit_plan("[\"ext4\"]", "[\"ext4\", \"xfs\"]");
-    place.expect(0, &["run", "plan.toml", "--quiet", "--on", "ram"]);
-    place.assert_clean();
-    assert_eq!(servers(&place), [0; 0]);
+    let sandbox = make_sandbox_with_settings("rate = 300\nconf = \"wal_recycle=off\"");
+    sandbox.edit_plan("[\"ext4\"]", "[\"ext4\", \"xfs\"]");
+    sandbox.expect(0, &["run", "plan.toml", "--quiet", "--on", "ram"]);
+    sandbox.assert_clean();
+    assert_eq!(servers(&sandbox), [0; 0]);
     for task in ["read-only", "simple-update"] {
-        assert!(median(&place, "tps", task) > 10.0);
-        assert!(median(&place, "all_operations_count", task) > 10.0);
-        assert_eq!(median(&place, "failed_count", task), 0.0);
-        let [due, begun] = ["corrected", "all"].map(|from| median(&place, &format!("{from}_latency_p50_ns"), task));
+        assert!(median(&sandbox, "tps", task) > 10.0);
+        assert!(median(&sandbox, "all_operations_count", task) > 10.0);
+        assert_eq!(median(&sandbox, "failed_count", task), 0.0);
+        let [due, begun] =
+            ["corrected", "all"].map(|prefix| median(&sandbox, &format!("{prefix}_latency_p50_ns"), task));
         assert!(due >= begun && begun > 0.0, "{task}: {due} {begun}");
     }
-    assert!(median(&place, "wal_bytes", "simple-update") > 1e3);
+    assert!(median(&sandbox, "wal_bytes", "simple-update") > 1e3);
 }
 
 #[test]
-fn vondra_asks_what_he_asked_and_its_figures_are_complete() {
-    if !root() || !postgres() {
+fn vondra_has_the_published_conclusions_and_settings_and_runs() {
+    if !runs_as_root() || !has_postgres() {
         return;
     }
-    let place = small("");
-    let shown = |name: &str| -> serde_json::Value {
-        let (text, _) = place.expect(0, &["show", name, "--format", "json"]);
-        serde_json::from_str(&text).unwrap()
+    let sandbox = make_sandbox_with_settings("");
+    let (json, _) = sandbox.expect(0, &["show", "published:vondra-xeon", "--format", "json"]);
+    let published: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let conclusions = published["conclusions"].as_array().unwrap();
+    let published_outcome = |words: &str| {
+        let conclusion = conclusions.iter().find(|conclusion| conclusion["says"].as_str().unwrap().contains(words));
+        conclusion.unwrap_or_else(|| panic!("{conclusions:#?}"))["then"]["outcome"].clone()
     };
-    let conclusions = shown("published:vondra-xeon")["conclusions"].clone();
-    let then = |says: &str| {
-        let all = conclusions.as_array().unwrap();
-        let one = all.iter().find(|one| one["says"].as_str().unwrap().contains(says));
-        one.unwrap_or_else(|| panic!("{conclusions:#}"))["then"]["outcome"].clone()
-    };
-    assert_eq!((then("equally fast"), then("last in every task")), ("held".into(), "refuted".into()));
-    // With less data than his, which this machine may have no room for.
+    assert_eq!(
+        (published_outcome("equally fast"), published_outcome("last in every task")),
+        ("held".into(), "refuted".into())
+    );
+    // With less data than published, for which this machine may lack room.
     let paper = ["run", "vondra", "--scale", "paper", "--dry-run", "--on", "dir:home"];
     let small = ["--set", "scale_factors=1", "--set", "update_seconds=1"];
-    let (plan, _) = place.expect(0, &[&paper[..], &small].concat());
+    let (plan, _) = sandbox.expect(0, &[&paper[..], &small].concat());
     assert!(plan.contains("seconds = 900") && plan.contains("max_wal_size=128GB"), "{plan}");
     let run = ["run", "vondra", "--scale", "tiny", "--fs", "ext4", "--on", "ram", "--quiet"];
-    place.expect(0, &[&run[..], &["--set", "conf=shared_buffers=16MB"]].concat());
-    assert!(median(&place, "tps", "simple-update") > 1.0);
+    sandbox.expect(0, &[&run[..], &["--set", "conf=shared_buffers=16MB"]].concat());
+    assert!(median(&sandbox, "tps", "simple-update") > 1.0);
 }
 
 #[test]
 fn a_server_that_does_not_start_or_dies_fails_its_cell_with_its_log() {
-    if !root() || !postgres() {
+    if !runs_as_root() || !has_postgres() {
         return;
     }
-    let place = small("conf = \"shared_buffers=lots\"");
-    let (_, said) = place.expect(2, &["run", "plan.toml", "--on", "ram"]);
-    assert!(said.contains("postgres ended") && said.contains("shared_buffers"), "{said}");
-    place.assert_clean();
+    let sandbox = make_sandbox_with_settings("conf = \"shared_buffers=lots\"");
+    let (_, stderr) = sandbox.expect(2, &["run", "plan.toml", "--on", "ram"]);
+    assert!(stderr.contains("postgres ended") && stderr.contains("shared_buffers"), "{stderr}");
+    sandbox.assert_clean();
 
-    let place = small("modes = \"simple-update\"\nseconds = 60");
-    let mut command = place.fsarena(&["run", "plan.toml", "--on", "ram"]);
+    let sandbox = make_sandbox_with_settings("modes = \"simple-update\"\nseconds = 60");
+    let mut command = sandbox.fsarena(&["run", "plan.toml", "--on", "ram"]);
     let mut run = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
     // The second process is the checkpointer, which lives as long as the server; those of clients come and go. A server
-    // that loses one of its processes trusts no memory that they shared.
-    let checkpointer = asked(&place, &mut run)[1];
+    // that loses one of its processes ends, because the shared memory may be damaged.
+    let checkpointer = wait_for_pgbench(&sandbox, &mut run)[1];
     kill_process(Pid::from_raw(checkpointer).unwrap(), Signal::KILL).unwrap();
     let output = run.wait_with_output().unwrap();
-    let said = crate::common::text(&output.stderr);
-    assert_eq!(output.status.code(), Some(4), "{said}");
-    assert!(said.contains("the server's log ends") && said.contains("was terminated by signal 9"), "{said}");
-    place.assert_clean();
-    assert_eq!(servers(&place), [0; 0]);
+    let stderr = crate::common::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(stderr.contains("the server's log ends") && stderr.contains("was terminated by signal 9"), "{stderr}");
+    sandbox.assert_clean();
+    assert_eq!(servers(&sandbox), [0; 0]);
 }
 
 #[test]
 fn a_killed_run_leaves_no_postgres() {
-    if !root() || !postgres() {
+    if !runs_as_root() || !has_postgres() {
         return;
     }
     for signal in [Signal::KILL, Signal::TERM] {
-        let place = small("modes = \"simple-update\"\nseconds = 60");
-        let mut run = place.fsarena(&["run", "plan.toml", "--quiet", "--on", "ram"]).spawn().unwrap();
-        asked(&place, &mut run);
+        let sandbox = make_sandbox_with_settings("modes = \"simple-update\"\nseconds = 60");
+        let mut run = sandbox.fsarena(&["run", "plan.toml", "--quiet", "--on", "ram"]).spawn().unwrap();
+        wait_for_pgbench(&sandbox, &mut run);
         kill_process(Pid::from_child(&run), signal).unwrap();
         run.wait().unwrap();
         if signal == Signal::KILL {
-            place.expect(0, &["recover"]);
+            sandbox.expect(0, &["recover"]);
         }
-        // They notice when the first has gone.
-        wait_until("every server is gone", || servers(&place).is_empty());
-        place.assert_clean();
+        // The other processes end a moment after the main process.
+        wait_until("every server is gone", || servers(&sandbox).is_empty());
+        sandbox.assert_clean();
     }
 }

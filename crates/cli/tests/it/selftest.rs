@@ -1,13 +1,13 @@
-//! `fsarena selftest` through the real binary.
+//! `fsarena selftest`.
 
-use crate::common::{Place, root};
+use crate::common::{Sandbox, runs_as_root};
 use serde_json::Value;
 
 #[test]
-fn few_runs_break_nothing_and_prove_nothing() {
-    let place = Place::new();
-    // 100 runs cannot show a rate to be under 6%, so the exit code says that something is open.
-    let (json, _) = place.expect(4, &["selftest", "--simulations", "100", "--format", "json"]);
+fn few_simulations_are_inconclusive() {
+    let sandbox = Sandbox::new();
+    // 100 runs cannot show a rate to be under 6%, so the exit code is that of an inconclusive result.
+    let (json, _) = sandbox.expect(4, &["selftest", "--simulations", "100", "--format", "json"]);
     let report: Value = serde_json::from_str(&json).unwrap();
     let checks = report["checks"].as_array().unwrap();
     assert_eq!(
@@ -35,80 +35,80 @@ fn few_runs_break_nothing_and_prove_nothing() {
 }
 
 #[test]
-fn one_round_here_is_cleaned_up_and_no_verdict() {
-    if !root() {
+fn one_round_here_gives_no_verdict_and_leaves_nothing() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let args = ["selftest", "--here", "--budget", "1ms", "--tree-files", "100", "--format", "json", "-q"];
-    let (json, _) = place.expect(4, &args);
+    let (json, _) = sandbox.expect(4, &args);
     let result: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&result["rounds"], &result["verdicts"]), (&1.into(), &0.into()));
-    // So little work may take no CPU time that could be seen, but it takes time.
+    // So little work may take no measurable CPU time, but it takes time.
     let power = result["power"].as_array().unwrap();
-    let of = |more: u64| {
-        let rows = power.iter().filter(|row| row["more_percent"] == more && row["metric"] == "elapsed");
+    let tasks_with = |extra_percent: u64| {
+        let rows = power.iter().filter(|row| row["more_percent"] == extra_percent && row["metric"] == "elapsed");
         rows.map(|row| row["task"].as_str().unwrap()).collect::<Vec<_>>()
     };
-    assert_eq!([of(1), of(2), of(5)], [["cp", "rm"]; 3]);
-    let stored = std::fs::read_to_string(place.state().join("selftest.json")).unwrap();
+    assert_eq!([tasks_with(1), tasks_with(2), tasks_with(5)], [["cp", "rm"]; 3]);
+    let stored = std::fs::read_to_string(sandbox.state_dir().join("selftest.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&stored).unwrap(), result);
-    place.assert_clean();
-    // What says nothing is not quoted.
-    place.expect(0, &["run", "plan.toml", "--on", "ram", "-q"]);
-    assert!(!place.run_text("report.md").contains("can resolve"));
+    sandbox.assert_clean();
+    // Reports do not quote a result without a verdict.
+    sandbox.expect(0, &["run", "plan.toml", "--on", "ram", "-q"]);
+    assert!(!sandbox.run_text("report.md").contains("can resolve"));
 }
 
 #[test]
 fn the_idle_wait_is_checked_against_longer_idling() {
-    if !root() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let few = ["--budget", "1ms", "--tree-files", "100", "--fs", "ext2,ext4", "--format", "json", "-q"];
-    // One round shows nothing, so the exit code says that something is open.
+    let sandbox = Sandbox::new();
+    let short_args = ["--budget", "1ms", "--tree-files", "100", "--fs", "ext2,ext4", "--format", "json", "-q"];
+    // One round shows nothing, so the exit code is that of an inconclusive result.
     let begun = std::time::Instant::now();
-    let (json, _) = place.expect(4, &[&["selftest", "--here", "--idle", "700ms"], &few[..]].concat());
-    // Two filesystems, two tasks each.
+    let (json, _) = sandbox.expect(4, &[&["selftest", "--here", "--idle", "700ms"], &short_args[..]].concat());
+    // Two filesystems have two tasks each.
     assert!(begun.elapsed().as_millis() >= 4 * 700, "{:?}", begun.elapsed());
     let lines: Value = serde_json::from_str(&json).unwrap();
-    let of = |key: &str| lines.as_array().unwrap().iter().map(|line| line[key].clone()).collect::<Vec<_>>();
-    assert_eq!(of("filesystem"), ["ext2", "ext4"]);
-    assert_eq!(of("rounds"), [1, 1]);
-    assert_eq!(of("outcome"), ["inconclusive"; 2]);
-    place.assert_clean();
+    let values = |key: &str| lines.as_array().unwrap().iter().map(|line| line[key].clone()).collect::<Vec<_>>();
+    assert_eq!(values("filesystem"), ["ext2", "ext4"]);
+    assert_eq!(values("rounds"), [1, 1]);
+    assert_eq!(values("outcome"), ["inconclusive"; 2]);
+    sandbox.assert_clean();
 }
 
 #[test]
 fn reports_quote_what_this_machine_can_resolve() {
-    if !root() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    place.expect(0, &["run", "plan.toml", "--on", "ram", "-q"]);
-    let (json, _) = place.expect(0, &["report", "--format", "json"]);
+    let sandbox = Sandbox::new();
+    sandbox.expect(0, &["run", "plan.toml", "--on", "ram", "-q"]);
+    let (json, _) = sandbox.expect(0, &["report", "--format", "json"]);
     let host = serde_json::from_str::<Value>(&json).unwrap()["hosts"][0].take();
-    let stored = |kernel: &Value| {
+    let report_with_selftest_of = |kernel: &Value| {
         let noise = serde_json::json!({
             "task": "cp", "metric": "elapsed", "sigma_percent": 1.0, "resolves_8_percent": 1.93,
             "rounds_for_1_percent": 30,
         });
-        let all = serde_json::json!({
+        let selftest = serde_json::json!({
             "measured_at_s": 0, "hostname": host["hostname"], "kernel": kernel, "rounds": 56, "verdicts": 56,
             "false_verdicts": 2, "chance": 0.6, "noise": [noise], "power": [],
         });
-        std::fs::write(place.state().join("selftest.json"), all.to_string()).unwrap();
-        place.expect(0, &["report", "--format", "md"]).0
+        std::fs::write(sandbox.state_dir().join("selftest.json"), selftest.to_string()).unwrap();
+        sandbox.expect(0, &["report", "--format", "md"]).0
     };
-    assert!(stored(&host["kernel"]).contains("8 rounds can resolve 1.93% of cp elapsed"));
-    assert!(!stored(&"another".into()).contains("can resolve"));
+    assert!(report_with_selftest_of(&host["kernel"]).contains("8 rounds can resolve 1.93% of cp elapsed"));
+    assert!(!report_with_selftest_of(&"another".into()).contains("can resolve"));
 }
 
 #[test]
 fn flags_that_contradict_each_other_are_refused() {
-    let place = Place::new();
-    place.expect(2, &["selftest", "--simulations", "3"]);
-    place.expect(2, &["selftest", "--here", "--simulations", "1000"]);
-    place.expect(2, &["selftest", "--budget", "1m"]);
-    place.expect(2, &["selftest", "--idle"]);
+    let sandbox = Sandbox::new();
+    sandbox.expect(2, &["selftest", "--simulations", "3"]);
+    sandbox.expect(2, &["selftest", "--here", "--simulations", "1000"]);
+    sandbox.expect(2, &["selftest", "--budget", "1m"]);
+    sandbox.expect(2, &["selftest", "--idle"]);
 }

@@ -1,43 +1,43 @@
-//! What shells complete, and the manual pages.
+//! Completions of shells, and the manual pages.
 
-use crate::common::{self, Place, stored, text};
-use fsarena_sys::testkit::program;
+use crate::common::{self, Sandbox, stored, text};
+use fsarena_sys::testkit::has_program;
 use std::process::Command;
 
-/// What a shell prints that finds fsarena first in its path.
+/// Runs a shell whose path begins with the directory of fsarena. Returns its standard output.
 #[track_caller]
-fn shell(place: &Place, program: &str, args: &[&str]) -> String {
+fn run_shell(sandbox: &Sandbox, program: &str, args: &[&str]) -> String {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(program);
-    command.args(args).current_dir(&place.dir).env_clear().env("HOME", place.dir.join("home"));
+    command.args(args).current_dir(&sandbox.dir).env_clear().env("HOME", sandbox.dir.join("home"));
     command.env("PATH", format!("{}:{path}", common::program().parent().unwrap().display()));
-    let output = command.env("FSARENA_RUNS", place.runs()).output().unwrap();
+    let output = command.env("FSARENA_RUNS", sandbox.runs_dir()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     text(&output.stdout)
 }
 
-/// What bash offers for the last of these words, which are parted as bash parts them.
+/// The completions of bash for the last of these words. Bash splits words also at `=` and `:`.
 #[track_caller]
-fn bash(place: &Place, words: &[&str]) -> String {
+fn complete_in_bash(sandbox: &Sandbox, words: &[&str]) -> String {
     let quoted = shlex::try_join(words.iter().copied()).unwrap();
     let script = format!(
         "source <(fsarena completions bash); COMP_WORDS=(fsarena {quoted}); COMP_CWORD={}; _fsarena; echo \"${{COMPREPLY[*]}}\"",
         words.len()
     );
-    shell(place, "bash", &["--norc", "-c", &script]).trim_end().to_string()
+    run_shell(sandbox, "bash", &["--norc", "-c", &script]).trim_end().to_string()
 }
 
 #[test]
 fn bash_completes_names_that_fsarena_looks_up() {
-    let place = Place::new();
-    let id = stored::run(&place.runs()).id();
-    for (words, offered) in [
+    let sandbox = Sandbox::new();
+    let id = stored::store_run(&sandbox.runs_dir()).id();
+    for (words, expected) in [
         (&["rec"][..], "recover"),
         (&["run", "wi"], "wilton"),
         (&["run", "--fs", "ext4,xf"], "ext4,xfs"),
         (&["run", "--options", "noat"], "noatime"),
         (&["run", "--factor", "sched"], "scheduler="),
-        // Bash parts words at = and :, and takes only what follows.
+        // Bash replaces only what follows `=` or `:`.
         (&["run", "--factor", "scheduler", "=", "none,bf"], "none,bfq"),
         (&["ab", "--a", "fs", "=", "ext4,options", "=", "noat"], "noatime"),
         (&["show", "published", ":", "piszcz-II"], "piszcz-II"),
@@ -59,39 +59,41 @@ fn bash_completes_names_that_fsarena_looks_up() {
         (&["list", "fact"], "factors"),
         (&["run", "--runs", "nowhere", "--resume", "2"], ""),
     ] {
-        assert_eq!(bash(&place, words), offered, "{words:?}");
+        assert_eq!(complete_in_bash(&sandbox, words), expected, "{words:?}");
     }
 }
 
 #[test]
-fn zsh_and_fish_complete_too() {
-    let place = Place::new();
-    if program("fish") {
+fn zsh_fish_and_nushell_complete_too() {
+    let sandbox = Sandbox::new();
+    if has_program("fish") {
         let script = "fsarena completions fish | source; complete -C 'fsarena run wi'; complete -C 'fsarena recov'";
-        let offered = shell(&place, "fish", &["--no-config", "-c", script]);
-        assert!(offered.starts_with("wilton\tWilton") && offered.contains("\nrecover\tClean up"), "{offered}");
+        let completions = run_shell(&sandbox, "fish", &["--no-config", "-c", script]);
+        assert!(
+            completions.starts_with("wilton\tWilton") && completions.contains("\nrecover\tClean up"),
+            "{completions}"
+        );
     }
-    if program("zsh") {
-        // Only the line editor of zsh completes, so below the test asks as the script does.
+    if has_program("zsh") {
+        // Only the line editor of zsh completes, so below the test runs what this function runs.
         let script = "compdef() { functions $1 }; source <(fsarena completions zsh)";
-        let function = shell(&place, "zsh", &["-f", "-c", script]);
+        let function = run_shell(&sandbox, "zsh", &["-f", "-c", script]);
         assert!(function.contains("COMPLETE=\"zsh\""), "{function}");
     }
-    let mut asked = place.fsarena(&["--", "fsarena", "run", "wi"]);
-    let offered = asked.env("COMPLETE", "zsh").env("_CLAP_COMPLETE_INDEX", "2").output().unwrap();
-    assert!(text(&offered.stdout).starts_with("wilton:Wilton"), "{offered:?}");
-    let (nushell, _) = place.expect(0, &["completions", "nushell"]);
+    let mut completing = sandbox.fsarena(&["--", "fsarena", "run", "wi"]);
+    let output = completing.env("COMPLETE", "zsh").env("_CLAP_COMPLETE_INDEX", "2").output().unwrap();
+    assert!(text(&output.stdout).starts_with("wilton:Wilton"), "{output:?}");
+    let (nushell, _) = sandbox.expect(0, &["completions", "nushell"]);
     let studies = nushell.split("run plan\"").nth(1).unwrap().lines().nth(1).unwrap();
     assert!(studies.contains("\"wilton\"") && nushell.contains("export extern \"fsarena recover\""), "{nushell}");
 }
 
-/// Every command has a page, and groff finds no fault in any.
 #[test]
-fn manual_pages() {
-    let place = Place::new();
-    let home = place.dir.join("home");
-    place.expect(0, &["man", "home"]);
-    let (help, _) = place.expect(0, &["--help"]);
+fn every_command_has_a_manual_page_without_groff_warnings() {
+    let sandbox = Sandbox::new();
+    let home = sandbox.dir.join("home");
+    sandbox.expect(0, &["man", "home"]);
+    let (help, _) = sandbox.expect(0, &["--help"]);
     let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     let commands = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let commands = commands.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
@@ -103,12 +105,12 @@ fn manual_pages() {
         let text = std::fs::read_to_string(home.join(page)).unwrap();
         assert!(text.contains(".SH DESCRIPTION") && text.contains(env!("CARGO_PKG_VERSION")), "{page}");
     }
-    if program("groff") {
+    if has_program("groff") {
         let mut groff = Command::new("groff");
         let output =
             groff.args(["-k", "-man", "-ww", "-Tutf8", "-z"]).args(&pages).current_dir(&home).output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
     }
-    let (_, said) = place.expect(2, &["man", "no/such"]);
-    assert!(said.contains("no/such"), "{said}");
+    let (_, stderr) = sandbox.expect(2, &["man", "no/such"]);
+    assert!(stderr.contains("no/such"), "{stderr}");
 }

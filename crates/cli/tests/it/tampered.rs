@@ -1,14 +1,14 @@
-//! Runs whose files were changed: each is refused with a sentence that names the file and what is wrong in it, in little
-//! memory, and the other runs beside it can be read.
+//! Runs whose files were changed: each is refused, in little memory, with a message that names the file and the invalid
+//! value, and other runs can be read.
 
-use crate::bounded::{expect, in_little_memory};
-use crate::common::web::Web;
-use crate::common::{Place, gate::wait_until, stored};
+use crate::bounded::{expect_bounded, limit_memory};
+use crate::common::web::WebServer;
+use crate::common::{Sandbox, gate::wait_until, stored};
 use fsarena_store::RunDir;
 use rusqlite::Connection;
 
-/// Changes of a stored plan: what is replaced, by what, and the key that the refusal names.
-const PLANS: &[(&str, &str, &str)] = &[
+/// Changes of a stored plan: the old text, the new text, and the key that the refusal names.
+const PLAN_CHANGES: &[(&str, &str, &str)] = &[
     ("rounds = 8", "rounds = 0", "rounds"),
     ("rounds = 8", "rounds = 4294967295", "rounds"),
     ("rounds = 8", "rounds = 8\nwarmup = 4294967295", "warmup"),
@@ -29,7 +29,7 @@ const PLANS: &[(&str, &str, &str)] = &[
 ];
 
 /// Changes of a database, and words of the refusal.
-const DATABASES: &[(&str, &str)] = &[
+const DATABASE_CHANGES: &[(&str, &str)] = &[
     ("UPDATE cell SET round = 4294967295 WHERE id = 1", "table cell"),
     ("UPDATE cell SET position = -1", "table cell"),
     ("UPDATE cell SET started_at = 9e999", "table cell"),
@@ -47,39 +47,39 @@ const DATABASES: &[(&str, &str)] = &[
     ("UPDATE run SET why = printf('%.*c', 100000000, 'x')", "too big"),
 ];
 
-/// A stored run with a change in its plan.
-fn planned(place: &Place, from: &str, to: &str) -> RunDir {
-    let run = stored::run(&place.runs());
+/// Stores a run, and replaces a text in its plan.
+fn store_with_changed_plan(sandbox: &Sandbox, old: &str, new: &str) -> RunDir {
+    let run = stored::store_run(&sandbox.runs_dir());
     let plan = std::fs::read_to_string(run.plan_file()).unwrap();
-    assert!(plan.contains(from), "{from}: {plan}");
-    std::fs::write(run.plan_file(), plan.replace(from, to)).unwrap();
+    assert!(plan.contains(old), "{old}: {plan}");
+    std::fs::write(run.plan_file(), plan.replace(old, new)).unwrap();
     run
 }
 
-/// A stored run with a change in its database.
-fn changed(place: &Place, sql: &str) -> RunDir {
-    let run = stored::run(&place.runs());
+/// Stores a run, and changes its database.
+fn store_with_changed_database(sandbox: &Sandbox, sql: &str) -> RunDir {
+    let run = stored::store_run(&sandbox.runs_dir());
     let db = Connection::open(run.database_file()).unwrap();
     db.execute_batch(&format!("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON; {sql}")).unwrap();
     run
 }
 
 #[test]
-fn a_number_of_a_stored_plan_is_checked_like_one_that_is_typed() {
-    let place = Place::new();
-    for (from, to, key) in PLANS {
-        let id = planned(&place, from, to).id();
+fn invalid_numbers_of_a_stored_plan_are_refused() {
+    let sandbox = Sandbox::new();
+    for (old, new, key) in PLAN_CHANGES {
+        let id = store_with_changed_plan(&sandbox, old, new).id();
         for args in [&["report", &id][..], &["run", "--resume", &id], &["compare", &id, &id]] {
-            expect(&place, 2, args, &[&id, "plan.toml", key]);
+            expect_bounded(&sandbox, 2, args, &[&id, "plan.toml", key]);
         }
     }
 }
 
 #[test]
-fn a_plan_file_with_such_a_number_is_refused_at_its_place() {
-    let place = Place::new();
-    let plan = std::fs::read_to_string(place.dir.join("plan.toml")).unwrap();
-    for (from, to) in [
+fn invalid_numbers_of_a_plan_file_are_refused_with_their_line() {
+    let sandbox = Sandbox::new();
+    let plan = std::fs::read_to_string(sandbox.dir.join("plan.toml")).unwrap();
+    for (old, new) in [
         ("rounds = 1", "rounds = 0"),
         ("rounds = 1", "rounds = 4294967295"),
         ("rounds = 1", "rounds = 1\nwarmup = 4294967295"),
@@ -88,8 +88,8 @@ fn a_plan_file_with_such_a_number_is_refused_at_its_place() {
         ("dirty = \"1GiB\"", "dirty = \"-1\""),
         ("[stop]", "[device]\nsize = \"0\"\n[stop]"),
     ] {
-        std::fs::write(place.dir.join("bad.toml"), plan.replace(from, to)).unwrap();
-        expect(&place, 2, &["run", "bad.toml", "--on", "dir:home", "--dry-run"], &["bad.toml, line "]);
+        std::fs::write(sandbox.dir.join("bad.toml"), plan.replace(old, new)).unwrap();
+        expect_bounded(&sandbox, 2, &["run", "bad.toml", "--on", "dir:home", "--dry-run"], &["bad.toml, line "]);
     }
     let run = ["run", "plan.toml", "--on", "dir:home", "--dry-run"];
     for flag in [
@@ -99,20 +99,20 @@ fn a_plan_file_with_such_a_number_is_refused_at_its_place() {
         ["--margin", "10001%"],
         ["--guest-timeout", "1e18"],
     ] {
-        expect(&place, 2, &[&run[..], &flag].concat(), &[flag[0]]);
+        expect_bounded(&sandbox, 2, &[&run[..], &flag].concat(), &[flag[0]]);
     }
 }
 
 #[test]
-fn a_setting_of_a_stored_plan_is_checked_before_the_run_goes_on() {
-    let place = Place::new();
-    place.expect(0, &["run", "--on", "dir:home", "--rounds", "1", "--", "true"]);
-    let run = RunDir::find(&place.runs(), "latest").unwrap();
+fn invalid_settings_of_a_stored_plan_are_refused_before_a_resumption() {
+    let sandbox = Sandbox::new();
+    sandbox.expect(0, &["run", "--on", "dir:home", "--rounds", "1", "--", "true"]);
+    let run = RunDir::find(&sandbox.runs_dir(), "latest").unwrap();
     let db = Connection::open(run.database_file()).unwrap();
     db.execute_batch("UPDATE run SET complete = 0").unwrap();
     drop(db);
     let plan = std::fs::read_to_string(run.plan_file()).unwrap();
-    let set = |key: &str, value: &str| {
+    let write_plan_with = |key: &str, value: &str| {
         let line = |line: &str| match line.split_once(" = ") {
             Some((name, _)) if name == key => format!("{key} = {value}"),
             _ => line.to_string(),
@@ -130,52 +130,53 @@ fn a_setting_of_a_stored_plan_is_checked_before_the_run_goes_on() {
         ("setup", "7"),
         ("needs", "[7]"),
     ] {
-        set(key, value);
-        expect(&place, 2, &["run", "--resume", "latest"], &["plan.toml", key]);
+        write_plan_with(key, value);
+        expect_bounded(&sandbox, 2, &["run", "--resume", "latest"], &["plan.toml", key]);
     }
     std::fs::write(run.plan_file(), plan).unwrap();
-    place.expect(0, &["run", "--resume", "latest"]);
+    sandbox.expect(0, &["run", "--resume", "latest"]);
 }
 
 #[test]
-fn numbers_of_a_stored_database_are_bounded() {
-    let place = Place::new();
-    for (sql, words) in DATABASES {
-        let id = changed(&place, sql).id();
-        expect(&place, 2, &["report", &id], &[&id, "run.db", words]);
+fn invalid_numbers_of_a_stored_database_are_refused() {
+    let sandbox = Sandbox::new();
+    for (sql, words) in DATABASE_CHANGES {
+        let id = store_with_changed_database(&sandbox, sql).id();
+        expect_bounded(&sandbox, 2, &["report", &id], &[&id, "run.db", words]);
     }
 }
 
 #[test]
-fn a_history_passes_over_damaged_runs_and_names_them() {
-    let place = Place::new();
-    let good = [(); 2].map(|()| stored::run(&place.runs()).id());
+fn a_history_skips_damaged_runs_and_names_them() {
+    let sandbox = Sandbox::new();
+    let good = [(); 2].map(|()| stored::store_run(&sandbox.runs_dir()).id());
     let bad = [
-        planned(&place, "rounds = 8", "rounds = 8\nwarmup = 4294967295").id(),
-        changed(&place, "UPDATE cell SET round = -1").id(),
-        changed(&place, "DROP TABLE value").id(),
+        store_with_changed_plan(&sandbox, "rounds = 8", "rounds = 8\nwarmup = 4294967295").id(),
+        store_with_changed_database(&sandbox, "UPDATE cell SET round = -1").id(),
+        store_with_changed_database(&sandbox, "DROP TABLE value").id(),
     ];
     let words: Vec<&str> = bad.iter().map(String::as_str).chain(["plan.toml", "warmup"]).collect();
-    let printed = expect(&place, 0, &["history", "--format", "json"], &words);
+    let printed = expect_bounded(&sandbox, 0, &["history", "--format", "json"], &words);
     assert!(good.iter().all(|id| printed.contains(id)) && !bad.iter().any(|id| printed.contains(id)), "{printed}");
 }
 
 #[test]
 fn the_server_lists_damaged_runs_with_the_good_ones() {
-    let place = Place::new();
-    let good = stored::run(&place.runs()).id();
-    let mut bad: Vec<String> = PLANS.iter().map(|(from, to, _)| planned(&place, from, to).id()).collect();
-    bad.extend(DATABASES.iter().map(|(sql, _)| changed(&place, sql).id()));
-    let large = stored::run(&place.runs());
+    let sandbox = Sandbox::new();
+    let good = stored::store_run(&sandbox.runs_dir()).id();
+    let mut bad: Vec<String> =
+        PLAN_CHANGES.iter().map(|(old, new, _)| store_with_changed_plan(&sandbox, old, new).id()).collect();
+    bad.extend(DATABASE_CHANGES.iter().map(|(sql, _)| store_with_changed_database(&sandbox, sql).id()));
+    let large = stored::store_run(&sandbox.runs_dir());
     std::fs::write(large.plan_file(), "[[workload]]\nuse=\"\"\n".repeat(300_000)).unwrap();
-    let deep = stored::run(&place.runs());
+    let deep = stored::store_run(&sandbox.runs_dir());
     std::fs::write(deep.plan_file(), "a=".to_string() + &"[".repeat(1 << 20)).unwrap();
     bad.extend([large.id(), deep.id()]);
-    let mut serve = place.fsarena(&["serve"]);
-    in_little_memory(&mut serve);
-    let web = Web::of(serve);
-    let rows = || serde_json::from_str::<serde_json::Value>(&web.page("/runs.json")).unwrap()["runs"].clone();
-    let of = |rows: &serde_json::Value, id: &str| {
+    let mut serve = sandbox.fsarena(&["serve"]);
+    limit_memory(&mut serve);
+    let web = WebServer::spawn(serve);
+    let rows = || serde_json::from_str::<serde_json::Value>(&web.get_page("/runs.json")).unwrap()["runs"].clone();
+    let row_of = |rows: &serde_json::Value, id: &str| {
         rows.as_array()
             .unwrap()
             .iter()
@@ -183,20 +184,20 @@ fn the_server_lists_damaged_runs_with_the_good_ones() {
             .unwrap_or_else(|| panic!("{id} is not listed"))
             .clone()
     };
-    wait_until("the good run has its answer", || of(&rows(), &good)["answer"].is_string());
-    // Answers are worked out one after the other; every run has one or a problem.
+    wait_until("the good run has its answer", || row_of(&rows(), &good)["answer"].is_string());
+    // The server computes the answers one after the other.
     wait_until("all have an answer", || {
         rows().as_array().unwrap().iter().all(|row| row["answer"].is_string() || row["problem"].is_string())
     });
     let listed = rows();
-    for ((_, to, key), id) in PLANS.iter().zip(&bad) {
-        let problem = of(&listed, id)["problem"].to_string();
-        assert!(problem.contains("plan.toml") && problem.contains(key), "{to}: {problem}");
+    for ((_, new, key), id) in PLAN_CHANGES.iter().zip(&bad) {
+        let problem = row_of(&listed, id)["problem"].to_string();
+        assert!(problem.contains("plan.toml") && problem.contains(key), "{new}: {problem}");
     }
     for id in &bad {
         let page = web.get(&format!("/runs/{id}"));
         assert_eq!(page.status, 422, "{id}: {}", page.body);
     }
     assert_eq!(web.get(&format!("/runs/{good}")).status, 200);
-    assert!(web.page("/").contains(&good));
+    assert!(web.get_page("/").contains(&good));
 }

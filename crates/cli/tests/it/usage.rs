@@ -1,28 +1,29 @@
-//! Paths that do not exist, names with a typo, and flags that do not apply: each is a usage error, before anything is made.
+//! Usage errors: paths that do not exist, names with a typo, and flags that do not apply.
 
-use crate::common::kernel::has;
-use crate::common::{Place, root, stored};
+use crate::common::kernel::has_programs;
+use crate::common::{Sandbox, runs_as_root, stored};
 
-/// Runs every line in a place with one stored run; each ends with exit code 2, prints nothing and says these words.
+/// Runs every command line in a sandbox with one stored run. Asserts that each ends with exit code 2, with nothing on standard
+/// output and with the given text in standard error.
 #[track_caller]
-fn refused(lines: &[(&str, &str)]) {
-    let place = Place::new();
-    stored::run(&place.runs());
-    std::fs::write(place.dir.join("a.csv"), "variant,value\na,1\n").unwrap();
+fn assert_refused(lines: &[(&str, &str)]) {
+    let sandbox = Sandbox::new();
+    stored::store_run(&sandbox.runs_dir());
+    std::fs::write(sandbox.dir.join("a.csv"), "variant,value\na,1\n").unwrap();
     for (line, words) in lines {
         let args: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches('\'')).collect();
-        let (printed, said) = place.expect(2, &args);
+        let (printed, stderr) = sandbox.expect(2, &args);
         assert_eq!(printed, "", "{line}");
-        assert!(said.contains(words), "{line}\n says: {said} not: {words}");
-        assert!(!said.contains("bug"), "{line}\n{said}");
+        assert!(stderr.contains(words), "{line}: {words} is not in\n{stderr}");
+        assert!(!stderr.contains("bug"), "{line}\n{stderr}");
     }
-    assert_eq!(std::fs::read_dir(place.runs()).unwrap().count(), 1, "fsarena began a run");
-    place.assert_clean();
+    assert_eq!(std::fs::read_dir(sandbox.runs_dir()).unwrap().count(), 1, "fsarena began a run");
+    sandbox.assert_clean();
 }
 
 #[test]
 fn paths_that_do_not_exist_are_usage_errors() {
-    refused(&[
+    assert_refused(&[
         ("run no/plan.toml", "no/plan.toml"),
         ("run plan.toml --on dir:no/such", "no/such"),
         ("run plan.toml --on dir:home --other no/such", "no/such"),
@@ -57,10 +58,10 @@ fn paths_that_do_not_exist_are_usage_errors() {
 
 #[test]
 fn devices_and_kernels_that_do_not_exist_are_usage_errors() {
-    if !root() {
+    if !runs_as_root() {
         return;
     }
-    refused(&[
+    assert_refused(&[
         ("run plan.toml --erase /dev/disk/by-id/no-such", "no-such"),
         ("run plan.toml --on loop:no/such", "no/such"),
         ("run plan.toml --on qemu --kernel no/such", "no/such"),
@@ -70,7 +71,7 @@ fn devices_and_kernels_that_do_not_exist_are_usage_errors() {
 
 #[test]
 fn a_typo_in_a_name_gets_the_nearest_name() {
-    refused(&[
+    assert_refused(&[
         ("run --fs ext", "Did you mean `ext"),
         ("run --options noatme", "Did you mean `noatime`?"),
         ("run --factor schedulr=none", "Did you mean `scheduler`?"),
@@ -110,7 +111,7 @@ fn a_typo_in_a_name_gets_the_nearest_name() {
 /// The same names in the commands and flags of the test above that take them too.
 #[test]
 fn every_command_proposes_the_nearest_name() {
-    refused(&[
+    assert_refused(&[
         ("run --engine sysbnch --workload fileio", "Did you mean `sysbench`?"),
         ("run fileio", "Did you mean --workload fileio?"),
         ("run ext4,xfs", "Did you mean --fs ext4,xfs?"),
@@ -174,14 +175,14 @@ fn every_command_proposes_the_nearest_name() {
 /// The same paths in the commands and flags of the first test that take them too.
 #[test]
 fn every_command_refuses_a_path_that_does_not_exist() {
-    if has(&["qemu-system-x86_64"]) {
-        refused(&[("ab plan.toml --a fs=ext4,kernel=no/such --b fs=ext4", "no/such")]);
+    if has_programs(&["qemu-system-x86_64"]) {
+        assert_refused(&[("ab plan.toml --a fs=ext4,kernel=no/such --b fs=ext4", "no/such")]);
     }
     // An ordinary user advises in guests, which have no source disk to name.
-    if root() {
-        refused(&[("advise plan.toml --other no/such", "no/such")]);
+    if runs_as_root() {
+        assert_refused(&[("advise plan.toml --other no/such", "no/such")]);
     }
-    refused(&[
+    assert_refused(&[
         ("ab plan.toml --a fs=ext4 --b fs=ext4 --tree no/such", "no/such"),
         ("ab plan.toml --a fs=ext4 --b fs=ext4 --export md=no/such/file.md", "no/such"),
         ("advise no/plan.toml", "no/plan.toml"),
@@ -205,7 +206,7 @@ fn every_command_refuses_a_path_that_does_not_exist() {
 
 #[test]
 fn flags_that_do_not_apply_are_refused() {
-    refused(&[
+    assert_refused(&[
         ("run plan.toml --on dir:home --fs ext4", "--fs"),
         ("run plan.toml --on dir:home --options noatime", "--options"),
         ("run plan.toml --on dir:home --mkfs -b1024", "--mkfs"),
@@ -244,7 +245,7 @@ fn flags_that_do_not_apply_are_refused() {
 /// Before it measures anything, fsarena tries the options that the user wrote with mkfs and the kernel.
 #[test]
 fn options_that_mkfs_or_the_kernel_refuses_are_found_before_the_run() {
-    if !root() || !has(&["mkfs.xfs", "mkfs.btrfs"]) {
+    if !runs_as_root() || !has_programs(&["mkfs.xfs", "mkfs.btrfs"]) {
         return;
     }
     let refusals = [
@@ -261,95 +262,95 @@ fn options_that_mkfs_or_the_kernel_refuses_are_found_before_the_run() {
         ("btrfs --factor raid=raid1 --mkfs no-hole", "Did you mean `no-holes`?"),
     ];
     // A guest's filesystem is made by the mkfs of this machine.
-    let guests = has(&["qemu-system-x86_64"]);
+    let guests = has_programs(&["qemu-system-x86_64"]);
     let refusals = refusals.into_iter().filter(|(args, _)| guests || !args.contains("qemu"));
     let lines = refusals.map(|(args, words)| (format!("run plan.toml --fs {args}"), words));
     let lines: Vec<(String, &str)> = lines.collect();
-    refused(&lines.iter().map(|(line, words)| (line.as_str(), *words)).collect::<Vec<_>>());
-    refused(&[("ab plan.toml --a fs=ext4 --b fs=ext4,mount=noatme", "Did you mean `noatime`?")]);
-    let place = Place::new();
-    place.edit_plan("[factors]", "[factors]\nmount = [\"\", \"noatme\"]");
-    let (_, said) = place.expect(2, &["run", "plan.toml", "--fs", "ext4"]);
-    assert!(said.contains("Did you mean `noatime`?") && !place.runs().exists(), "{said}");
-    place.edit_plan("noatme", "noatime");
+    assert_refused(&lines.iter().map(|(line, words)| (line.as_str(), *words)).collect::<Vec<_>>());
+    assert_refused(&[("ab plan.toml --a fs=ext4 --b fs=ext4,mount=noatme", "Did you mean `noatime`?")]);
+    let sandbox = Sandbox::new();
+    sandbox.edit_plan("[factors]", "[factors]\nmount = [\"\", \"noatme\"]");
+    let (_, stderr) = sandbox.expect(2, &["run", "plan.toml", "--fs", "ext4"]);
+    assert!(stderr.contains("Did you mean `noatime`?") && !sandbox.runs_dir().exists(), "{stderr}");
+    sandbox.edit_plan("noatme", "noatime");
     let stages = "[[stage]]\nname = \"one\"\n[[stage]]\nname = \"two\"\nfactors = { mount = [\"relatme\"] }\n";
-    let plan = std::fs::read_to_string(place.dir.join("plan.toml")).unwrap();
-    std::fs::write(place.dir.join("stages.toml"), plan.replace("mount = ", "#") + stages).unwrap();
-    let (_, said) = place.expect(2, &["run", "stages.toml", "--fs", "ext4"]);
-    assert!(said.contains("Did you mean `relatime`?") && !place.runs().exists(), "{said}");
+    let plan = std::fs::read_to_string(sandbox.dir.join("plan.toml")).unwrap();
+    std::fs::write(sandbox.dir.join("stages.toml"), plan.replace("mount = ", "#") + stages).unwrap();
+    let (_, stderr) = sandbox.expect(2, &["run", "stages.toml", "--fs", "ext4"]);
+    assert!(stderr.contains("Did you mean `relatime`?") && !sandbox.runs_dir().exists(), "{stderr}");
     for good in ["ext4 --mkfs ^has_journal --mount noatime", "btrfs --factor raid=raid1 --mkfs -draid1"] {
         let args = format!("run plan.toml --dry-run --fs {good}");
-        place.expect(0, &args.split_whitespace().collect::<Vec<_>>());
+        sandbox.expect(0, &args.split_whitespace().collect::<Vec<_>>());
     }
-    place.assert_clean();
+    sandbox.assert_clean();
 }
 
 /// Sizes with suffixes, and the modes of fio and of sysbench, in every command that takes them.
 #[test]
-fn sizes_and_modes_are_written_alike_everywhere() {
-    if !root() || !has(&["mkfs.xfs"]) {
+fn sizes_and_modes_of_fio_and_sysbench_are_accepted() {
+    if !runs_as_root() || !has_programs(&["mkfs.xfs"]) {
         return;
     }
-    let place = Place::new();
-    let dry = |more: &[&str]| {
-        let args = [&["run", "engel", "--on", "ram", "--scale", "tiny", "--seed", "1", "--dry-run"], more];
-        place.expect(0, &args.concat()).0
+    let sandbox = Sandbox::new();
+    let dry_run = |extra_args: &[&str]| {
+        let args = [&["run", "engel", "--on", "ram", "--scale", "tiny", "--seed", "1", "--dry-run"], extra_args];
+        sandbox.expect(0, &args.concat()).0
     };
-    let plan = dry(&["--modes", "randread,write", "--bs", "4k,64KiB", "--set", "total_bytes=64m"]);
-    assert_eq!(plan, dry(&["--modes", "rndrd,seqwr", "--bs", "4096,65536", "--set", "total_bytes=67108864"]));
+    let plan = dry_run(&["--modes", "randread,write", "--bs", "4k,64KiB", "--set", "total_bytes=64m"]);
+    assert_eq!(plan, dry_run(&["--modes", "rndrd,seqwr", "--bs", "4096,65536", "--set", "total_bytes=67108864"]));
     assert!(plan.contains("4096") && plan.contains("rndrd"), "{plan}");
 }
 
 /// Filesystems that lack an option set are named on the screen and in the report.
 #[test]
 fn filesystems_that_an_option_set_leaves_out_are_named() {
-    if !root() || !has(&["mkfs.xfs"]) {
+    if !runs_as_root() || !has_programs(&["mkfs.xfs"]) {
         return;
     }
-    let place = Place::new();
-    place.edit_plan("fs = [\"ext4\"]", "fs = [\"available\"]");
-    let (plan, _) = place.expect(0, &["run", "plan.toml", "--options", "noatime,writeback", "--dry-run"]);
-    let named = plan.lines().find(|line| line.starts_with("# not compared")).unwrap_or_default();
-    assert!(named.contains("xfs"), "{plan}");
+    let sandbox = Sandbox::new();
+    sandbox.edit_plan("fs = [\"ext4\"]", "fs = [\"available\"]");
+    let (plan, _) = sandbox.expect(0, &["run", "plan.toml", "--options", "noatime,writeback", "--dry-run"]);
+    let not_compared = plan.lines().find(|line| line.starts_with("# not compared")).unwrap_or_default();
+    assert!(not_compared.contains("xfs"), "{plan}");
 }
 
 /// Settings of a study that another workload lacks are left out and named; settings of the user are refused.
 #[test]
-fn a_workload_in_place_of_a_studys_takes_what_it_has() {
-    if !has(&["squid"]) {
+fn a_workload_instead_of_that_of_the_study_gets_the_settings_that_it_has() {
+    if !has_programs(&["squid"]) {
         return;
     }
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let squid = ["run", "wilton", "--workload", "squid", "--on", "dir:.", "--dry-run"];
-    let (plan, _) = place.expect(0, &squid);
+    let (plan, _) = sandbox.expect(0, &squid);
     assert!(plan.contains("# ignored settings of the plan, which squid lacks: threads"), "{plan}");
     assert!(plan.contains("use = \"squid\"") && plan.contains("seconds = 1.0"), "{plan}");
-    let (_, said) = place.expect(2, &[&squid[..], &["--set", "threads=3"]].concat());
-    assert!(said.contains("Unknown setting `threads` of workload squid"), "{said}");
+    let (_, stderr) = sandbox.expect(2, &[&squid[..], &["--set", "threads=3"]].concat());
+    assert!(stderr.contains("Unknown setting `threads` of workload squid"), "{stderr}");
 }
 
 /// A thousand combinations took four minutes.
 #[test]
 fn of_many_combinations_of_options_each_option_is_tried_once() {
-    if !root() || !has(&["mkfs.ext2"]) {
+    if !runs_as_root() || !has_programs(&["mkfs.ext2"]) {
         return;
     }
-    let place = Place::new();
-    place.shim("mount", "echo x >> \"$DIR/mounts\"; exec \"$REAL\" \"$@\"");
-    let dry = |mkfs: usize, mount: &[&str]| {
-        let sizes = (0..mkfs).map(|number| format!("-N {}", 1024 + number)).collect::<Vec<_>>();
+    let sandbox = Sandbox::new();
+    sandbox.shim("mount", "echo x >> \"$DIR/mounts\"; exec \"$REAL\" \"$@\"");
+    let dry_run_args = |mkfs_count: usize, mount_options: &[&str]| {
+        let sizes = (0..mkfs_count).map(|number| format!("-N {}", 1024 + number)).collect::<Vec<_>>();
         let mkfs = sizes.iter().flat_map(|size| ["--mkfs", size]);
-        let mount = mount.iter().flat_map(|option| ["--mount", option]);
+        let mount = mount_options.iter().flat_map(|option| ["--mount", option]);
         let args = ["run", "plan.toml", "--fs", "ext2", "--dry-run"].into_iter().chain(mkfs).chain(mount);
         args.map(String::from).collect::<Vec<_>>()
     };
     let options = ["noatime", "nodiratime", "relatime", "nodev", "nosuid", "noexec"];
-    let expect = |code, args: &[String]| place.expect(code, &args.iter().map(String::as_str).collect::<Vec<_>>()).1;
-    expect(0, &dry(6, &options));
-    let mounts = std::fs::read_to_string(place.dir.join("mounts")).unwrap();
+    let expect = |code, args: &[String]| sandbox.expect(code, &args.iter().map(String::as_str).collect::<Vec<_>>()).1;
+    expect(0, &dry_run_args(6, &options));
+    let mounts = std::fs::read_to_string(sandbox.dir.join("mounts")).unwrap();
     assert_eq!(mounts.lines().count(), 6);
-    let said = expect(2, &dry(6, &[&options[..5], &["nosiud"]].concat()));
-    assert!(said.contains("refuses the mount option `nosiud`"), "{said}");
-    assert!(!place.runs().exists());
-    place.assert_clean();
+    let stderr = expect(2, &dry_run_args(6, &[&options[..5], &["nosiud"]].concat()));
+    assert!(stderr.contains("refuses the mount option `nosiud`"), "{stderr}");
+    assert!(!sandbox.runs_dir().exists());
+    sandbox.assert_clean();
 }

@@ -1,22 +1,23 @@
-//! `fsarena watch` through the real binary: counters of every kind, and whatever can go wrong with them.
+//! `fsarena watch`: counters of every kind, and their failures.
 
-use crate::common::service::{Answer, Service};
-use crate::common::{self, Place};
+use crate::common::service::{AnswerKind, Service};
+use crate::common::{self, Sandbox};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use std::{cell::Cell, path::Path};
 
-/// Windows of a moment; six of them.
-const QUICK: [&str; 8] = ["--window", "200ms", "--every", "50ms", "--windows", "6", "--format", "json"];
+/// Arguments of a watch of six short windows.
+const SHORT_ARGS: [&str; 8] = ["--window", "200ms", "--every", "50ms", "--windows", "6", "--format", "json"];
 
-fn windows(printed: &str) -> Vec<Value> {
+fn parse_windows(printed: &str) -> Vec<Value> {
     printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn watch(place: &Place, args: &[&str]) -> Vec<Value> {
-    let args: Vec<&str> = ["watch"].iter().chain(&QUICK).chain(args).copied().collect();
-    windows(&place.expect(0, &args).0)
+/// Runs a watch of six short windows, and returns them.
+fn watch(sandbox: &Sandbox, args: &[&str]) -> Vec<Value> {
+    let args: Vec<&str> = ["watch"].iter().chain(&SHORT_ARGS).chain(args).copied().collect();
+    parse_windows(&sandbox.expect(0, &args).0)
 }
 
 fn requests(window: &Value) -> Option<f64> {
@@ -27,40 +28,41 @@ fn marks(windows: &[Value]) -> String {
     windows.iter().map(|window| window["marks"].to_string()).collect()
 }
 
-/// A watch that is going on, whose windows come as they close.
-struct Going {
+/// A running watch. It prints each window at its end.
+struct RunningWatch {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
-impl Going {
-    fn start(place: &Place, args: &[&str]) -> Going {
+impl RunningWatch {
+    fn start(sandbox: &Sandbox, args: &[&str]) -> RunningWatch {
         let args: Vec<&str> =
             ["watch", "--window", "200ms", "--every", "50ms", "--format", "json"].iter().chain(args).copied().collect();
-        let mut child = place.fsarena(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = sandbox.fsarena(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Going { child, lines }
+        RunningWatch { child, lines }
     }
 
-    fn next(&mut self) -> Value {
+    fn next_window(&mut self) -> Value {
         serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
     }
 
-    /// The first window that is as wanted, of the next few.
+    /// Waits for a window that has a property. Panics if none of the next 40 has it.
     #[track_caller]
-    fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
-        let mut seen = vec![];
+    fn wait_for_window(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut others = vec![];
         for _ in 0..40 {
-            let window = self.next();
-            if wanted(&window) {
+            let window = self.next_window();
+            if is_wanted(&window) {
                 return window;
             }
-            seen.push(window);
+            others.push(window);
         }
-        panic!("none of {seen:#?}");
+        panic!("none of {others:#?}");
     }
 
-    fn signal(mut self, signal: rustix::process::Signal) -> std::process::ExitStatus {
+    /// Sends a signal, and waits for the end.
+    fn end_by(mut self, signal: rustix::process::Signal) -> std::process::ExitStatus {
         let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
         self.lines.by_ref().for_each(drop);
@@ -68,38 +70,38 @@ impl Going {
     }
 }
 
-fn marked(window: &Value, words: &str) -> bool {
+fn has_mark(window: &Value, words: &str) -> bool {
     window["marks"].to_string().contains(words)
 }
 
-/// What disturbed a window, but for a machine that other tests kept busy.
+/// The marks of a window, without those for a machine that other tests kept busy.
 fn disturbances(window: &Value) -> Vec<&Value> {
     let marks = window["marks"].as_array().unwrap().iter();
     marks.filter(|mark| !mark.to_string().contains("the machine was too busy")).collect()
 }
 
-/// The undisturbed windows, at least one. While other tests keep the machine busy a counter may answer too late; a
-/// window without a count has a mark for that.
+/// The windows without marks, at least one. While other tests keep the machine busy, a counter may answer too late; then
+/// the window has no count and a mark.
 #[track_caller]
-fn undisturbed(windows: &[Value]) -> Vec<&Value> {
-    let silent = windows.iter().find(|window| requests(window).is_none() && !marked(window, "requests unknown"));
-    assert_eq!(silent, None, "has no count and does not say why");
-    let kept: Vec<&Value> = windows.iter().filter(|window| window["marks"] == serde_json::json!([])).collect();
-    assert!(!kept.is_empty(), "{windows:#?}");
-    kept
+fn unmarked(windows: &[Value]) -> Vec<&Value> {
+    let unexplained = windows.iter().find(|window| requests(window).is_none() && !has_mark(window, "requests unknown"));
+    assert_eq!(unexplained, None, "it has no count and no mark for that");
+    let unmarked: Vec<&Value> = windows.iter().filter(|window| window["marks"] == serde_json::json!([])).collect();
+    assert!(!unmarked.is_empty(), "{windows:#?}");
+    unmarked
 }
 
 #[test]
-fn requests_are_counted_and_kept_window_by_window() {
-    let place = Place::new();
-    let service = Service::start(Answer::Counting);
-    let own = std::process::id().to_string();
-    let path = place.dir.display().to_string();
-    let args = ["--squid", &service.address, "--service", &own, "--path", &path, "--name", "ext4"];
-    let windows = watch(&place, &args);
+fn requests_are_counted_and_stored_in_each_window() {
+    let sandbox = Sandbox::new();
+    let service = Service::start(AnswerKind::Counting);
+    let own_pid = std::process::id().to_string();
+    let path = sandbox.dir.display().to_string();
+    let args = ["--squid", &service.address, "--service", &own_pid, "--path", &path, "--name", "ext4"];
+    let windows = watch(&sandbox, &args);
     assert_eq!(windows.len(), 6);
-    for window in undisturbed(&windows) {
-        // Each asking counts as a request: four within a window at the most, and one at its end.
+    for window in unmarked(&windows) {
+        // Reading the counter is a request too: at most four times within a window, and once at its end.
         let requests = requests(window).unwrap();
         assert!((1.0..=10.0).contains(&requests), "{window}");
     }
@@ -108,43 +110,46 @@ fn requests_are_counted_and_kept_window_by_window() {
             assert!(window["readings"][id].is_f64(), "{id}: {window}");
         }
     }
-    // They are a run like any other.
-    let (csv, _) = place.expect(0, &["report", "--format", "csv"]);
+    // The windows are stored as a run.
+    let (csv, _) = sandbox.expect(0, &["report", "--format", "csv"]);
     assert_eq!(csv.lines().count(), 1 + 6, "{csv}");
     assert!(csv.contains("requests_count") && csv.contains("ext4"), "{csv}");
-    let (listed, _) = place.expect(0, &["list", "runs"]);
+    let (listed, _) = sandbox.expect(0, &["list", "runs"]);
     assert!(listed.contains("watch-ext4"), "{listed}");
 }
 
 #[test]
-fn every_counter_counts() {
-    let place = Place::new();
-    let service = Service::start(Answer::Counting);
+fn every_kind_of_counter_is_read() {
+    let sandbox = Sandbox::new();
+    let service = Service::start(AnswerKind::Counting);
     let url = format!("http://{}/metrics", service.address);
-    let found = watch(&place, &["--prometheus", &url, "--series", "requests_total{code=\"200\"}"]);
-    assert!(undisturbed(&found).into_iter().all(|window| requests(window).unwrap() >= 1.0), "{found:#?}");
+    let windows = watch(&sandbox, &["--prometheus", &url, "--series", "requests_total{code=\"200\"}"]);
+    assert!(unmarked(&windows).into_iter().all(|window| requests(window).unwrap() >= 1.0), "{windows:#?}");
 
-    let number = place.dir.join("number");
+    let number = sandbox.dir.join("number");
     std::fs::write(&number, "17\n").unwrap();
     let number = number.display().to_string();
-    let found = watch(&place, &["--", "cat", &number]);
-    assert!(undisturbed(&found).into_iter().all(|window| requests(window) == Some(0.0)), "{found:#?}");
+    let windows = watch(&sandbox, &["--", "cat", &number]);
+    assert!(unmarked(&windows).into_iter().all(|window| requests(window) == Some(0.0)), "{windows:#?}");
 
-    let none = watch(&place, &["--path", "home"]);
-    assert!(none.iter().all(|window| requests(window).is_none() && disturbances(window).is_empty()), "{none:#?}");
+    let without_counter = watch(&sandbox, &["--path", "home"]);
+    assert!(
+        without_counter.iter().all(|window| requests(window).is_none() && disturbances(window).is_empty()),
+        "{without_counter:#?}"
+    );
 }
 
 #[test]
-fn bad_answers_mark_windows_and_watching_goes_on() {
+fn failures_of_a_counter_mark_windows_and_do_not_end_the_watch() {
     for (answer, words) in [
-        (Answer::Closed, "refused"),
-        (Answer::Hangs, "no whole answer"),
-        (Answer::Endless, "4 MiB"),
-        (Answer::Html, "<html>"),
+        (AnswerKind::Closed, "refused"),
+        (AnswerKind::Hangs, "no whole answer"),
+        (AnswerKind::Endless, "4 MiB"),
+        (AnswerKind::Html, "<html>"),
     ] {
-        let place = Place::new();
+        let sandbox = Sandbox::new();
         let service = Service::start(answer);
-        let windows = watch(&place, &["--squid", &service.address]);
+        let windows = watch(&sandbox, &["--squid", &service.address]);
         assert_eq!(windows.len(), 6, "{answer:?}");
         assert!(marks(&windows).contains(words), "{answer:?}: {}", marks(&windows));
         assert!(windows.iter().all(|window| requests(window).is_none()));
@@ -153,148 +158,148 @@ fn bad_answers_mark_windows_and_watching_goes_on() {
 }
 
 #[test]
-fn a_service_that_restarts_is_marked_and_counted_on() {
-    let place = Place::new();
-    let service = Service::start(Answer::Counting);
-    service.set(1_000_000);
-    let mut going = Going::start(&place, &["--squid", &service.address]);
-    going.until(|window| requests(window).is_some());
-    service.set(0);
-    let back = going.until(|window| marked(window, "went back"));
-    assert!(back["marks"].as_array().unwrap().iter().any(|mark| mark["left_out"] == true), "{back}");
-    let after = going.until(|window| window["marks"].as_array().unwrap().is_empty());
+fn a_restarted_service_is_marked_and_counted_again() {
+    let sandbox = Sandbox::new();
+    let service = Service::start(AnswerKind::Counting);
+    service.set_count(1_000_000);
+    let mut running = RunningWatch::start(&sandbox, &["--squid", &service.address]);
+    running.wait_for_window(|window| requests(window).is_some());
+    service.set_count(0);
+    let marked = running.wait_for_window(|window| has_mark(window, "went back"));
+    assert!(marked["marks"].as_array().unwrap().iter().any(|mark| mark["left_out"] == true), "{marked}");
+    let after = running.wait_for_window(|window| window["marks"].as_array().unwrap().is_empty());
     assert!(requests(&after).unwrap() >= 1.0);
 
-    service.silence(true);
-    going.until(|window| marked(window, "did not answer"));
-    service.silence(false);
-    going.until(|window| window["marks"].as_array().unwrap().is_empty() && requests(window).is_some());
-    assert!(!going.signal(rustix::process::Signal::TERM).success());
+    service.set_silent(true);
+    running.wait_for_window(|window| has_mark(window, "did not answer"));
+    service.set_silent(false);
+    running.wait_for_window(|window| window["marks"].as_array().unwrap().is_empty() && requests(window).is_some());
+    assert!(!running.end_by(rustix::process::Signal::TERM).success());
 }
 
 #[test]
 fn a_log_is_followed_over_rotation() {
-    let place = Place::new();
-    let log = place.dir.join("access.log");
-    let append = |path: &Path, lines: u32| {
+    let sandbox = Sandbox::new();
+    let log = sandbox.dir.join("access.log");
+    let append = |path: &Path, line_count: u32| {
         let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        (0..lines).for_each(|_| file.write_all(b"GET /\n").unwrap());
+        (0..line_count).for_each(|_| file.write_all(b"GET /\n").unwrap());
     };
     append(&log, 100);
-    let mut going = Going::start(&place, &["--log", log.to_str().unwrap()]);
-    going.next();
+    let mut running = RunningWatch::start(&sandbox, &["--log", log.to_str().unwrap()]);
+    running.next_window();
     append(&log, 5);
-    std::fs::rename(&log, place.dir.join("access.log.1")).unwrap();
+    std::fs::rename(&log, sandbox.dir.join("access.log.1")).unwrap();
     append(&log, 7);
-    // Both halves may fall into one window or into two.
+    // The lines before and after the rotation may be in one window or in two.
     let sum = Cell::new(0.0);
-    going.until(|window| {
-        assert_eq!(disturbances(window), Vec::<&Value>::new(), "a rotation disturbs nothing");
+    running.wait_for_window(|window| {
+        assert_eq!(disturbances(window), Vec::<&Value>::new(), "a rotation marks no window");
         sum.set(sum.get() + requests(window).unwrap());
         sum.get() >= 12.0
     });
     assert_eq!(sum.get(), 12.0);
-    going.signal(rustix::process::Signal::INT);
+    running.end_by(rustix::process::Signal::INT);
 }
 
 #[test]
-fn a_watch_goes_on_after_a_kill() {
-    let place = Place::new();
-    let service = Service::start(Answer::Counting);
-    let mut going = Going::start(&place, &["--squid", &service.address, "--name", "here"]);
-    let last = (0..3).map(|_| going.next()).last().unwrap()["window"].as_u64().unwrap();
-    going.signal(rustix::process::Signal::KILL);
+fn a_killed_watch_is_resumed() {
+    let sandbox = Sandbox::new();
+    let service = Service::start(AnswerKind::Counting);
+    let mut running = RunningWatch::start(&sandbox, &["--squid", &service.address, "--name", "here"]);
+    let last = (0..3).map(|_| running.next_window()).last().unwrap()["window"].as_u64().unwrap();
+    running.end_by(rustix::process::Signal::KILL);
 
-    let (printed, _) = place.expect(0, &["watch", "--resume", "latest", "--windows", "6", "--format", "json"]);
-    let windows = windows(&printed);
+    let (printed, _) = sandbox.expect(0, &["watch", "--resume", "latest", "--windows", "6", "--format", "json"]);
+    let windows = parse_windows(&printed);
     assert!(windows[0]["window"].as_u64().unwrap() > last, "{printed}");
-    // The counter is known from the run.
-    assert!(undisturbed(&windows[1..]).into_iter().all(|window| requests(window).unwrap() >= 1.0), "{printed}");
-    let rows = place.rows("latest");
+    // The counter is that of the stored plan.
+    assert!(unmarked(&windows[1..]).into_iter().all(|window| requests(window).unwrap() >= 1.0), "{printed}");
+    let rows = sandbox.rows("latest");
     assert!(
         rows.len() as u64 >= last + 7 && rows.iter().all(|(_, variant, task)| variant == "here" && task == "window")
     );
-    assert_eq!(std::fs::read_dir(place.runs()).unwrap().count(), 1);
+    assert_eq!(std::fs::read_dir(sandbox.runs_dir()).unwrap().count(), 1);
 }
 
 #[test]
 fn a_watch_that_cannot_start_reports_the_reason() {
-    let place = Place::new();
-    let of_prometheus = ["watch", "--prometheus", "https://a/metrics", "--series", "x"];
-    for args in [&["watch", "--squid", "https://a/"][..], &of_prometheus] {
-        let (_, said) = place.expect(2, args);
-        assert!(said.contains("over http only") && said.contains("http://localhost"), "{said}");
+    let sandbox = Sandbox::new();
+    let prometheus_args = ["watch", "--prometheus", "https://a/metrics", "--series", "x"];
+    for args in [&["watch", "--squid", "https://a/"][..], &prometheus_args] {
+        let (_, stderr) = sandbox.expect(2, args);
+        assert!(stderr.contains("over http only") && stderr.contains("http://localhost"), "{stderr}");
     }
-    let (_, said) = place.expect(2, &["watch", "--path", "/nowhere"]);
-    assert!(said.contains("/nowhere"), "{said}");
-    let (_, said) = place.expect(2, &["watch", "--device-operations"]);
-    assert!(said.contains("--path DIR"), "{said}");
-    place.expect(2, &["watch", "--squid", "a:1", "--log", "b"]);
-    let service = Service::start(Answer::Counting);
+    let (_, stderr) = sandbox.expect(2, &["watch", "--path", "/nowhere"]);
+    assert!(stderr.contains("/nowhere"), "{stderr}");
+    let (_, stderr) = sandbox.expect(2, &["watch", "--device-operations"]);
+    assert!(stderr.contains("--path DIR"), "{stderr}");
+    sandbox.expect(2, &["watch", "--squid", "a:1", "--log", "b"]);
+    let service = Service::start(AnswerKind::Counting);
     let url = format!("http://{}/metrics", service.address);
-    let (_, said) = place.expect(2, &["watch", "--prometheus", &url, "--series", "request_total"]);
-    assert!(said.contains("Unknown metric `request_total`. Did you mean `requests_total`?"), "{said}");
-    let (_, said) = place.expect(6, &["watch", "--", "no-such-program"]);
-    assert!(said.contains("no-such-program is not installed"), "{said}");
-    let plan = place.dir.join("plan.toml").display().to_string();
-    let (_, said) = place.expect(2, &["watch", "--", &plan]);
-    assert!(said.contains("plan.toml cannot be executed: user "), "{said}");
-    assert!(!place.runs().exists(), "nothing is made for what cannot be watched");
+    let (_, stderr) = sandbox.expect(2, &["watch", "--prometheus", &url, "--series", "request_total"]);
+    assert!(stderr.contains("Unknown metric `request_total`. Did you mean `requests_total`?"), "{stderr}");
+    let (_, stderr) = sandbox.expect(6, &["watch", "--", "no-such-program"]);
+    assert!(stderr.contains("no-such-program is not installed"), "{stderr}");
+    let plan = sandbox.dir.join("plan.toml").display().to_string();
+    let (_, stderr) = sandbox.expect(2, &["watch", "--", &plan]);
+    assert!(stderr.contains("plan.toml cannot be executed: user "), "{stderr}");
+    assert!(!sandbox.runs_dir().exists(), "nothing is made for a refused watch");
 }
 
 #[test]
 fn a_source_without_data_is_reported_at_the_start() {
-    let place = Place::new();
-    let service = Service::start(Answer::Closed);
+    let sandbox = Sandbox::new();
+    let service = Service::start(AnswerKind::Closed);
     let args = ["watch", "--squid", &service.address, "--service", "no-such-name"];
-    let (_, said) = place.expect(0, &[&args[..], &QUICK].concat());
-    assert!(said.contains("the counter does not answer yet: http://"), "{said}");
-    assert!(said.contains("no process of --service no-such-name runs yet"), "{said}");
+    let (_, stderr) = sandbox.expect(0, &[&args[..], &SHORT_ARGS].concat());
+    assert!(stderr.contains("the counter does not answer yet: http://"), "{stderr}");
+    assert!(stderr.contains("no process of --service no-such-name runs yet"), "{stderr}");
 }
 
 #[test]
 fn a_device_that_is_unplugged_marks_its_window() {
-    if !common::root() {
+    if !common::runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let disk = common::disk::Disk::ext4();
+    let sandbox = Sandbox::new();
+    let disk = common::disk::MountedDisk::ext4();
     let dir = disk.dir.display().to_string();
-    let mut going = Going::start(&place, &["--path", &dir, "--device-operations"]);
-    let before = going.until(|window| requests(window).is_some());
+    let mut running = RunningWatch::start(&sandbox, &["--path", &dir, "--device-operations"]);
+    let before = running.wait_for_window(|window| requests(window).is_some());
     assert!(before["readings"]["device_writes"].is_f64(), "{before}");
     drop(disk);
-    let gone = going.until(|window| marked(window, "the device changed"));
-    assert!(gone["readings"]["machine_cpu_ns"].is_f64(), "{gone}");
-    going.next();
-    going.signal(rustix::process::Signal::TERM);
-    assert!(place.rows("latest").len() >= 3, "nothing that was recorded is lost");
+    let marked = running.wait_for_window(|window| has_mark(window, "the device changed"));
+    assert!(marked["readings"]["machine_cpu_ns"].is_f64(), "{marked}");
+    running.next_window();
+    running.end_by(rustix::process::Signal::TERM);
+    assert!(sandbox.rows("latest").len() >= 3, "nothing that was recorded is lost");
 }
 
 #[test]
 fn watches_are_compared_by_the_cost_of_a_request() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     for name in ["one", "two"] {
-        let service = Service::start(Answer::Counting);
-        let lengths = ["--window", "50ms", "--every", "25ms", "--windows", "10", "--format", "json"];
+        let service = Service::start(AnswerKind::Counting);
+        let window_args = ["--window", "50ms", "--every", "25ms", "--windows", "10", "--format", "json"];
         let args = ["watch", "--squid", &service.address, "--name", name];
-        place.expect(0, &args.iter().chain(&lengths).copied().collect::<Vec<_>>());
+        sandbox.expect(0, &args.iter().chain(&window_args).copied().collect::<Vec<_>>());
         // Move each run to a known name, because both may begin in the same second.
-        let made = std::fs::read_dir(place.runs()).unwrap().flatten();
-        let run = made.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains("watch-"));
-        std::fs::rename(run.unwrap(), place.dir.join(name)).unwrap();
+        let entries = std::fs::read_dir(sandbox.runs_dir()).unwrap().flatten();
+        let run = entries.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains("watch-"));
+        std::fs::rename(run.unwrap(), sandbox.dir.join(name)).unwrap();
     }
-    let [one, two] = ["one", "two"].map(|name| place.dir.join(name).display().to_string());
-    let (json, _) = place.expect(0, &["compare", &one, &two, "--format", "json"]);
-    let page: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(page["services"][0]["name"], "one");
-    let cpu = &page["services"][1]["costs"][0];
+    let [first_run, second_run] = ["one", "two"].map(|name| sandbox.dir.join(name).display().to_string());
+    let (json, _) = sandbox.expect(0, &["compare", &first_run, &second_run, "--format", "json"]);
+    let comparison: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(comparison["services"][0]["name"], "one");
+    let cpu = &comparison["services"][1]["costs"][0];
     assert_eq!(cpu["resource"], "machine_cpu_s");
     assert!(cpu["per_request"].as_f64().unwrap() > 0.0 && cpu["effective_windows"].as_f64().unwrap() <= 10.0);
-    let pair = &page["pairs"][0];
-    let decided = pair["ratio_b_to_a"].is_object() || pair["refused_overlap"].is_f64() || pair["unknown"] == true;
-    assert!(decided, "{pair}");
-    let (shown, _) = place.expect(0, &["compare", &one, &two]);
+    let pair = &comparison["pairs"][0];
+    let has_outcome = pair["ratio_b_to_a"].is_object() || pair["refused_overlap"].is_f64() || pair["unknown"] == true;
+    assert!(has_outcome, "{pair}");
+    let (shown, _) = sandbox.expect(0, &["compare", &first_run, &second_run]);
     for words in ["Cost of a request", "Fixed overhead", "Compared", "~iowait"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }

@@ -1,7 +1,7 @@
 //! The types of a parsed claim, its canonical text form, and the error for a text that is not a claim.
 
 use crate::average::Average;
-use crate::exit::{ExitCode, Exits};
+use crate::exit::{ExitCode, HasExitCode};
 use crate::sample::Direction;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub struct Claim {
     pub subject: Quantity,
     /// The relation that the claim states.
     pub relation: Relation,
-    /// Which average of the rounds it compares. The typical round by default; `by mean` at the end of the claim changes it.
+    /// The average of the rounds that it compares: the typical round, or the mean cost if the claim ends with `by mean`.
     pub average: Average,
 }
 
@@ -88,9 +88,9 @@ pub struct Quantity {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Relation {
     /// One variant compared with another variant, or with another quantity of the same variant.
-    Pair(Pair),
+    Pair(PairRelation),
     /// One variant compared with all others.
-    Extreme(Extreme),
+    Extreme(ExtremeRelation),
 }
 
 /// `LEFT OPERATOR [FACTOR *] RIGHT [by|within PERCENT%]`.
@@ -112,11 +112,11 @@ pub enum Relation {
 ///
 /// ρ is the ratio in a typical round, or the ratio of the means if the claim ends with `by mean` ([`Average`]).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pair {
+pub struct PairRelation {
     /// The variant on the left.
     pub left: String,
     /// The operator.
-    pub op: Op,
+    pub op: ClaimOperator,
     /// The factor of the right side; 1 if the claim has none.
     pub factor: f64,
     /// The right side.
@@ -126,7 +126,7 @@ pub struct Pair {
     pub percent: Option<f64>,
 }
 
-/// The right side of a [`Pair`].
+/// The right side of a [`PairRelation`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum RightSide {
     /// The same quantity of another variant.
@@ -140,9 +140,9 @@ pub enum RightSide {
 /// `best` means better than every other variant, `worst` means worse than every other. The metric defines whether lower or
 /// higher values are better.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Extreme {
-    /// Best or worst.
-    pub end: BestOrWorst,
+pub struct ExtremeRelation {
+    /// Whether it is about the best or the worst variant.
+    pub place: BestOrWorst,
     /// The variant.
     pub variant: String,
     /// Whether the claim has `not`: `best is not VARIANT`.
@@ -160,7 +160,7 @@ pub enum BestOrWorst {
 
 /// How two values compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Op {
+pub enum ClaimOperator {
     /// `<`
     Less,
     /// `<=`
@@ -175,34 +175,34 @@ pub enum Op {
     More,
 }
 
-impl Op {
+impl ClaimOperator {
     /// The operators with their text. `<=` comes before `<`, because the parser takes the first that matches.
-    pub(super) const ALL: [(&str, Op); 6] = [
-        ("<=", Op::AtMost),
-        ("<", Op::Less),
-        (">=", Op::AtLeast),
-        (">", Op::More),
-        ("==", Op::Equal),
-        ("!=", Op::NotEqual),
+    pub(super) const ALL: [(&str, ClaimOperator); 6] = [
+        ("<=", ClaimOperator::AtMost),
+        ("<", ClaimOperator::Less),
+        (">=", ClaimOperator::AtLeast),
+        (">", ClaimOperator::More),
+        ("==", ClaimOperator::Equal),
+        ("!=", ClaimOperator::NotEqual),
     ];
 
     /// Whether its percentage follows `within` and is a tolerance. Otherwise it follows `by` and is a minimal difference.
-    pub fn tolerates(self) -> bool {
-        matches!(self, Op::AtMost | Op::Equal | Op::AtLeast)
+    pub fn has_tolerance(self) -> bool {
+        matches!(self, ClaimOperator::AtMost | ClaimOperator::Equal | ClaimOperator::AtLeast)
     }
 }
 
-impl Pair {
+impl PairRelation {
     /// The percentage as a fraction: 0.05 for 5%.
     pub fn fraction(&self) -> Option<f64> {
         self.percent.map(|percent| percent / 100.0)
     }
 }
 
-impl Extreme {
+impl ExtremeRelation {
     /// Whether the claim is about the smallest values, for a metric with this direction.
     pub fn is_about_smallest(&self, direction: Direction) -> bool {
-        (direction == Direction::Lower) == (self.end == BestOrWorst::Best)
+        (direction == Direction::Lower) == (self.place == BestOrWorst::Best)
     }
 }
 
@@ -211,23 +211,23 @@ impl Claim {
     /// applies.
     pub fn equality(subject: Quantity, left: &str, right: &str, percent: Option<f64>) -> Claim {
         let (left, right) = (left.to_string(), RightSide::Variant(right.to_string()));
-        let relation = Relation::Pair(Pair { left, op: Op::Equal, factor: 1.0, right, percent });
+        let relation = Relation::Pair(PairRelation { left, op: ClaimOperator::Equal, factor: 1.0, right, percent });
         let mut claim = Claim { text: String::new(), subject, relation, average: Average::Typical };
         claim.text = claim.to_string();
         claim
     }
 
-    /// Whether the claim allows a difference between two variants in one direction: `a <= b`, `a >= b`.
-    pub fn allows_one_direction(&self) -> bool {
+    /// Whether the claim compares two variants one-sidedly: `a <= b`, `a >= b`.
+    pub fn is_one_sided(&self) -> bool {
         let Relation::Pair(pair) = &self.relation else { return false };
-        matches!(pair.op, Op::AtMost | Op::AtLeast) && matches!(pair.right, RightSide::Variant(_))
+        matches!(pair.op, ClaimOperator::AtMost | ClaimOperator::AtLeast) && matches!(pair.right, RightSide::Variant(_))
     }
 
-    /// Replaces the words `baseline` and `candidate` by the names of the two variants that are compared, in this order. A variant
-    /// that has such a name keeps it. Changes nothing unless there are two variants.
+    /// Replaces the words `baseline` and `candidate` by the names of the two variants that are compared, in this order. A
+    /// variant that has such a name keeps it. Changes nothing unless there are two variants.
     pub fn replace_roles(&mut self, variants: &[&str]) {
         let [baseline, candidate] = variants else { return };
-        let mut changed = false;
+        let mut is_changed = false;
         let mut rename = |name: &mut String| {
             let variant = match name.as_str() {
                 "baseline" => baseline,
@@ -236,7 +236,7 @@ impl Claim {
             };
             if !variants.contains(&name.as_str()) {
                 *name = variant.to_string();
-                changed = true;
+                is_changed = true;
             }
         };
         match &mut self.relation {
@@ -248,7 +248,7 @@ impl Claim {
             }
             Relation::Extreme(extreme) => rename(&mut extreme.variant),
         }
-        if changed {
+        if is_changed {
             self.text = self.to_string();
         }
     }
@@ -256,8 +256,8 @@ impl Claim {
     /// Every variant that the claim names.
     pub fn variants(&self) -> Vec<&str> {
         match &self.relation {
-            Relation::Pair(Pair { left, right: RightSide::Variant(right), .. }) => vec![left, right],
-            Relation::Pair(Pair { left, .. }) => vec![left],
+            Relation::Pair(PairRelation { left, right: RightSide::Variant(right), .. }) => vec![left, right],
+            Relation::Pair(PairRelation { left, .. }) => vec![left],
             Relation::Extreme(extreme) => vec![&extreme.variant],
         }
     }
@@ -302,13 +302,13 @@ fn line_prefix(line: &Option<usize>) -> String {
 }
 
 /// The most characters that a message shows before the error, and after it.
-const CONTEXT: usize = 150;
+const MAX_CONTEXT: usize = 150;
 
 /// The text around an error, and a second line with a caret under the character at `column`.
 fn with_caret(text: &str, column: usize) -> String {
-    let from = (column - 1).saturating_sub(CONTEXT);
-    let shown: String = text.chars().skip(from).take(2 * CONTEXT).collect();
-    format!("{shown}\n  {}^", indent(&shown, column - from))
+    let skipped = (column - 1).saturating_sub(MAX_CONTEXT);
+    let excerpt: String = text.chars().skip(skipped).take(2 * MAX_CONTEXT).collect();
+    format!("{excerpt}\n  {}^", indent(&excerpt, column - skipped))
 }
 
 /// Blanks up to `column`. Tabs stay tabs, so that the caret is under its character.
@@ -316,7 +316,7 @@ fn indent(text: &str, column: usize) -> String {
     text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect()
 }
 
-impl Exits for ClaimError {
+impl HasExitCode for ClaimError {
     fn exit_code(&self) -> ExitCode {
         ExitCode::Usage
     }
@@ -335,9 +335,9 @@ impl Display for Quantity {
             write!(f, "{task}.")?;
         }
         f.write_str(&self.metric)?;
-        for (i, (key, value)) in self.params.iter().enumerate() {
+        for (index, (key, value)) in self.params.iter().enumerate() {
             let value = quote_unless_plain(value, !value.is_empty() && value.chars().all(is_value_char));
-            write!(f, "{}{key}={value}", if i == 0 { "[" } else { "," })?;
+            write!(f, "{}{key}={value}", if index == 0 { "[" } else { "," })?;
         }
         f.write_str(if self.params.is_empty() { "" } else { "]" })
     }
@@ -347,16 +347,16 @@ impl Display for Relation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let name = |name: &str| quote_unless_plain(name, is_unquoted_name(name));
         match self {
-            Relation::Extreme(Extreme { end, variant, negated }) => {
-                write!(f, "{end} is {}{}", if *negated { "not " } else { "" }, name(variant))
+            Relation::Extreme(ExtremeRelation { place, variant, negated }) => {
+                write!(f, "{place} is {}{}", if *negated { "not " } else { "" }, name(variant))
             }
-            Relation::Pair(Pair { left, op, factor, right, percent }) => {
+            Relation::Pair(PairRelation { left, op, factor, right, percent }) => {
                 write!(f, "{} {op} ", name(left))?;
                 if *factor != 1.0 {
                     write!(f, "{factor} * ")?;
                 }
                 write!(f, "{right}")?;
-                let word = if op.tolerates() { "within" } else { "by" };
+                let word = if op.has_tolerance() { "within" } else { "by" };
                 match percent {
                     Some(percent) => write!(f, " {word} {percent}%"),
                     None => Ok(()),
@@ -375,8 +375,8 @@ impl Display for RightSide {
             RightSide::Quantity(quantity) => {
                 quantity.fmt(f)?;
                 // Without brackets the parser would take a metric alone for a variant.
-                let metric_only = quantity.task.is_none() && quantity.params.is_empty();
-                f.write_str(if metric_only { "[]" } else { "" })
+                let is_metric_alone = quantity.task.is_none() && quantity.params.is_empty();
+                f.write_str(if is_metric_alone { "[]" } else { "" })
             }
         }
     }
@@ -388,9 +388,9 @@ impl Display for BestOrWorst {
     }
 }
 
-impl Display for Op {
+impl Display for ClaimOperator {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (text, _) = Op::ALL.iter().find(|(_, op)| op == self).expect("ALL has every operator");
+        let (text, _) = ClaimOperator::ALL.iter().find(|(_, op)| op == self).expect("ALL has every operator");
         f.write_str(text)
     }
 }

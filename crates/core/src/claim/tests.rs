@@ -7,7 +7,7 @@ fn claim(text: &str) -> Claim {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn pair(text: &str) -> Pair {
+fn pair(text: &str) -> PairRelation {
     match claim(text).relation {
         Relation::Pair(pair) => pair,
         relation => panic!("{relation:?}"),
@@ -50,14 +50,17 @@ fn every_documented_form_is_displayed_unchanged() {
 #[test]
 fn a_claim_is_parsed_into_quantity_parameters_and_relation() {
     assert_eq!(claim("x: a < b  # why").text, "x: a < b");
-    let read = claim("  throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%  # why");
-    assert_eq!(read.text, "throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%");
-    assert_eq!((read.subject.task.as_deref(), read.subject.metric.as_str()), (None, "throughput"));
-    assert_eq!(read.subject.params, BTreeMap::from([("clients".into(), "5".into()), ("bs".into(), "a,b".into())]));
-    let Relation::Pair(pair) = &read.relation else { panic!("{read:?}") };
-    assert_eq!((pair.left.as_str(), pair.op, pair.factor, pair.fraction()), ("xfs", Op::AtLeast, 0.97, Some(0.03)));
+    let parsed = claim("  throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%  # why");
+    assert_eq!(parsed.text, "throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%");
+    assert_eq!((parsed.subject.task.as_deref(), parsed.subject.metric.as_str()), (None, "throughput"));
+    assert_eq!(parsed.subject.params, BTreeMap::from([("clients".into(), "5".into()), ("bs".into(), "a,b".into())]));
+    let Relation::Pair(pair) = &parsed.relation else { panic!("{parsed:?}") };
+    assert_eq!(
+        (pair.left.as_str(), pair.op, pair.factor, pair.fraction()),
+        ("xfs", ClaimOperator::AtLeast, 0.97, Some(0.03))
+    );
     assert_eq!(pair.right, RightSide::Variant("ext2".into()));
-    assert_eq!(read.variants(), ["xfs", "ext2"]);
+    assert_eq!(parsed.variants(), ["xfs", "ext2"]);
 }
 
 #[test]
@@ -73,8 +76,11 @@ fn a_claim_is_about_the_typical_round_unless_it_names_the_mean() {
 
 #[test]
 fn a_single_equals_sign_is_part_of_the_name() {
-    let read = pair("x.elapsed: fs=ext4==fs=xfs");
-    assert_eq!((read.left.as_str(), read.op, read.right), ("fs=ext4", Op::Equal, RightSide::Variant("fs=xfs".into())));
+    let parsed = pair("x.elapsed: fs=ext4==fs=xfs");
+    assert_eq!(
+        (parsed.left.as_str(), parsed.op, parsed.right),
+        ("fs=ext4", ClaimOperator::Equal, RightSide::Variant("fs=xfs".into()))
+    );
 }
 
 #[test]
@@ -93,14 +99,14 @@ fn roles_are_replaced_by_the_names_of_two_variants() {
         assert_eq!(claim.text.parse::<Claim>().unwrap().relation, claim.relation);
         claim.text
     };
-    let (text, sides) = ("rm.elapsed: candidate <= baseline within 1%  # why", ["old", "a b"]);
-    assert_eq!(named(text, &sides), "rm.elapsed: \"a b\" <= old within 1%");
-    assert_eq!(named("x: best is candidate", &sides), "x: best is \"a b\"");
-    // A variant may have such a name, and without two variants there are no sides.
+    let (text, names) = ("rm.elapsed: candidate <= baseline within 1%  # why", ["old", "a b"]);
+    assert_eq!(named(text, &names), "rm.elapsed: \"a b\" <= old within 1%");
+    assert_eq!(named("x: best is candidate", &names), "x: best is \"a b\"");
+    // A variant may have such a name, and without two variants there are no roles.
     assert_eq!(named("x: candidate < baseline", &["candidate", "xfs"]), "x: candidate < candidate");
     assert_eq!(named("x: candidate < baseline", &["a", "b", "c"]), "x: candidate < baseline");
-    assert!(claim(text).allows_one_direction() && !claim("x: a < b").allows_one_direction());
-    assert!(!claim("x: best is a").allows_one_direction() && !claim("x: a <= y.z").allows_one_direction());
+    assert!(claim(text).is_one_sided() && !claim("x: a < b").is_one_sided());
+    assert!(!claim("x: best is a").is_one_sided() && !claim("x: a <= y.z").is_one_sided());
 }
 
 #[test]
@@ -147,17 +153,17 @@ fn errors_have_the_column_of_the_character() {
 }
 
 #[test]
-fn parse_all_skips_comments_and_reports_the_line_of_an_error() {
+fn parse_claims_skips_comments_and_reports_the_line_of_an_error() {
     let text = "# what the author says\n\nx: best is xfs\n  y.z: a < b # here\n";
-    assert_eq!(parse_all(text).unwrap().len(), 2);
-    let error = parse_all("x: best is xfs\nx: a ~ b\n").unwrap_err();
+    assert_eq!(parse_claims(text).unwrap().len(), 2);
+    let error = parse_claims("x: best is xfs\nx: a ~ b\n").unwrap_err();
     assert!(error.to_string().starts_with("claim, line 2, column 6: expected one of"), "{error}");
 }
 
 #[test]
 fn claims_are_serialized_as_strings() {
-    let read: Vec<Claim> = serde_json::from_str("[\"x: a < b\"]").unwrap();
-    assert_eq!(serde_json::to_string(&read).unwrap(), "[\"x: a < b\"]");
+    let parsed: Vec<Claim> = serde_json::from_str("[\"x: a < b\"]").unwrap();
+    assert_eq!(serde_json::to_string(&parsed).unwrap(), "[\"x: a < b\"]");
     assert!(serde_json::from_str::<Claim>("\"x: a\"").unwrap_err().to_string().contains("column 5"));
 }
 
@@ -176,25 +182,23 @@ fn variants() -> impl Strategy<Value = String> {
 
 fn relations() -> impl Strategy<Value = Relation> {
     let op = prop_oneof![
-        Just(Op::Less),
-        Just(Op::AtMost),
-        Just(Op::Equal),
-        Just(Op::NotEqual),
-        Just(Op::AtLeast),
-        Just(Op::More)
+        Just(ClaimOperator::Less),
+        Just(ClaimOperator::AtMost),
+        Just(ClaimOperator::Equal),
+        Just(ClaimOperator::NotEqual),
+        Just(ClaimOperator::AtLeast),
+        Just(ClaimOperator::More)
     ];
     let right = prop_oneof![variants().prop_map(RightSide::Variant), quantities().prop_map(RightSide::Quantity)];
     let percent = prop::option::of(0.001..99.0);
-    let pair = (variants(), op, 0.01..100.0, right, percent).prop_map(|(left, op, factor, right, percent)| Pair {
-        left,
-        op,
-        factor,
-        right,
-        percent,
+    let pair = (variants(), op, 0.01..100.0, right, percent)
+        .prop_map(|(left, op, factor, right, percent)| PairRelation { left, op, factor, right, percent });
+    let place = prop_oneof![Just(BestOrWorst::Best), Just(BestOrWorst::Worst)];
+    let extreme = (place, variants(), any::<bool>()).prop_map(|(place, variant, negated)| ExtremeRelation {
+        place,
+        variant,
+        negated,
     });
-    let end = prop_oneof![Just(BestOrWorst::Best), Just(BestOrWorst::Worst)];
-    let extreme =
-        (end, variants(), any::<bool>()).prop_map(|(end, variant, negated)| Extreme { end, variant, negated });
     prop_oneof![pair.prop_map(Relation::Pair), extreme.prop_map(Relation::Extreme)]
 }
 
@@ -207,10 +211,10 @@ proptest! {
     ) {
         let written = Claim { text: String::new(), subject, relation, average };
         let text = written.to_string();
-        let read = text.parse::<Claim>().map_err(|e| TestCaseError::fail(e.to_string()))?;
+        let parsed = text.parse::<Claim>().map_err(|e| TestCaseError::fail(e.to_string()))?;
         let parts = |claim: &Claim| (claim.subject.clone(), claim.relation.clone(), claim.average);
-        prop_assert_eq!(parts(&read), parts(&written), "{}", text);
-        prop_assert_eq!(read.to_string(), text);
+        prop_assert_eq!(parts(&parsed), parts(&written), "{}", text);
+        prop_assert_eq!(parsed.to_string(), text);
     }
 
     #[test]
@@ -224,6 +228,6 @@ proptest! {
     #[test]
     fn text_made_of_pieces_of_claims_never_panics(text in "([a-z.:<>=!*\"#\\[\\],%0-9\\\\ ]|best|is|not|by|within|mean){0,30}") {
         let _ = text.parse::<Claim>().map_err(|error| error.to_string());
-        let _ = parse_all(&text);
+        let _ = parse_claims(&text);
     }
 }

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Age {
-    /// Files are created, deleted, overwritten and appended to.
+    /// fsarena creates, deletes, overwrites and appends to files.
     Churn {
         /// The bytes written after the filesystem was filled, in hundredths of its size.
         percent: u32,
     },
-    /// The commits of a git repository are pulled one after the other.
+    /// fsarena pulls the commits of a git repository one after the other.
     Git {
         /// The number of pulls.
         pulls: u32,
@@ -30,33 +30,35 @@ pub enum Age {
 pub const NOT_AGED: &str = "none";
 /// How to write a level.
 const SYNTAX: &str = "`none`, `churn:3x`, `git:1000` or `command:10:'PROGRAM ARGUMENTS'`";
-/// The limits of the numbers in a level, so that a typing error does not age for a year.
-const MOST_CHURN: f64 = 1000.0;
-const MOST_PULLS: u32 = 100_000;
-const MOST_RUNS: u32 = 10_000;
+/// The most bytes that churn may write, as a multiple of the size of the filesystem. A typing error must not age for a year.
+const MAX_CHURN_MULTIPLE: f64 = 1000.0;
+/// The most git pulls of a level.
+const MAX_PULLS: u32 = 100_000;
+/// The most runs of a command of a level.
+const MAX_RUNS: u32 = 10_000;
 
 /// Parses a level. None for `none` or an empty level: a filesystem that is not aged.
 ///
 /// # Errors
 /// Another level; the message shows how to write one.
-pub fn parse(level: &str) -> Result<Option<Age>, String> {
+pub fn parse_age(level: &str) -> Result<Option<Age>, String> {
     if level == NOT_AGED {
         return Ok(None);
     }
-    super::parse_level(level, "age", SYNTAX, age_of)
+    super::parse_level(level, "age", SYNTAX, parse_way_of_ageing)
 }
 
-fn age_of(level: &str) -> Option<Age> {
-    let count = |text: &str, most: u32| text.parse().ok().filter(|number| (1..=most).contains(number));
+fn parse_way_of_ageing(level: &str) -> Option<Age> {
+    let parse_count = |text: &str, max: u32| text.parse().ok().filter(|count| (1..=max).contains(count));
     match level.split_once(':')? {
         ("churn", multiple) => {
             let multiple = multiple.strip_suffix('x')?.parse::<f64>().ok()?;
             let percent = (multiple * 100.0).round() as u32;
-            ((0.01..=MOST_CHURN).contains(&multiple)).then_some(Age::Churn { percent })
+            ((0.01..=MAX_CHURN_MULTIPLE).contains(&multiple)).then_some(Age::Churn { percent })
         }
-        ("git", pulls) => Some(Age::Git { pulls: count(pulls, MOST_PULLS)? }),
+        ("git", pulls) => Some(Age::Git { pulls: parse_count(pulls, MAX_PULLS)? }),
         ("command", rest) => {
-            let counted = rest.split_once(':').and_then(|(runs, rest)| Some((count(runs, MOST_RUNS)?, rest)));
+            let counted = rest.split_once(':').and_then(|(runs, rest)| Some((parse_count(runs, MAX_RUNS)?, rest)));
             let (runs, command) = counted.unwrap_or((1, rest));
             let argv = split_words(command)?;
             (!argv.is_empty()).then_some(Age::Command { runs, argv })
@@ -89,17 +91,17 @@ mod tests {
 
     #[test]
     fn a_level_is_churn_pulls_or_a_command() {
-        assert_eq!([parse(""), parse("none")], [Ok(None), Ok(None)]);
-        assert_eq!(parse("churn:3x"), Ok(Some(Age::Churn { percent: 300 })));
-        assert_eq!(parse("churn:0.25x"), Ok(Some(Age::Churn { percent: 25 })));
-        assert_eq!(parse("git:1000"), Ok(Some(Age::Git { pulls: 1000 })));
+        assert_eq!([parse_age(""), parse_age("none")], [Ok(None), Ok(None)]);
+        assert_eq!(parse_age("churn:3x"), Ok(Some(Age::Churn { percent: 300 })));
+        assert_eq!(parse_age("churn:0.25x"), Ok(Some(Age::Churn { percent: 25 })));
+        assert_eq!(parse_age("git:1000"), Ok(Some(Age::Git { pulls: 1000 })));
         let command = |runs, words: &[&str]| {
             Ok(Some(Age::Command { runs, argv: words.iter().map(|word| word.to_string()).collect() }))
         };
-        assert_eq!(parse("command:10:age 'a b' c\"d\""), command(10, &["age", "a b", "cd"]));
-        assert_eq!(parse("command:/bin/a:b ''"), command(1, &["/bin/a:b", ""]));
+        assert_eq!(parse_age("command:10:age 'a b' c\"d\""), command(10, &["age", "a b", "cd"]));
+        assert_eq!(parse_age("command:/bin/a:b ''"), command(1, &["/bin/a:b", ""]));
         for wrong in ["churn", "churn:3", "churn:0x", "churn:NaNx", "git:0", "git:x", "command:", "command:'a"] {
-            assert!(parse(wrong).is_err(), "{wrong}");
+            assert!(parse_age(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -26,7 +26,8 @@ impl BackingDevice {
     }
 }
 
-/// Parses a level of `device`. None for an empty level: the filesystem then uses the device that the plan sets for the whole run.
+/// Parses a level of `device`. None for an empty level: the filesystem then uses the device that the plan sets for the
+/// whole run.
 ///
 /// # Errors
 /// No device has this name.
@@ -34,7 +35,7 @@ pub fn parse_device(level: &str) -> Result<Option<BackingDevice>, String> {
     let known = [BackingDevice::Loop, BackingDevice::Ram, BackingDevice::Zram];
     match level {
         "" => Ok(None),
-        level => Ok(Some(names::find("device", level, known, |device| device.name())?)),
+        level => Ok(Some(names::find_by_id("device", level, known, |device| device.name())?)),
     }
 }
 
@@ -42,7 +43,7 @@ pub fn parse_device(level: &str) -> Result<Option<BackingDevice>, String> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExternalJournal {
     /// Its size in bytes; default: the size that mkfs chooses.
-    pub bytes: Option<u64>,
+    pub size_bytes: Option<u64>,
     /// Its backing device; default: the same kind as the filesystem's device.
     pub device: Option<BackingDevice>,
 }
@@ -54,16 +55,16 @@ pub struct ExternalJournal {
 pub fn parse_journal(level: &str) -> Result<Option<ExternalJournal>, String> {
     let (kind, device) = level.split_once('@').unwrap_or((level, ""));
     let device = parse_device(device)?;
-    let external = |_: &str| match kind.split_once(':') {
-        Some(("external", size)) => Some(ExternalJournal { bytes: Some(parse_bytes(size)?), device }),
-        None if kind == "external" => Some(ExternalJournal { bytes: None, device }),
+    let parse_external = |_: &str| match kind.split_once(':') {
+        Some(("external", size)) => Some(ExternalJournal { size_bytes: Some(parse_bytes(size)?), device }),
+        None if kind == "external" => Some(ExternalJournal { size_bytes: None, device }),
         _ => None,
     };
-    parse_level(level, "journal", "`external`, `external:256MiB` or `external@ram`", external)
+    parse_level(level, "journal", "`external`, `external:256MiB` or `external@ram`", parse_external)
 }
 
-/// The most devices of one filesystem.
-const MAX_MEMBERS: usize = 16;
+/// The most devices under one filesystem.
+const MAX_DEVICES: usize = 16;
 
 /// Several devices under one filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,7 +94,7 @@ impl Raid {
 /// # Errors
 /// The level does not have this form, or not 2 to 16 devices.
 pub fn parse_raid(level: &str) -> Result<Option<Raid>, String> {
-    let syntax = format!("`raid0` or `raid1`, or with 2 to {MAX_MEMBERS} devices: `raid0:3`");
+    let syntax = format!("`raid0` or `raid1`, or with 2 to {MAX_DEVICES} devices: `raid0:3`");
     parse_level(level, "RAID level", &syntax, |level| {
         let (profile, members) = level.split_once(':').unwrap_or((level, "2"));
         let mirrored = match profile {
@@ -101,15 +102,15 @@ pub fn parse_raid(level: &str) -> Result<Option<Raid>, String> {
             "raid1" => true,
             _ => return None,
         };
-        let member_count = members.parse().ok().filter(|members| (2..=MAX_MEMBERS).contains(members))?;
+        let member_count = members.parse().ok().filter(|members| (2..=MAX_DEVICES).contains(members))?;
         Some(Raid { mirrored, member_count })
     })
 }
 
-/// A simulated fault of a device.
+/// A simulated fault of a block device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Faults {
+pub enum DeviceFault {
     /// Every request is delayed.
     Delay {
         /// The delay in milliseconds.
@@ -132,29 +133,29 @@ pub enum Faults {
 }
 
 /// The size of a sector, the unit of the device mapper, in bytes.
-const SECTOR: u64 = 512;
+const SECTOR_BYTES: u64 = 512;
 
 /// Parses a level of `faults`: `delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`. None for an empty level: a device without
 /// faults.
 ///
 /// # Errors
 /// The level does not have one of these forms.
-pub fn parse_faults(level: &str) -> Result<Option<Faults>, String> {
-    parse_level(level, "device fault", "`delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`", fault_of)
+pub fn parse_faults(level: &str) -> Result<Option<DeviceFault>, String> {
+    parse_level(level, "device fault", "`delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`", parse_fault)
 }
 
-fn fault_of(level: &str) -> Option<Faults> {
-    let number = |text: &str, unit: &str| text.strip_suffix(unit)?.parse().ok().filter(|number| *number > 0);
-    let sectors = |text: &str| parse_bytes(text).filter(|bytes| bytes % SECTOR == 0);
+fn parse_fault(level: &str) -> Option<DeviceFault> {
+    let parse_number = |text: &str, unit: &str| text.strip_suffix(unit)?.parse().ok().filter(|number| *number > 0);
+    let parse_sectors = |text: &str| parse_bytes(text).filter(|bytes| bytes % SECTOR_BYTES == 0);
     match level.split_once(':')? {
-        ("delay", time) => Some(Faults::Delay { ms: number(time, "ms")? }),
+        ("delay", time) => Some(DeviceFault::Delay { ms: parse_number(time, "ms")? }),
         ("flaky", times) => {
             let (up, down) = times.split_once('/')?;
-            Some(Faults::Flaky { up_s: number(up, "s")?, down_s: number(down, "s")? })
+            Some(DeviceFault::Flaky { up_s: parse_number(up, "s")?, down_s: parse_number(down, "s")? })
         }
         ("error", range) => {
             let (start, length) = range.split_once('+')?;
-            Some(Faults::Error { start: sectors(start)?, bytes: sectors(length)? })
+            Some(DeviceFault::Error { start: parse_sectors(start)?, bytes: parse_sectors(length)? })
         }
         _ => None,
     }
@@ -165,10 +166,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn size_and_backing_device_are_optional() {
+    fn size_and_backing_device_of_a_journal_are_optional() {
         assert_eq!(parse_journal(""), Ok(None));
-        assert_eq!(parse_journal("external"), Ok(Some(ExternalJournal { bytes: None, device: None })));
-        let both = ExternalJournal { bytes: Some(64 << 20), device: Some(BackingDevice::Ram) };
+        assert_eq!(parse_journal("external"), Ok(Some(ExternalJournal { size_bytes: None, device: None })));
+        let both = ExternalJournal { size_bytes: Some(64 << 20), device: Some(BackingDevice::Ram) };
         assert_eq!(parse_journal("external:64MiB@ram"), Ok(Some(both)));
         for wrong in ["internal", "external:", "external:0", "external@moon", "external:many"] {
             assert!(parse_journal(wrong).is_err(), "{wrong}");
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_members_together_have_the_capacity_of_one_device() {
+    fn the_devices_together_have_the_capacity_of_one() {
         let raid = parse_raid("raid0:3").unwrap().unwrap();
         assert_eq!((raid.profile(), raid.member_count, raid.member_bytes(300 << 20)), ("raid0", 3, 100 << 20));
         assert_eq!(parse_raid("raid1").unwrap().unwrap().member_bytes(2 << 30), 2 << 30);
@@ -187,9 +188,9 @@ mod tests {
 
     #[test]
     fn delays_flaky_devices_and_error_ranges_are_parsed() {
-        assert_eq!(parse_faults("delay:5ms"), Ok(Some(Faults::Delay { ms: 5 })));
-        assert_eq!(parse_faults("flaky:9s/1s"), Ok(Some(Faults::Flaky { up_s: 9, down_s: 1 })));
-        let range = Faults::Error { start: 64 << 20, bytes: 1 << 20 };
+        assert_eq!(parse_faults("delay:5ms"), Ok(Some(DeviceFault::Delay { ms: 5 })));
+        assert_eq!(parse_faults("flaky:9s/1s"), Ok(Some(DeviceFault::Flaky { up_s: 9, down_s: 1 })));
+        let range = DeviceFault::Error { start: 64 << 20, bytes: 1 << 20 };
         assert_eq!(parse_faults("error:64MiB+1MiB"), Ok(Some(range)));
         for wrong in ["delay", "delay:5", "delay:0ms", "flaky:9s", "error:1MiB", "error:100+7", "slow:1ms"] {
             assert!(parse_faults(wrong).is_err(), "{wrong}");

@@ -93,7 +93,7 @@ impl DeclaredMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Direction, Fold, Over, Unit};
+    use crate::sample::{Direction, Fold, FoldRules, Unit};
 
     #[test]
     fn contradictory_declarations_of_a_name_are_errors() {
@@ -106,7 +106,7 @@ mod tests {
             error,
             "x_s was declared as `x_s s lower` by task a and as `x_s s higher` by task c; give both one meaning, or two names"
         );
-        let summed = MetricSpec { over: Over::all(Fold::Sum), ..spec(Direction::Lower, "one") };
+        let summed = MetricSpec { over: FoldRules::all(Fold::Sum), ..spec(Direction::Lower, "one") };
         assert!(declared.declare(&summed, "task d").unwrap_err().to_string().contains("`x_s s lower over=sum`"));
         let in_ns = MetricSpec::new("x_ns".into(), Unit::Nanoseconds, Direction::Lower, String::new());
         assert_eq!(

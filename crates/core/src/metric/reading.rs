@@ -11,27 +11,27 @@ pub const PROCESS_START: &str = "process_start_ns";
 /// Growth of the used space of the filesystem during the task.
 pub const SPACE_GROWTH: &str = "stored_bytes";
 /// Bytes written to the source disk during the task.
-pub const SOURCE_WRITTEN: &str = "source_write_bytes";
+pub const SOURCE_WRITTEN_BYTES: &str = "source_write_bytes";
 /// Bytes written to the disk of the root directory during the task.
-pub const ROOT_WRITTEN: &str = "root_write_bytes";
+pub const ROOT_WRITTEN_BYTES: &str = "root_write_bytes";
 /// User time of the process tree.
-pub const USER: &str = "user_ns";
+pub const USER_CPU: &str = "user_ns";
 /// System time of the process tree.
-pub const SYSTEM: &str = "system_ns";
+pub const SYSTEM_CPU: &str = "system_ns";
 /// CPU time of the whole machine.
 pub const MACHINE_CPU: &str = "machine_cpu_ns";
 /// User and system time of the process tree until its data was synced.
 pub const TREE_CPU_SYNCED: &str = "tree_cpu_synced_ns";
 /// Bytes that the process tree passed to write calls.
-pub const WRITTEN: &str = "written_bytes";
+pub const WRITTEN_BYTES: &str = "written_bytes";
 /// Bytes that read calls returned to the process tree.
-pub const READ: &str = "read_bytes";
+pub const READ_BYTES: &str = "read_bytes";
 /// Bytes that the process tree fetched from storage, because no cache had them.
-pub const FETCHED: &str = "fetched_bytes";
+pub const FETCHED_BYTES: &str = "fetched_bytes";
 /// Bytes that reached the device under test.
-pub const DEVICE_WRITTEN: &str = "device_write_bytes";
+pub const DEVICE_WRITTEN_BYTES: &str = "device_write_bytes";
 /// Bytes read from the device under test.
-pub const DEVICE_READ: &str = "device_read_bytes";
+pub const DEVICE_READ_BYTES: &str = "device_read_bytes";
 /// Write requests that the device under test completed.
 pub const DEVICE_WRITES: &str = "device_writes";
 /// Cache flushes that the device under test completed.
@@ -59,13 +59,13 @@ pub const REQUESTS: &str = "requests_count";
 /// How often a task made the same call.
 pub const CALLS: &str = "calls_count";
 /// Transactions per second of a database.
-pub const TRANSACTIONS: &str = "transactions_per_s";
+pub const TRANSACTION_RATE: &str = "transactions_per_s";
 /// User time of the service that answers requests.
-pub const SERVICE_USER: &str = "service_user_ns";
+pub const SERVICE_USER_CPU: &str = "service_user_ns";
 /// System time of the service.
-pub const SERVICE_SYSTEM: &str = "service_system_ns";
+pub const SERVICE_SYSTEM_CPU: &str = "service_system_ns";
 /// CPU time of the kernel's own threads.
-pub const KERNEL_THREADS: &str = "kernel_threads_ns";
+pub const KERNEL_THREADS_CPU: &str = "kernel_threads_ns";
 /// Time that CPUs were idle while processes waited for I/O.
 pub const IOWAIT: &str = "iowait_ns";
 /// Clients that did a task together.
@@ -89,7 +89,7 @@ pub const CACHED_CLIENTS: &str = "cached_clients_count";
 /// Length of the measured part of a load.
 pub const LOAD_ELAPSED: &str = "load_elapsed_ns";
 /// Blocks whose contents were verified.
-pub const VERIFIED: &str = "verified_count";
+pub const VERIFIED_BLOCKS: &str = "verified_count";
 /// Whether the load was steady: 1 or 0. Absent if the load is paced or too short for a decision.
 pub const STEADY: &str = "steady_ratio";
 /// Instructions in user space, in a guest that counts instructions.
@@ -107,7 +107,7 @@ pub const TREE_INSTRUCTIONS: &str = "tree_instructions";
 /// Instructions of the process tree until its data was synced.
 pub const TREE_INSTRUCTIONS_SYNCED: &str = "tree_instructions_synced";
 /// Bytes that a user without privileges can still write.
-pub const USABLE: &str = "usable_bytes";
+pub const USABLE_BYTES: &str = "usable_bytes";
 /// Bytes that the files of a workload take on the filesystem, with their metadata.
 pub const FILES_SPACE: &str = "held_bytes";
 /// Size of the device.
@@ -119,7 +119,7 @@ pub const FILES_SYNCED: &str = "files_synced_count";
 /// Files that were not synced before a power cut and are missing or incomplete after it.
 pub const FILES_LOST: &str = "files_lost_count";
 /// Bytes of a recording that were replayed up to a power cut.
-pub const REPLAYED: &str = "replayed_bytes";
+pub const REPLAYED_BYTES: &str = "replayed_bytes";
 /// Requests of a guest for files of the host.
 pub const HOST_ROUND_TRIPS: &str = "host_round_trips";
 /// The estimated time of these requests.
@@ -151,10 +151,10 @@ pub const TIMER_READINGS: &[ReadingDef] = &[
         .machine()
         .help("growth of the used space of the filesystem (statvfs) from before the task until its data was synced: data and \
                metadata, after compression and sharing; absent where the used space did not grow"),
-    ReadingDef::lower(SOURCE_WRITTEN, Unit::Bytes)
+    ReadingDef::lower(SOURCE_WRITTEN_BYTES, Unit::Bytes)
         .machine()
         .help("bytes written to the device of the source disk until the data was synced; only in runs of your own commands"),
-    ReadingDef::lower(ROOT_WRITTEN, Unit::Bytes)
+    ReadingDef::lower(ROOT_WRITTEN_BYTES, Unit::Bytes)
         .machine()
         .help("bytes written to the device of / until the data was synced, by any process; only in runs of your own \
                commands in an existing directory"),
@@ -162,7 +162,7 @@ pub const TIMER_READINGS: &[ReadingDef] = &[
 
 /// The readings that are taken when a filesystem is mounted, and after a power cut.
 pub const LIFECYCLE_READINGS: &[ReadingDef] = &[
-    ReadingDef::higher(USABLE, Unit::Bytes)
+    ReadingDef::higher(USABLE_BYTES, Unit::Bytes)
         .tasks(Fold::Max)
         .machine()
         .help("statvfs f_bavail after mkfs and mount: what a user without privileges can write"),
@@ -182,7 +182,7 @@ pub const LIFECYCLE_READINGS: &[ReadingDef] = &[
         .help("files that were synced before the power cut, all of them intact after it"),
     ReadingDef::lower(FILES_LOST, Unit::Count)
         .help("files that were written before the last synced file but not synced themselves, and are missing or incomplete after the power cut"),
-    ReadingDef::neutral(REPLAYED, Unit::Bytes)
+    ReadingDef::neutral(REPLAYED_BYTES, Unit::Bytes)
         .help("bytes of recorded writes that the disk kept at the power cut"),
 ];
 
@@ -207,7 +207,7 @@ pub const INSTRUCTION_READINGS: &[ReadingDef] = &[
 
 /// The readings of clients that did a task together. The ordinary times and rates of such a task go from the first start to
 /// the last end, as IOR defines them; the `COMMON_` ones cover only the time in which all clients worked.
-pub const JOINT_READINGS: &[ReadingDef] = &[
+pub const MULTI_CLIENT_READINGS: &[ReadingDef] = &[
     ReadingDef::neutral(CLIENTS, Unit::Count).tasks(Fold::Max).help("clients that did the task together"),
     ReadingDef::higher(COMMON_RATE, Unit::PerSecond)
         .help("operations a second of all clients from the last start to the first end, when all of them worked"),
@@ -233,10 +233,82 @@ pub const JOINT_READINGS: &[ReadingDef] = &[
 /// The readings of a service that answers requests: a server under a load, or a running service that fsarena observes.
 pub const SERVICE_READINGS: &[ReadingDef] = &[
     ReadingDef::neutral(REQUESTS, Unit::Count).help("requests that were answered"),
-    cpu_time(SERVICE_USER)
+    cpu_time(SERVICE_USER_CPU)
         .help("user CPU time of the service; its sum with system time is exact, the split is sampled at ticks"),
-    cpu_time(SERVICE_SYSTEM)
+    cpu_time(SERVICE_SYSTEM_CPU)
         .help("system CPU time of the service; its sum with user time is exact, the split is sampled at ticks"),
-    machine_time(KERNEL_THREADS)
+    machine_time(KERNEL_THREADS_CPU)
         .help("CPU time of the kernel's own threads, from their CPU clocks, exact: journal, writeback, checksums, and whatever else they did meanwhile"),
+];
+
+/// The id of the task whose sample has the layout before the tasks of a cell.
+pub const LAYOUT_BEFORE: &str = "layout_before";
+/// The id of the task whose sample has the layout after the tasks of a cell.
+pub const LAYOUT_AFTER: &str = "layout_after";
+
+/// The number of files whose extents were read.
+pub const FILES_WITH_EXTENTS: &str = "layout_files_count";
+/// Contiguous pieces for each file.
+pub const EXTENTS_PER_FILE: &str = "extents_per_file_ratio";
+/// The share of the blocks of files that lie on the device right after the block before them in the file.
+pub const LAYOUT_SCORE: &str = "layout_score_ratio";
+/// The layout score of one read of all files, one after another in the order of their directories.
+pub const DYNAMIC_LAYOUT_SCORE: &str = "dynamic_layout_score_ratio";
+/// The number of pieces of free space.
+pub const FREE_EXTENTS: &str = "free_extents_count";
+/// The largest piece of free space.
+pub const LARGEST_FREE_EXTENT: &str = "largest_free_extent_bytes";
+
+/// The classes of free extents by size, ascending. Each has the name of the reading with the bytes in its extents, the size in
+/// bytes that its extents stay below, and a label.
+pub const FREE_EXTENT_CLASSES: [(&str, u64, &str); 5] = [
+    ("free_under_64_kib_bytes", 64 << 10, "under 64 KiB"),
+    ("free_64_kib_to_1_mib_bytes", 1 << 20, "64 KiB to 1 MiB"),
+    ("free_1_mib_to_16_mib_bytes", 16 << 20, "1 to 16 MiB"),
+    ("free_16_mib_to_256_mib_bytes", 256 << 20, "16 to 256 MiB"),
+    ("free_from_256_mib_bytes", u64::MAX, "256 MiB and more"),
+];
+
+/// A reading of the state of the whole filesystem, which has no total over tasks.
+const fn filesystem_state(reading: ReadingDef, help: &'static str) -> ReadingDef {
+    reading.tasks(Fold::None).machine().help(help)
+}
+
+/// The reading of the free bytes in extents of one class.
+const fn free_bytes(class: usize) -> ReadingDef {
+    const HELP: &str = "bytes of the free extents whose size is in the class of the name (ext4, xfs, btrfs, f2fs)";
+    filesystem_state(ReadingDef::neutral(FREE_EXTENT_CLASSES[class].0, Unit::Bytes), HELP)
+}
+
+/// The readings of the layout of a filesystem: how its files lie on the device, and in which pieces its free space is.
+pub const LAYOUT_READINGS: &[ReadingDef] = &[
+    filesystem_state(
+        ReadingDef::neutral(FILES_WITH_EXTENTS, Unit::Count),
+        "files with data whose extents FIEMAP reported: all of them, or whole directories at random if there are very many",
+    ),
+    filesystem_state(
+        ReadingDef::lower(EXTENTS_PER_FILE, Unit::Ratio),
+        "contiguous pieces of a file on the device, the mean of files with data; extents that touch are one piece",
+    ),
+    filesystem_state(
+        ReadingDef::higher(LAYOUT_SCORE, Unit::Ratio),
+        "layout score (Smith and Seltzer 1997): of the blocks of all files but the first of each, the share that follow the \
+         block before; 1 if no file is fragmented",
+    ),
+    filesystem_state(
+        ReadingDef::higher(DYNAMIC_LAYOUT_SCORE, Unit::Ratio),
+        "the same of one read of all files in the order of their directories, so the first block of a file counts too, after \
+         the last one of the file before. Conway et al. (2017) take this from requests to the device, which include metadata; \
+         this is from FIEMAP",
+    ),
+    filesystem_state(ReadingDef::lower(FREE_EXTENTS, Unit::Count), "pieces of free space (ext4, xfs, btrfs, f2fs)"),
+    filesystem_state(
+        ReadingDef::higher(LARGEST_FREE_EXTENT, Unit::Bytes),
+        "the largest piece of free space (ext4, xfs, btrfs, f2fs)",
+    ),
+    free_bytes(0),
+    free_bytes(1),
+    free_bytes(2),
+    free_bytes(3),
+    free_bytes(4),
 ];

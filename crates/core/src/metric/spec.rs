@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 
-/// The scope of a reading: the work or the whole machine.
+/// What a reading measures: the work or the whole machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
@@ -28,12 +28,12 @@ pub enum Fold {
     /// The sum of the amounts behind the rates, divided by the time from the first start to the last end. Only clients
     /// combine like this, not tasks.
     Rate,
-    /// They do not combine: several values have no meaningful combination.
+    /// Not at all: several values have no meaningful combination.
     None,
 }
 
 impl Fold {
-    /// All variants, in the order in which messages list them.
+    /// Every fold, in the order in which messages list them.
     pub const ALL: [Fold; 6] = [Fold::Sum, Fold::Max, Fold::Min, Fold::Mean, Fold::Rate, Fold::None];
 
     /// The word in declarations, in the store and in JSON.
@@ -75,17 +75,17 @@ impl Fold {
     }
 }
 
-/// Returns `a` if `takes_first`, else `b`; NaN if either is NaN.
-fn pick_unless_nan(a: f64, b: f64, takes_first: bool) -> f64 {
+/// Returns `a` if `picks_first`, else `b`; NaN if either is NaN.
+fn pick_unless_nan(a: f64, b: f64, picks_first: bool) -> f64 {
     if a.is_nan() || b.is_nan() {
         return f64::NAN;
     }
-    if takes_first { a } else { b }
+    if picks_first { a } else { b }
 }
 
-/// How the values of a metric combine over tasks, over clients, and over machines.
+/// How the values of a metric combine: over tasks, over clients, and over machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Over {
+pub struct FoldRules {
     /// The tasks of a cell, one after the other.
     pub tasks: Fold,
     /// The clients of one machine, at the same time: ranks of an MPI job.
@@ -94,21 +94,21 @@ pub struct Over {
     pub hosts: Fold,
 }
 
-impl Over {
+impl FoldRules {
     /// The same combination over tasks, clients and machines.
-    pub const fn all(fold: Fold) -> Over {
-        Over { tasks: fold, ranks: fold, hosts: fold }
+    pub const fn all(fold: Fold) -> FoldRules {
+        FoldRules { tasks: fold, ranks: fold, hosts: fold }
     }
 
     /// The default combination for a unit. Times may be latencies, so they are not summed.
-    pub const fn of_unit(unit: Unit) -> Over {
+    pub const fn of_unit(unit: Unit) -> FoldRules {
         let clients = match unit {
-            Unit::Bytes | Unit::Count => return Over::all(Fold::Sum),
+            Unit::Bytes | Unit::Count => return FoldRules::all(Fold::Sum),
             Unit::Nanoseconds | Unit::Seconds => Fold::Max,
             Unit::Ratio | Unit::Percent => Fold::Mean,
             Unit::PerSecond | Unit::BytesPerSecond => Fold::Rate,
         };
-        Over { tasks: Fold::None, ranks: clients, hosts: clients }
+        FoldRules { tasks: Fold::None, ranks: clients, hosts: clients }
     }
 }
 
@@ -121,10 +121,10 @@ pub struct MetricSpec<Text = String> {
     pub unit: Unit,
     /// Which way is better.
     pub direction: Direction,
-    /// Whether it is of the work or of the whole machine.
+    /// Whether it measures the work or the whole machine.
     pub scope: Scope,
     /// How its values combine.
-    pub over: Over,
+    pub over: FoldRules,
     /// The numerator and the denominator, if the metric is a quotient. Quotients are never combined themselves: over several
     /// tasks or clients the value is the combined numerator divided by the combined denominator.
     #[serde(rename = "of", default, skip_serializing_if = "Option::is_none")]
@@ -139,7 +139,15 @@ pub type ReadingDef = MetricSpec<&'static str>;
 impl<Text> MetricSpec<Text> {
     /// A metric of the work, whose values combine by the defaults of its unit.
     pub const fn new(id: Text, unit: Unit, direction: Direction, help: Text) -> MetricSpec<Text> {
-        MetricSpec { id, unit, direction, scope: Scope::Process, over: Over::of_unit(unit), quotient_of: None, help }
+        MetricSpec {
+            id,
+            unit,
+            direction,
+            scope: Scope::Process,
+            over: FoldRules::of_unit(unit),
+            quotient_of: None,
+            help,
+        }
     }
 
     /// The name of the combined value of all tasks: `total`, `largest`. None if the values of tasks do not combine.
@@ -172,17 +180,17 @@ impl ReadingDef {
 
     /// Sets how it combines over tasks.
     pub const fn tasks(self, tasks: Fold) -> ReadingDef {
-        ReadingDef { over: Over { tasks, ..self.over }, ..self }
+        ReadingDef { over: FoldRules { tasks, ..self.over }, ..self }
     }
 
     /// Sets how it combines over clients, on one machine and over machines.
     pub const fn clients(self, fold: Fold) -> ReadingDef {
-        ReadingDef { over: Over { ranks: fold, hosts: fold, ..self.over }, ..self }
+        ReadingDef { over: FoldRules { ranks: fold, hosts: fold, ..self.over }, ..self }
     }
 
     /// Makes it an amount of the whole machine, which counts once for each machine, not for each client.
     pub const fn machine(self) -> ReadingDef {
-        let over = Over { ranks: Fold::Max, hosts: Fold::Sum, ..self.over };
+        let over = FoldRules { ranks: Fold::Max, hosts: Fold::Sum, ..self.over };
         ReadingDef { scope: Scope::Machine, over, ..self }
     }
 
@@ -228,13 +236,13 @@ impl Display for MetricSpec {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         let MetricSpec { id, unit, direction, over, quotient_of, .. } = self;
         write!(f, "{id} {} {}", unit.suffix(), direction.word())?;
-        let Over { tasks, ranks, hosts } = over;
+        let FoldRules { tasks, ranks, hosts } = over;
         if tasks == ranks && tasks == hosts {
-            if *over != Over::of_unit(*unit) {
+            if *over != FoldRules::of_unit(*unit) {
                 write!(f, " over={}", tasks.word())?;
             }
         } else {
-            let default = Over::of_unit(*unit);
+            let default = FoldRules::of_unit(*unit);
             for (kind, fold, default_fold) in
                 [("tasks", tasks, default.tasks), ("ranks", ranks, default.ranks), ("hosts", hosts, default.hosts)]
             {
@@ -274,7 +282,7 @@ pub enum Unit {
 
 impl Unit {
     /// Every unit in the order of the enum, with its suffix in JSON and CSV and its symbol in reports.
-    const ALL: [(Unit, &str, &str); 8] = [
+    const WITH_SUFFIX_AND_SYMBOL: [(Unit, &str, &str); 8] = [
         (Unit::Nanoseconds, "ns", "ns"),
         (Unit::Seconds, "s", "s"),
         (Unit::Bytes, "bytes", "B"),
@@ -287,17 +295,17 @@ impl Unit {
 
     /// Every suffix.
     pub fn suffixes() -> impl Iterator<Item = &'static str> {
-        Unit::ALL.iter().map(|(_, suffix, _)| *suffix)
+        Unit::WITH_SUFFIX_AND_SYMBOL.iter().map(|(_, suffix, _)| *suffix)
     }
 
     /// The suffix of names in JSON and CSV: `elapsed_s`.
     pub const fn suffix(self) -> &'static str {
-        Unit::ALL[self as usize].1
+        Unit::WITH_SUFFIX_AND_SYMBOL[self as usize].1
     }
 
     /// The symbol after a number in reports.
     pub const fn symbol(self) -> &'static str {
-        Unit::ALL[self as usize].2
+        Unit::WITH_SUFFIX_AND_SYMBOL[self as usize].2
     }
 
     /// One of this unit in the base unit of its quantity: 1e-9 for nanoseconds, 0.01 for per cent.
@@ -327,7 +335,7 @@ impl Unit {
 
     /// Finds a unit by its suffix.
     pub fn from_suffix(suffix: &str) -> Option<Unit> {
-        Unit::ALL.iter().find(|(_, of_unit, _)| *of_unit == suffix).map(|(unit, ..)| *unit)
+        Unit::WITH_SUFFIX_AND_SYMBOL.iter().find(|(_, unit_suffix, _)| *unit_suffix == suffix).map(|(unit, ..)| *unit)
     }
 }
 
@@ -396,10 +404,10 @@ mod tests {
         let spec = MetricSpec::new("tps_per_s".to_string(), Unit::PerSecond, Direction::Higher, String::new());
         assert_eq!(spec.to_string(), "tps_per_s per_s higher");
         assert_eq!(
-            MetricSpec { over: Over::all(Fold::Max), ..spec.clone() }.to_string(),
+            MetricSpec { over: FoldRules::all(Fold::Max), ..spec.clone() }.to_string(),
             "tps_per_s per_s higher over=max"
         );
-        let over = Over { tasks: Fold::Mean, ..spec.over };
+        let over = FoldRules { tasks: Fold::Mean, ..spec.over };
         let quotient_of = Some(["a".to_string(), "b".to_string()]);
         assert_eq!(
             MetricSpec { over, quotient_of, ..spec }.to_string(),

@@ -1,15 +1,15 @@
 //! The values that claims compare, by round.
 
 use super::grid::Grid;
-use super::images::AgedImages;
+use super::images::RoundsByImage;
 use super::validity::invalid_reason;
 use super::values::{VariantValues, dropped_rounds, has_data, rounds_left_out, warmup_rounds};
 use crate::average::Average;
-use crate::claim::{Claim, Extreme, Pair, Quantity, Relation, RightSide};
+use crate::claim::{Claim, ExtremeRelation, PairRelation, Quantity, Relation, RightSide};
 use crate::event::Outcome;
 use crate::metric::reading;
-use crate::names::unknown;
-use crate::plan::{ALL_TASKS, TOTAL};
+use crate::names::unknown_name;
+use crate::plan::{ALL_TASKS, TOTAL, compared_variants};
 use crate::record::RunRecord;
 use crate::sample::{Direction, MetricSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub struct ClaimSeries {
     /// The number of claims that share the error of a failed gate, if the claim belongs to the gate; see
     /// [`crate::plan::Plan::gate_error_split`].
     pub gate_error_split: Option<usize>,
-    /// What a value of a variant stands for, in the singular: `round`, or `aged image`.
+    /// The noun for what one value of a variant was measured in: `round`, or `aged image`.
     pub column_noun: &'static str,
     /// The variants that the claim names and the run has.
     pub variants: Vec<usize>,
@@ -40,10 +40,10 @@ pub enum ComparedSeries {
     /// The two sides of a claim about a pair.
     Pair {
         /// The relation that the claim states.
-        relation: Pair,
+        relation: PairRelation,
         /// The variant on the left.
         variant: usize,
-        /// Its values.
+        /// The values of the left side.
         left: Vec<f64>,
         /// The right side with its values: another variant, or another quantity of the same variant.
         right: Rival,
@@ -51,11 +51,11 @@ pub enum ComparedSeries {
     /// A variant and all its rivals.
     Extreme {
         /// The relation that the claim states.
-        relation: Extreme,
+        relation: ExtremeRelation,
         /// The variant.
         variant: usize,
         /// Its values.
-        own: Vec<f64>,
+        own_values: Vec<f64>,
         /// The variants that it competes with.
         rivals: Vec<Rival>,
         /// Which way is better.
@@ -63,7 +63,7 @@ pub enum ComparedSeries {
     },
 }
 
-/// The values that a variant is compared with.
+/// The values with which a variant is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rival {
     /// The variant and its name; None for another quantity of the same variant.
@@ -74,48 +74,49 @@ pub struct Rival {
 
 /// Returns each claim with its values from a run. The claims need not be those of the run's plan.
 pub fn claim_series<'a>(record: &'a RunRecord, claims: &'a [Claim]) -> impl Iterator<Item = ClaimSeries> + 'a {
-    let candidates = record.variants.iter().filter(|variant| !variant.is_bare_device());
-    claim_series_among(record, claims, candidates.map(|variant| variant.name.as_str()).collect())
+    claim_series_among(record, claims, compared_variants(&record.variants))
 }
 
-/// The same as [`claim_series`], but a claim about the best or the worst variant compares only the variants in `among`.
+/// The same as [`claim_series`], but a claim about the best or the worst variant compares only `candidates`.
 pub fn claim_series_among<'a>(
     record: &'a RunRecord,
     claims: &'a [Claim],
-    among: Vec<&'a str>,
+    candidates: Vec<&'a str>,
 ) -> impl Iterator<Item = ClaimSeries> + 'a {
-    let mut without = SeriesReader::new(record, among.clone(), rounds_left_out(record));
+    let mut without_dropped = SeriesReader::new(record, candidates.clone(), rounds_left_out(record));
     let mut with_dropped =
-        (!dropped_rounds(record).is_empty()).then(|| SeriesReader::new(record, among, warmup_rounds(record)));
-    let column_noun = if AgedImages::of(record, &rounds_left_out(record)).is_some() { "aged image" } else { "round" };
+        (!dropped_rounds(record).is_empty()).then(|| SeriesReader::new(record, candidates, warmup_rounds(record)));
+    let column_noun =
+        if RoundsByImage::of(record, &rounds_left_out(record)).is_some() { "aged image" } else { "round" };
     claims.iter().map(move |claim| ClaimSeries {
         column_noun,
         claim: claim.clone(),
         margin: record.plan.stop.margin(),
         gate_error_split: record.plan.gate_error_split(claim),
-        variants: claim.variants().into_iter().filter_map(|name| record.variant(name)).collect(),
-        series: without.series(claim),
+        variants: claim.variants().into_iter().filter_map(|name| record.variant_index(name)).collect(),
+        series: without_dropped.series(claim),
         with_dropped: with_dropped.as_mut().map(|reader| reader.series(claim)),
     })
 }
 
 /// Metrics that describe how a figure was measured. Claims about them are valid even if the figure is not.
-const CIRCUMSTANCES: [&str; 4] = ["device_share", reading::CLIENT_SHARE, reading::STEADY, reading::VERIFIED];
+const CIRCUMSTANCE_METRICS: [&str; 4] =
+    ["device_share", reading::CLIENT_SHARE, reading::STEADY, reading::VERIFIED_BLOCKS];
 
 /// Finds the values of claims. It caches the grid of each metric, because several claims use the same metric.
 struct SeriesReader<'a> {
     record: &'a RunRecord,
-    among: Vec<&'a str>,
-    leave_out: BTreeSet<u32>,
+    candidates: Vec<&'a str>,
+    excluded_rounds: BTreeSet<u32>,
     /// The average of the current claim.
     average: Average,
-    /// By metric and the name of the average.
+    /// The grids by metric and by the name of the average.
     grids: BTreeMap<(String, &'static str), Grid>,
 }
 
 impl<'a> SeriesReader<'a> {
-    fn new(record: &'a RunRecord, among: Vec<&'a str>, leave_out: BTreeSet<u32>) -> SeriesReader<'a> {
-        SeriesReader { record, among, leave_out, average: Average::Typical, grids: BTreeMap::new() }
+    fn new(record: &'a RunRecord, candidates: Vec<&'a str>, excluded_rounds: BTreeSet<u32>) -> SeriesReader<'a> {
+        SeriesReader { record, candidates, excluded_rounds, average: Average::Typical, grids: BTreeMap::new() }
     }
 
     fn series(&mut self, claim: &Claim) -> Result<ComparedSeries, String> {
@@ -126,7 +127,7 @@ impl<'a> SeriesReader<'a> {
         }
     }
 
-    fn pair_series(&mut self, subject: &Quantity, pair: &Pair) -> Result<ComparedSeries, String> {
+    fn pair_series(&mut self, subject: &Quantity, pair: &PairRelation) -> Result<ComparedSeries, String> {
         let variant = self.variant_index(&pair.left)?;
         let (_, mut values) = self.values(subject)?;
         let right = match &pair.right {
@@ -135,16 +136,17 @@ impl<'a> SeriesReader<'a> {
                 Rival { variant: Some((right, name.clone())), values: values[right].clone() }
             }
             RightSide::Quantity(quantity) => {
-                // First with the parameters of the left side that the right side does not name; if no task has them, as written.
-                let found = self.values(&quantity.with_params_of(subject)).or_else(|_| self.values(quantity));
-                let values = found?.1.into_iter().nth(variant).unwrap_or_default();
+                // First with the parameters of the left side that the right side does not name; if no task has them, as
+                // written.
+                let result = self.values(&quantity.with_params_of(subject)).or_else(|_| self.values(quantity));
+                let values = result?.1.into_iter().nth(variant).unwrap_or_default();
                 Rival { variant: None, values }
             }
         };
         Ok(ComparedSeries::Pair { relation: pair.clone(), variant, left: values.swap_remove(variant), right })
     }
 
-    fn extreme_series(&mut self, subject: &Quantity, extreme: &Extreme) -> Result<ComparedSeries, String> {
+    fn extreme_series(&mut self, subject: &Quantity, extreme: &ExtremeRelation) -> Result<ComparedSeries, String> {
         let variant = self.variant_index(&extreme.variant)?;
         let (metric, mut values) = self.values(subject)?;
         if metric.direction == Direction::Neutral {
@@ -153,23 +155,29 @@ impl<'a> SeriesReader<'a> {
         let mut rivals = vec![];
         for rival in (0..self.record.variants.len()).filter(|rival| *rival != variant) {
             if self.competes(rival) {
-                let name = self.record.name(rival).to_string();
+                let name = self.record.variant_name(rival).to_string();
                 rivals.push(Rival { variant: Some((rival, name)), values: values[rival].clone() });
             }
         }
-        let own = values.swap_remove(variant);
-        Ok(ComparedSeries::Extreme { relation: extreme.clone(), variant, own, rivals, direction: metric.direction })
+        let own_values = values.swap_remove(variant);
+        Ok(ComparedSeries::Extreme {
+            relation: extreme.clone(),
+            variant,
+            own_values,
+            rivals,
+            direction: metric.direction,
+        })
     }
 
     fn variant_index(&self, name: &str) -> Result<usize, String> {
-        self.record.variant(name).ok_or_else(|| unknown("variant", name, self.record.names()).into())
+        self.record.variant_index(name).ok_or_else(|| unknown_name("variant", name, self.record.variant_names()).into())
     }
 
     /// Whether a variant is compared in claims about the best or the worst. A variant that failed is not: it left the run, so
     /// its samples are incomplete.
     fn competes(&self, variant: usize) -> bool {
         let is_failure = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
-        self.among.contains(&self.record.name(variant))
+        self.candidates.contains(&self.record.variant_name(variant))
             && !self.record.cells.iter().any(|cell| cell.variant == variant && is_failure(&cell.outcome))
     }
 
@@ -179,17 +187,17 @@ impl<'a> SeriesReader<'a> {
         let grid = self.grid(&quantity.metric)?;
         let metric = grid.metric.clone();
         let any_task = Quantity { task: None, ..quantity.clone() };
-        let mut fitting = grid.comparable_tasks();
-        fitting.retain(|task| any_task.fits(&record.tasks[*task].id));
-        if fitting.is_empty() {
+        let mut fitting_tasks = grid.comparable_tasks();
+        fitting_tasks.retain(|task| any_task.fits(&record.tasks[*task].id));
+        if fitting_tasks.is_empty() {
             return Err(no_task_message(&metric.id));
         }
         if quantity.task.as_deref() != Some(TOTAL) {
-            return Ok((metric, grid.geometric_means(&fitting)));
+            return Ok((metric, grid.geometric_means(&fitting_tasks)));
         }
         let id = &metric.id;
         let totals = grid
-            .totals(&fitting)
+            .totals(&fitting_tasks)
             .ok_or_else(|| format!("{id} cannot be summed over tasks; claim the geometric mean: geomean.{id}"))?;
         Ok((metric, totals))
     }
@@ -206,9 +214,9 @@ impl<'a> SeriesReader<'a> {
         let grid = self.grid(&quantity.metric)?;
         let metric = grid.metric.clone();
         let fits = |task: &usize| quantity.fits(&record.tasks[*task].id) && has_data(&grid.values[*task]);
-        let fitting: Vec<usize> = (0..record.tasks.len()).filter(fits).collect();
-        match fitting[..] {
-            [task] if grid.excluded.contains_key(&task) && !CIRCUMSTANCES.contains(&metric.id.as_str()) => {
+        let fitting_tasks: Vec<usize> = (0..record.tasks.len()).filter(fits).collect();
+        match fitting_tasks[..] {
+            [task] if grid.excluded.contains_key(&task) && !CIRCUMSTANCE_METRICS.contains(&metric.id.as_str()) => {
                 let why = invalid_reason(record, &metric.id, task);
                 let why = why.unwrap_or_else(|| record.tasks[task].id.to_string());
                 Err(format!("no verdict rests on this figure: {why}"))
@@ -217,7 +225,7 @@ impl<'a> SeriesReader<'a> {
             [] if quantity.task.is_none() => Err(no_task_message(&metric.id)),
             [] => Err(self.no_value_message(quantity)),
             _ => {
-                let names: Vec<String> = fitting.iter().map(|task| record.tasks[*task].id.to_string()).collect();
+                let names: Vec<String> = fitting_tasks.iter().map(|task| record.tasks[*task].id.to_string()).collect();
                 Err(format!("several tasks have {}; name one of {}", metric.id, names.join(", ")))
             }
         }
@@ -227,7 +235,7 @@ impl<'a> SeriesReader<'a> {
     fn no_value_message(&self, quantity: &Quantity) -> String {
         let tasks = || self.record.tasks.iter().map(|task| task.id.name.as_str()).chain(ALL_TASKS);
         match quantity.task.as_deref().filter(|name| !tasks().any(|task| task == *name)) {
-            Some(name) => unknown("task", name, tasks()).into(),
+            Some(name) => unknown_name("task", name, tasks()).into(),
             None => format!("the run has no value of {quantity}"),
         }
     }
@@ -236,9 +244,9 @@ impl<'a> SeriesReader<'a> {
         let key = (metric.to_string(), self.average.name());
         if !self.grids.contains_key(&key) {
             let unknown =
-                || unknown("metric", metric, self.record.metric_ids()).with_list_command("fsarena list metrics");
-            let found = Grid::without_rounds(self.record, metric, &self.leave_out).ok_or_else(unknown)?;
-            self.grids.insert(key.clone(), found.of_average(self.average));
+                || unknown_name("metric", metric, self.record.metric_ids()).with_list_command("fsarena list metrics");
+            let grid = Grid::without_rounds(self.record, metric, &self.excluded_rounds).ok_or_else(unknown)?;
+            self.grids.insert(key.clone(), grid.with_average(self.average));
         }
         Ok(&self.grids[&key])
     }

@@ -1,13 +1,13 @@
 //! The values of one metric of a run, and their totals and means over tasks.
 
-use super::images::AgedImages;
+use super::images::RoundsByImage;
 use super::validity::{InvalidReason, invalid_figures, tasks_without_commits};
 use super::values::{
     VariantValues, bare_devices, dropped_rounds, has_data, rounds, rounds_left_out, values_by_task, warmup_rounds,
 };
 use crate::average::Average;
 use crate::cell::TaskInfo;
-use crate::names::{UnknownName, unknown};
+use crate::names::{UnknownName, unknown_name};
 use crate::record::{MetricSpec, RunRecord};
 use crate::sample::{Fold, Unit};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ pub struct Grid {
     pub references: Vec<usize>,
     /// Numerator and denominator of a metric that is a quotient.
     quotient_parts: Option<[QuotientPart; 2]>,
-    /// The values by round, if the run has aged images.
+    /// The grid by round, if the run has aged images.
     ungrouped: Option<Box<Ungrouped>>,
 }
 
@@ -42,7 +42,7 @@ pub struct Grid {
 #[derive(Debug, Clone, PartialEq)]
 struct Ungrouped {
     grid: Grid,
-    images: AgedImages,
+    images: RoundsByImage,
     average: Average,
 }
 
@@ -66,19 +66,19 @@ impl Grid {
     /// The run has no metric of this name.
     pub fn find(record: &RunRecord, metric: &str) -> Result<Grid, UnknownName> {
         Grid::of(record, metric).ok_or_else(|| {
-            unknown("metric", metric, record.metric_ids())
-                .at(format!("in run {}", record.id))
+            unknown_name("metric", metric, record.metric_ids())
+                .with_place(format!("in run {}", record.id))
                 .with_list_command("fsarena list metrics")
         })
     }
 
-    /// The values of a metric or reading without the rounds of `leave_out`. None if the run lacks the metric.
+    /// The values of a metric or reading without `excluded_rounds`. None if the run lacks the metric.
     ///
     /// A task with an invalid figure is excluded for all variants, so that every sum has the same tasks. An invalid figure of
     /// a bare device does not exclude its task.
-    pub fn without_rounds(record: &RunRecord, metric: &str, leave_out: &BTreeSet<u32>) -> Option<Grid> {
+    pub fn without_rounds(record: &RunRecord, metric: &str, excluded_rounds: &BTreeSet<u32>) -> Option<Grid> {
         let (spec, rows) = record.metric(metric)?;
-        let values = values_by_task(record, &rows, leave_out);
+        let values = values_by_task(record, &rows, excluded_rounds);
         let references = bare_devices(record);
         let mut excluded = BTreeMap::new();
         for ((task, variant), reason) in invalid_figures(record, metric) {
@@ -88,23 +88,23 @@ impl Grid {
         }
         let grid = Grid {
             incomparable: tasks_without_commits(record, &spec, &values),
-            quotient_parts: quotient_parts(record, &spec, leave_out),
+            quotient_parts: quotient_parts(record, &spec, excluded_rounds),
             metric: spec,
             tasks: record.tasks.clone(),
-            rounds: rounds(record, leave_out),
+            rounds: rounds(record, excluded_rounds),
             values,
             excluded,
             references,
             ungrouped: None,
         };
-        Some(match AgedImages::of(record, leave_out) {
+        Some(match RoundsByImage::of(record, excluded_rounds) {
             Some(images) => grid.with_columns_of_images(images, Average::Typical),
             None => grid,
         })
     }
 
     /// The same values with one column for each image.
-    fn with_columns_of_images(self, images: AgedImages, average: Average) -> Grid {
+    fn with_columns_of_images(self, images: RoundsByImage, average: Average) -> Grid {
         Grid {
             rounds: images.first_columns().map(|column| self.rounds[column]).collect(),
             values: self.values.iter().map(|task| images.average(task, average)).collect(),
@@ -119,7 +119,7 @@ impl Grid {
     }
 
     /// The aged images, if the run has some.
-    pub fn images(&self) -> Option<&AgedImages> {
+    pub fn images(&self) -> Option<&RoundsByImage> {
         self.ungrouped.as_ref().map(|ungrouped| &ungrouped.images)
     }
 
@@ -130,12 +130,12 @@ impl Grid {
 
     /// The values for ratios of mean cost, if they differ from these: where an image has several rounds.
     pub fn mean_costs(&self) -> Option<Grid> {
-        let has_several_rounds = self.images().is_some_and(|images| images.passes > 1);
-        has_several_rounds.then(|| self.clone().of_average(Average::Mean))
+        let has_several_rounds = self.images().is_some_and(|images| images.complete_passes > 1);
+        has_several_rounds.then(|| self.clone().with_average(Average::Mean))
     }
 
-    /// The values for comparisons by `average`. They differ only where an image has several rounds.
-    pub fn of_average(self, average: Average) -> Grid {
+    /// The values for comparisons by `average`. They differ from these only where an image has several rounds.
+    pub fn with_average(self, average: Average) -> Grid {
         match self.ungrouped {
             Some(ungrouped) if ungrouped.average != average => {
                 ungrouped.grid.with_columns_of_images(ungrouped.images, average)
@@ -152,7 +152,8 @@ impl Grid {
         }
     }
 
-    /// The tasks that a comparison of all tasks uses: they count in totals, have data, and are neither excluded nor incomparable.
+    /// The tasks that a comparison of all tasks uses: they count in totals, have data, and are neither excluded nor
+    /// incomparable.
     pub fn comparable_tasks(&self) -> Vec<usize> {
         let is_comparable = |task: &usize| {
             self.tasks[*task].in_totals
@@ -171,17 +172,18 @@ impl Grid {
         self.by_round().totals_of_rounds(tasks).map(|totals| self.average_on_images(totals))
     }
 
+    /// The totals of the columns of this grid; see [`Grid::totals`].
     fn totals_of_rounds(&self, tasks: &[usize]) -> Option<VariantValues> {
-        let total_of = |values: &[VariantValues], fold: Fold| {
+        let combine_tasks_of = |values: &[VariantValues], fold: Fold| {
             fold.total_name()?;
             Some(combine(values, tasks, |values| fold.combine(values).unwrap_or(f64::NAN)))
         };
         if self.metric.quotient_of.is_none() {
-            return total_of(&self.values, self.metric.over.tasks);
+            return combine_tasks_of(&self.values, self.metric.over.tasks);
         }
         let [numerator, denominator] = self.quotient_parts.as_ref()?;
-        let mut totals = total_of(&numerator.values, numerator.fold)?;
-        let divisors = total_of(&denominator.values, denominator.fold)?;
+        let mut totals = combine_tasks_of(&numerator.values, numerator.fold)?;
+        let divisors = combine_tasks_of(&denominator.values, denominator.fold)?;
         for (totals, divisors) in totals.iter_mut().zip(&divisors) {
             for (total, divisor) in totals.iter_mut().zip(divisors) {
                 let quotient = self.metric.quotient([(*total, numerator.unit), (*divisor, denominator.unit)]);
@@ -196,8 +198,8 @@ impl Grid {
     pub fn geometric_means(&self, tasks: &[usize]) -> VariantValues {
         let weight = 1.0 / tasks.len() as f64;
         let log = |value: f64| if value > 0.0 { value.ln() } else { f64::NAN };
-        let of_round = |values: &mut dyn Iterator<Item = f64>| (values.map(log).sum::<f64>() * weight).exp();
-        self.average_on_images(combine(&self.by_round().values, tasks, of_round))
+        let geometric_mean = |values: &mut dyn Iterator<Item = f64>| (values.map(log).sum::<f64>() * weight).exp();
+        self.average_on_images(combine(&self.by_round().values, tasks, geometric_mean))
     }
 
     /// One value per variant and round for the whole work: the total over the comparable tasks, or their geometric mean if the
@@ -261,10 +263,15 @@ fn combine(
     combined
 }
 
-fn quotient_parts(record: &RunRecord, metric: &MetricSpec, leave_out: &BTreeSet<u32>) -> Option<[QuotientPart; 2]> {
+/// The numerator and denominator of a metric that is a quotient; None for other metrics, or if the run lacks one of them.
+fn quotient_parts(
+    record: &RunRecord,
+    metric: &MetricSpec,
+    excluded_rounds: &BTreeSet<u32>,
+) -> Option<[QuotientPart; 2]> {
     let part = |id: &str| {
         let (spec, rows) = record.metric(id)?;
-        let values = values_by_task(record, &rows, leave_out);
+        let values = values_by_task(record, &rows, excluded_rounds);
         Some(QuotientPart { values, fold: spec.over.tasks, unit: spec.unit })
     };
     let [numerator, denominator] = metric.quotient_of.as_ref()?;
@@ -274,13 +281,13 @@ fn quotient_parts(record: &RunRecord, metric: &MetricSpec, leave_out: &BTreeSet<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Direction, Over};
+    use crate::sample::{Direction, FoldRules};
 
     const MISSING: f64 = f64::NAN;
 
     fn grid(values: Vec<VariantValues>, fold: Fold) -> Grid {
         let metric = MetricSpec::new("x".into(), Unit::Seconds, Direction::Lower, String::new());
-        let over = Over { tasks: fold, ..metric.over };
+        let over = FoldRules { tasks: fold, ..metric.over };
         Grid {
             metric: MetricSpec { over, ..metric },
             tasks: vec![],

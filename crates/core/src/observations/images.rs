@@ -12,49 +12,49 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The rounds of a run, grouped by the seed of the image that they began with.
 ///
-/// A pass is one round on each image. Only the rounds of complete passes count, so every image has the same number of rounds, and
-/// a stopping rule sees new values only after a complete pass. Rounds that were dropped from the analysis still count when passes
-/// are counted.
+/// A pass is one round on each image. Only the rounds of complete passes count, so every image has the same number of
+/// rounds, and a stopping rule sees new values only after a complete pass. Rounds that were dropped from the analysis
+/// still count when passes are counted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AgedImages {
-    /// For each image, the columns of its rounds in a table `[variant][round]` that lacks the rounds to leave out. The groups are
-    /// ordered by their first column. A round without an image is a group of its own.
+pub struct RoundsByImage {
+    /// For each image, the columns of its rounds in a table `[variant][round]` that lacks the rounds to leave out. The
+    /// groups are ordered by their first column. A round without an image is a group of its own.
     groups: Vec<Vec<usize>>,
     /// The number of images.
-    pub count: usize,
+    pub image_count: usize,
     /// The number of complete passes over all images.
-    pub passes: usize,
+    pub complete_passes: usize,
     /// The number of rounds that do not count, because their pass is not complete.
-    pub incomplete: usize,
+    pub uncounted_rounds: usize,
 }
 
 /// The seed of the image of each round that began with an aged image.
 fn image_seeds(record: &RunRecord) -> BTreeMap<u32, u64> {
-    let Some(column) = record.reading(reading::IMAGE_SEED) else { return BTreeMap::new() };
+    let Some(column) = record.reading_column(reading::IMAGE_SEED) else { return BTreeMap::new() };
     let rows = record.samples.values[column].iter().zip(&record.samples.cell);
-    let known = rows.filter(|(seed, _)| !seed.is_nan());
-    known.map(|(seed, cell)| (record.cells[*cell as usize].round, *seed as u64)).collect()
+    let with_seed = rows.filter(|(seed, _)| !seed.is_nan());
+    with_seed.map(|(seed, cell)| (record.cells[*cell as usize].round, *seed as u64)).collect()
 }
 
-impl AgedImages {
-    /// The images of a run without the rounds of `leave_out`. None if no round began with an aged image.
-    pub fn of(record: &RunRecord, leave_out: &BTreeSet<u32>) -> Option<AgedImages> {
+impl RoundsByImage {
+    /// The images of a run without `excluded_rounds`. None if no round began with an aged image.
+    pub fn of(record: &RunRecord, excluded_rounds: &BTreeSet<u32>) -> Option<RoundsByImage> {
         let seeds = image_seeds(record);
-        let counted = rounds(record, &(leave_out - &dropped_rounds(record)));
+        let counted = rounds(record, &(excluded_rounds - &dropped_rounds(record)));
         let mut by_seed: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
         for (round, seed) in counted.iter().filter_map(|round| Some((*round, seeds.get(round)?))) {
             by_seed.entry(*seed).or_default().push(round);
         }
-        let passes = by_seed.values().map(Vec::len).min()?;
-        let columns = rounds(record, leave_out);
+        let complete_passes = by_seed.values().map(Vec::len).min()?;
+        let columns = rounds(record, excluded_rounds);
         let column = |round: &u32| columns.binary_search(round).ok();
         let without_image = counted.iter().filter(|round| !seeds.contains_key(round));
         let mut groups: Vec<Vec<usize>> = without_image.filter_map(column).map(|column| vec![column]).collect();
-        groups.extend(by_seed.values().map(|rounds| rounds[..passes].iter().filter_map(column).collect()));
+        groups.extend(by_seed.values().map(|rounds| rounds[..complete_passes].iter().filter_map(column).collect()));
         groups.retain(|group| !group.is_empty());
         groups.sort_unstable();
-        let incomplete = columns.len() - groups.iter().map(Vec::len).sum::<usize>();
-        Some(AgedImages { groups, count: by_seed.len(), passes, incomplete })
+        let uncounted_rounds = columns.len() - groups.iter().map(Vec::len).sum::<usize>();
+        Some(RoundsByImage { groups, image_count: by_seed.len(), complete_passes, uncounted_rounds })
     }
 
     /// For each group, its first column.
@@ -77,38 +77,39 @@ impl AgedImages {
 
 /// The average of each variant over the rounds of one image; NaN for a variant without a value.
 ///
-/// A variant that lacks some of the rounds, because it left the run, is compared within the rounds that it has: its average over
-/// its own rounds is multiplied by a/b, where a is the average of the complete variants over all rounds, and b is their average
-/// over the rounds that it has. So a machine that became slower between the rounds does not change the comparison.
+/// A variant that lacks some of the rounds, because it left the run, is compared within the rounds that it has: its
+/// average over its own rounds is multiplied by a/b, where a is the average of the complete variants over all rounds, and
+/// b is their average over the rounds that it has. So a machine that became slower between the rounds does not change the
+/// comparison.
 fn average_on_image(values: &[Vec<f64>], group: &[usize], average: Average) -> Vec<f64> {
     let columns = compared_columns(values, group);
-    let complete = values.iter().filter(|variant| has_all(variant, &columns));
+    let complete = values.iter().filter(|variant| has_all_values(variant, &columns));
     let complete: Vec<&Vec<f64>> = complete.collect();
     let values_of_complete = |columns: &[usize]| -> Vec<f64> {
         complete.iter().flat_map(|variant| columns.iter().map(|column| variant[*column])).collect()
     };
-    // Both averages of the correction are of one kind, although only one of them may have a zero.
+    // Both averages of the correction are computed alike, although only one of them may have a zero.
     let has_logarithms = values_of_complete(&columns).iter().all(|value| *value > 0.0);
-    let kind = if has_logarithms { average } else { Average::Mean };
-    let of_variant = |variant: &Vec<f64>| {
+    let average_of_complete = if has_logarithms { average } else { Average::Mean };
+    let average_of_variant = |variant: &Vec<f64>| {
         let own_columns: Vec<usize> = columns.iter().copied().filter(|column| !variant[*column].is_nan()).collect();
-        let known: Vec<f64> = own_columns.iter().map(|column| variant[*column]).collect();
-        let average_of_own = average_of(&known, average);
-        let complete_over_own = average_of(&values_of_complete(&own_columns), kind);
+        let own_values: Vec<f64> = own_columns.iter().map(|column| variant[*column]).collect();
+        let average_of_own = average_of(&own_values, average);
+        let complete_over_own = average_of(&values_of_complete(&own_columns), average_of_complete);
         // Without a positive average there is no ratio to correct by.
         if own_columns.len() == columns.len() || complete_over_own.is_nan() || complete_over_own <= 0.0 {
             return average_of_own;
         }
-        average_of_own * average_of(&values_of_complete(&columns), kind) / complete_over_own
+        average_of_own * average_of(&values_of_complete(&columns), average_of_complete) / complete_over_own
     };
-    values.iter().map(of_variant).collect()
+    values.iter().map(average_of_variant).collect()
 }
 
 /// The columns of an image that are averaged: all of them if a variant has a value in each; else only those in which every
 /// variant with any value on the image has one.
 fn compared_columns(values: &[Vec<f64>], group: &[usize]) -> Vec<usize> {
     let mut columns = group.to_vec();
-    if !values.iter().any(|variant| has_all(variant, group)) {
+    if !values.iter().any(|variant| has_all_values(variant, group)) {
         let is_present = |variant: &&Vec<f64>| group.iter().any(|column| !variant[*column].is_nan());
         columns.retain(|column| values.iter().filter(is_present).all(|variant| !variant[*column].is_nan()));
     }
@@ -116,7 +117,7 @@ fn compared_columns(values: &[Vec<f64>], group: &[usize]) -> Vec<usize> {
 }
 
 /// Whether a variant has a value in each of these columns.
-fn has_all(variant: &[f64], columns: &[usize]) -> bool {
+fn has_all_values(variant: &[f64], columns: &[usize]) -> bool {
     columns.iter().all(|column| !variant[*column].is_nan())
 }
 
@@ -135,7 +136,7 @@ mod tests {
     use crate::{event::Outcome, record::CellRecord};
 
     /// A run of one variant with these seeds of images by round; NaN for a round without one.
-    fn run_with_seeds(seeds: &[f64]) -> RunRecord {
+    fn run_with_image_seeds(seeds: &[f64]) -> RunRecord {
         let mut record = RunRecord::default();
         let spec = crate::metric::LIFECYCLE_READINGS.iter().find(|reading| reading.id == reading::IMAGE_SEED);
         record.readings.push(spec.unwrap().into());
@@ -159,9 +160,10 @@ mod tests {
 
     #[test]
     fn only_complete_passes_over_the_images_count() {
-        let groups = |seeds: &[f64], leave_out: &[u32]| {
-            let images = AgedImages::of(&run_with_seeds(seeds), &leave_out.iter().copied().collect()).unwrap();
-            (images.groups, images.passes, images.incomplete)
+        let groups = |seeds: &[f64], excluded_rounds: &[u32]| {
+            let images =
+                RoundsByImage::of(&run_with_image_seeds(seeds), &excluded_rounds.iter().copied().collect()).unwrap();
+            (images.groups, images.complete_passes, images.uncounted_rounds)
         };
         // In the first pass each round is a new image.
         assert_eq!(groups(&[7.0, 8.0], &[]), (vec![vec![0], vec![1]], 1, 0));
@@ -171,13 +173,18 @@ mod tests {
         // A warm-up round is no part of a pass, and columns do not count it.
         assert_eq!(groups(&[7.0, 8.0, 7.0], &[0]), (vec![vec![0], vec![1]], 1, 0));
         assert_eq!(groups(&[7.0, MISSING, 8.0], &[]), (vec![vec![0], vec![1], vec![2]], 1, 0));
-        assert_eq!(AgedImages::of(&run_with_seeds(&[MISSING]), &BTreeSet::new()), None);
+        assert_eq!(RoundsByImage::of(&run_with_image_seeds(&[MISSING]), &BTreeSet::new()), None);
     }
 
     const MISSING: f64 = f64::NAN;
 
-    fn images(groups: &[&[usize]]) -> AgedImages {
-        AgedImages { groups: groups.iter().map(|group| group.to_vec()).collect(), count: 2, passes: 2, incomplete: 0 }
+    fn images(groups: &[&[usize]]) -> RoundsByImage {
+        RoundsByImage {
+            groups: groups.iter().map(|group| group.to_vec()).collect(),
+            image_count: 2,
+            complete_passes: 2,
+            uncounted_rounds: 0,
+        }
     }
 
     #[test]

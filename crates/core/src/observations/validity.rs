@@ -1,13 +1,13 @@
 //! Finds invalid figures: figures that did not measure what their task claims, so no ranking may use them.
 //!
-//! A percentile of latency is invalid if the load had too few requests. Of n requests, n·(1 − q) are slower than the quantile
-//! q. If these are fewer than ten, a single request changes the percentile noticeably.
+//! A percentile of latency is invalid if the load had too few requests. Of n requests, n·(1 − q) are slower than the
+//! quantile q. If these are fewer than ten, a single request changes the percentile noticeably.
 
 use super::values::{VariantValues, has_data, rounds_left_out, values_by_task};
 use crate::average::median;
 use crate::metric::{DataPath, MAX_CLIENT_SHARE, reading};
 use crate::record::{MetricSpec, RunRecord};
-use crate::{cell::Variant, matrix::workload_of, setting::Value};
+use crate::{cell::Variant, matrix::workload_of_variant, setting::SettingValue};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Why the figure of one task and variant is invalid.
@@ -43,60 +43,60 @@ impl InvalidReason {
 /// if all its figures are valid.
 pub fn invalid_reason(record: &RunRecord, metric: &str, task: usize) -> Option<String> {
     let figures = invalid_figures(record, metric);
-    let of_task = figures
-        .iter()
-        .filter(|((of_figure, variant), _)| *of_figure == task && !record.variants[*variant].is_bare_device());
-    let ((_, first), reason) = of_task.min_by_key(|(at, _)| **at)?;
+    let of_task = figures.iter().filter(|((task_of_figure, variant), _)| {
+        *task_of_figure == task && !record.variants[*variant].is_bare_device()
+    });
+    let ((_, first), reason) = of_task.min_by_key(|(task_and_variant, _)| **task_and_variant)?;
     let (mut variant, mut predicate) = (*first, reason.predicate().to_string());
     if let (InvalidReason::FewRequests, Some(percentile)) = (reason, Percentile::of_metric(metric)) {
         // The variant with the fewest requests determines how long the load must run for all.
-        let of_task = undersampled_figures(record, &percentile).into_iter().filter(|figure| figure.task == task);
-        if let Some(fewest) = of_task.min_by(|a, b| a.requests.total_cmp(&b.requests)) {
+        let undersampled = undersampled_figures(record, &percentile).into_iter().filter(|figure| figure.task == task);
+        if let Some(fewest) = undersampled.min_by(|a, b| a.requests_per_round.total_cmp(&b.requests_per_round)) {
             (variant, predicate) = (fewest.variant, fewest.predicate(&percentile));
         }
     }
-    Some(format!("{} at {} {predicate}", record.name(variant), record.tasks[task].id))
+    Some(format!("{} at {} {predicate}", record.variant_name(variant), record.tasks[task].id))
 }
 
 /// The invalid figures of a metric, by task and variant, each with the first reason that applies.
 pub fn invalid_figures(record: &RunRecord, metric: &str) -> BTreeMap<(usize, usize), InvalidReason> {
-    let mut found = BTreeMap::new();
+    let mut reasons = BTreeMap::new();
     // Check this first, because its remedy, a longer load, also improves other figures.
     if let Some(percentile) = Percentile::of_metric(metric) {
         for figure in undersampled_figures(record, &percentile) {
-            found.insert((figure.task, figure.variant), InvalidReason::FewRequests);
+            reasons.insert((figure.task, figure.variant), InvalidReason::FewRequests);
         }
     }
-    for (task, variant, rounds) in known_figures(record, "device_share") {
+    for (task, variant, rounds) in figures_with_values(record, "device_share") {
         let is_cached = median(&rounds).map(DataPath::of) == Some(DataPath::Cache);
-        if is_cached && has_setting(record, task, &record.variants[variant], "direct") {
-            found.entry((task, variant)).or_insert(InvalidReason::Cache);
+        if is_cached && has_setting_on(record, task, &record.variants[variant], "direct") {
+            reasons.entry((task, variant)).or_insert(InvalidReason::Cache);
         }
     }
-    for (task, variant, rounds) in known_figures(record, reading::CLIENT_SHARE) {
+    for (task, variant, rounds) in figures_with_values(record, reading::CLIENT_SHARE) {
         if median(&rounds).is_some_and(|share| share > MAX_CLIENT_SHARE) {
-            found.entry((task, variant)).or_insert(InvalidReason::ClientBound);
+            reasons.entry((task, variant)).or_insert(InvalidReason::ClientBound);
         }
     }
-    for (task, variant, rounds) in known_figures(record, reading::VERIFIED) {
+    for (task, variant, rounds) in figures_with_values(record, reading::VERIFIED_BLOCKS) {
         let is_unverified = !rounds.iter().any(|blocks| *blocks > 0.0);
-        if is_unverified && has_setting(record, task, &record.variants[variant], "verify") {
-            found.entry((task, variant)).or_insert(InvalidReason::Unverified);
+        if is_unverified && has_setting_on(record, task, &record.variants[variant], "verify") {
+            reasons.entry((task, variant)).or_insert(InvalidReason::Unverified);
         }
     }
-    found
+    reasons
 }
 
 /// The tasks and variants whose load was not steady in any round. Their figures are still valid: all variants of a round ran
 /// the load for the same time, so the comparison holds for a load of that length.
 pub fn never_steady(record: &RunRecord) -> Vec<(usize, usize)> {
-    let figures = known_figures(record, reading::STEADY).into_iter();
+    let figures = figures_with_values(record, reading::STEADY).into_iter();
     let unsteady = figures.filter(|(.., rounds)| !rounds.iter().any(|steady| *steady > 0.0));
     unsteady.map(|(task, variant, _)| (task, variant)).collect()
 }
 
 /// The figures of a metric that have a value, each as task, variant and values by round. Empty if the run lacks the metric.
-fn known_figures(record: &RunRecord, metric: &str) -> Vec<(usize, usize, Vec<f64>)> {
+fn figures_with_values(record: &RunRecord, metric: &str) -> Vec<(usize, usize, Vec<f64>)> {
     let Some((_, rows)) = record.metric(metric) else { return vec![] };
     let mut figures = vec![];
     for (task, variants) in values_by_task(record, &rows, &rounds_left_out(record)).into_iter().enumerate() {
@@ -129,16 +129,16 @@ pub(super) fn tasks_without_commits(
 }
 
 /// Whether every workload of the plan that ran this task has the setting on for the variant.
-fn has_setting(record: &RunRecord, task: usize, variant: &Variant, setting: &str) -> bool {
+fn has_setting_on(record: &RunRecord, task: usize, variant: &Variant, setting: &str) -> bool {
     let rows = record.samples.task.iter().zip(&record.samples.cell);
     let rows = rows.filter(|(task_of_row, _)| **task_of_row as usize == task);
     let names: BTreeSet<&str> = rows.map(|(_, cell)| record.cells[*cell as usize].workload.as_str()).collect();
     let mut plans = record.plan.workloads.iter().filter(|plan| names.contains(plan.name.as_str())).peekable();
     plans.peek().is_some()
-        && plans.all(|plan| match workload_of(variant, plan).settings.0.get(setting) {
-            Some(Value::Bool(on)) => *on,
+        && plans.all(|plan| match workload_of_variant(variant, plan).settings.0.get(setting) {
+            Some(SettingValue::Bool(on)) => *on,
             // A level of a factor is text.
-            Some(Value::Text(level)) => level == "true",
+            Some(SettingValue::Text(level)) => level == "true",
             _ => false,
         })
 }
@@ -156,12 +156,13 @@ struct Percentile {
 }
 
 impl Percentile {
-    /// Parses the name of a metric or reading: `latency_p999`, `sync_latency_p99_ns`. None if it is not a percentile of latency.
+    /// Parses the name of a metric or reading: `latency_p999`, `sync_latency_p99_ns`. None if it is not a percentile of
+    /// latency.
     fn of_metric(metric: &str) -> Option<Percentile> {
         let metric = metric.strip_suffix("_ns").unwrap_or(metric);
-        let (before, digits) = metric.rsplit_once("latency_p")?;
+        let (kind, digits) = metric.rsplit_once("latency_p")?;
         let decimals: f64 = digits.parse::<u32>().ok()?.into();
-        let count_readings = match before {
+        let count_readings = match kind {
             "" | "corrected_" => vec!["all_operations_count".into(), reading::REQUESTS.into()],
             kind => vec![format!("{kind}operations_count")],
         };
@@ -188,21 +189,21 @@ struct UndersampledFigure {
     task: usize,
     variant: usize,
     /// The median number of requests per round.
-    requests: f64,
+    requests_per_round: f64,
     /// The median length of the load in seconds, if the load recorded it.
-    seconds: Option<f64>,
+    load_s: Option<f64>,
 }
 
 impl UndersampledFigure {
     /// The predicate of a sentence whose subject is the variant: how many requests it had, how many the percentile requires,
     /// and how long to measure.
     fn predicate(&self, percentile: &Percentile) -> String {
-        let (had, required) = (self.requests.round(), percentile.required_requests());
-        let mut text = format!("had {had} requests a round, and a {} requires {required}", percentile.name());
-        if let Some(seconds) = self.seconds.filter(|_| self.requests > 0.0) {
+        let (requests, required) = (self.requests_per_round.round(), percentile.required_requests());
+        let mut text = format!("had {requests} requests a round, and a {} requires {required}", percentile.name());
+        if let Some(load_s) = self.load_s.filter(|_| self.requests_per_round > 0.0) {
             // A tenth more, because the number of requests varies.
-            let enough = (1.1 * seconds * required / self.requests).ceil();
-            text.push_str(&format!("; measure for {enough} s instead of {seconds:.1} s"));
+            let enough = (1.1 * load_s * required / self.requests_per_round).ceil();
+            text.push_str(&format!("; measure for {enough} s instead of {load_s:.1} s"));
         }
         text
     }
@@ -213,18 +214,18 @@ fn undersampled_figures(record: &RunRecord, percentile: &Percentile) -> Vec<Unde
     let Some((_, counts)) = percentile.count_readings.iter().find_map(|id| record.metric(id)) else {
         return vec![];
     };
-    let left_out = rounds_left_out(record);
+    let excluded_rounds = rounds_left_out(record);
     let lengths = record.metric(reading::LOAD_ELAPSED);
-    let lengths = lengths.map(|(_, rows)| values_by_task(record, &rows, &left_out));
+    let lengths = lengths.map(|(_, rows)| values_by_task(record, &rows, &excluded_rounds));
     let mut figures = vec![];
-    for (task, variants) in values_by_task(record, &counts, &left_out).iter().enumerate() {
+    for (task, variants) in values_by_task(record, &counts, &excluded_rounds).iter().enumerate() {
         for (variant, rounds) in variants.iter().enumerate() {
-            let Some(requests) = median(rounds) else { continue };
-            if requests >= percentile.required_requests() {
+            let Some(requests_per_round) = median(rounds) else { continue };
+            if requests_per_round >= percentile.required_requests() {
                 continue;
             }
             let ns = lengths.as_ref().and_then(|lengths| median(&lengths[task][variant]));
-            figures.push(UndersampledFigure { task, variant, requests, seconds: ns.map(|ns| ns / 1e9) });
+            figures.push(UndersampledFigure { task, variant, requests_per_round, load_s: ns.map(|ns| ns / 1e9) });
         }
     }
     figures
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn the_message_proposes_a_length_with_enough_requests() {
         let percentile = Percentile::of_metric("latency_p999").unwrap();
-        let figure = UndersampledFigure { task: 0, variant: 0, requests: 512.0, seconds: Some(1.0) };
+        let figure = UndersampledFigure { task: 0, variant: 0, requests_per_round: 512.0, load_s: Some(1.0) };
         // 10,000 / 512 s and a tenth more.
         assert_eq!(
             figure.predicate(&percentile),

@@ -10,22 +10,22 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Values by variant and round, `[variant][round]`; NaN for a missing value.
 pub type VariantValues = Vec<Vec<f64>>;
 
-/// Arranges the values of a column, one per sample, by task, variant and round: `[task][variant][column]`, without the rounds
-/// of `leave_out`. A variant can have several values for a task in one round (workloads that share a task, or repeats on one
-/// mkfs); their mean is the value.
-pub fn values_by_task(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Vec<VariantValues> {
-    let rounds = rounds(record, leave_out);
-    let empty = vec![vec![f64::NAN; rounds.len()]; record.variants.len()];
-    let empty = vec![empty; record.tasks.len()];
-    place_values(record, rows, &rounds, empty, |values, (task, variant, column)| &mut values[task][variant][column])
+/// Arranges `rows`, the values of one metric by sample, by task, variant and round: `[task][variant][column]`, without
+/// `excluded_rounds`. A variant can have several values for a task in one round (workloads that share a task, or repeats
+/// on one mkfs); their mean is the value.
+pub fn values_by_task(record: &RunRecord, rows: &[f64], excluded_rounds: &BTreeSet<u32>) -> Vec<VariantValues> {
+    let rounds = rounds(record, excluded_rounds);
+    let of_task = vec![vec![f64::NAN; rounds.len()]; record.variants.len()];
+    let values = vec![of_task; record.tasks.len()];
+    place_values(record, rows, &rounds, values, |values, (task, variant, column)| &mut values[task][variant][column])
 }
 
 /// The same values as [`values_by_task`], but one flat list per variant with index `column * tasks + task`. Samples are stored
 /// in this order, so filling the list is much faster.
-pub(super) fn values_by_round(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> VariantValues {
-    let (rounds, tasks) = (rounds(record, leave_out), record.tasks.len());
-    let empty = vec![vec![f64::NAN; rounds.len() * tasks]; record.variants.len()];
-    place_values(record, rows, &rounds, empty, |values, (task, variant, column)| {
+pub(super) fn values_by_round(record: &RunRecord, rows: &[f64], excluded_rounds: &BTreeSet<u32>) -> VariantValues {
+    let (rounds, tasks) = (rounds(record, excluded_rounds), record.tasks.len());
+    let values = vec![vec![f64::NAN; rounds.len() * tasks]; record.variants.len()];
+    place_values(record, rows, &rounds, values, |values, (task, variant, column)| {
         &mut values[variant][column * tasks + task]
     })
 }
@@ -67,13 +67,13 @@ fn place_values<V>(
 /// The indices of the variants that are the bare device.
 pub fn bare_devices(record: &RunRecord) -> Vec<usize> {
     let variants = record.variants.iter().enumerate();
-    variants.filter(|(_, variant)| variant.is_bare_device()).map(|(at, _)| at).collect()
+    variants.filter(|(_, variant)| variant.is_bare_device()).map(|(index, _)| index).collect()
 }
 
-/// The rounds of a run that have at least one cell, ascending, without the rounds of `leave_out`.
-pub fn rounds(record: &RunRecord, leave_out: &BTreeSet<u32>) -> Vec<u32> {
-    let with_cells: BTreeSet<u32> = record.cells.iter().map(|cell| cell.round).collect();
-    with_cells.difference(leave_out).copied().collect()
+/// The rounds of a run that have at least one cell, ascending, without `excluded_rounds`.
+pub fn rounds(record: &RunRecord, excluded_rounds: &BTreeSet<u32>) -> Vec<u32> {
+    let measured: BTreeSet<u32> = record.cells.iter().map(|cell| cell.round).collect();
+    measured.difference(excluded_rounds).copied().collect()
 }
 
 /// Whether any variant of a task has a value in any round.
@@ -81,7 +81,7 @@ pub fn has_data(values: &[Vec<f64>]) -> bool {
     values.iter().flatten().any(|value| !value.is_nan())
 }
 
-/// The rounds that no comparison uses: warm-up rounds and dropped rounds.
+/// The rounds that no comparison uses: the warm-up rounds and the dropped rounds.
 pub fn rounds_left_out(record: &RunRecord) -> BTreeSet<u32> {
     &warmup_rounds(record) | &dropped_rounds(record)
 }
@@ -163,32 +163,34 @@ pub struct ReadingTotal {
 
 /// The totals of these metrics and readings. Leaves out a metric if no round has all its tasks.
 pub fn reading_totals(record: &RunRecord, ids: &[&'static str]) -> Vec<ReadingTotal> {
-    let sums = ReadingSums { record, leave_out: rounds_left_out(record), cache: RefCell::default() };
-    ids.iter().filter_map(|id| sums.total(id)).collect()
+    let combiner = ReadingCombiner { record, excluded_rounds: rounds_left_out(record), cache: RefCell::default() };
+    ids.iter().filter_map(|id| combiner.total(id)).collect()
 }
 
-/// The combined values of a reading; NaN if the round lacks a task. None if no task has the reading, or it has no total.
-type Sums = Option<VariantValues>;
+/// A reading combined over the tasks of each round; NaN if the round lacks a task. None if no task has the reading, or it
+/// has no total.
+type CombinedReading = Option<VariantValues>;
 
-/// Computes and caches the sums of readings, because several metrics use the same reading.
-struct ReadingSums<'a> {
+/// Combines readings over the tasks of each round. It caches the results, because several metrics use the same reading.
+struct ReadingCombiner<'a> {
     record: &'a RunRecord,
-    leave_out: BTreeSet<u32>,
-    cache: RefCell<BTreeMap<String, Sums>>,
+    excluded_rounds: BTreeSet<u32>,
+    cache: RefCell<BTreeMap<String, CombinedReading>>,
 }
 
-impl ReadingSums<'_> {
+impl ReadingCombiner<'_> {
+    /// The total of a metric or reading; None if the run lacks it or no round has all its tasks.
     fn total(&self, id: &'static str) -> Option<ReadingTotal> {
-        let reading = self.record.reading(id).map(|column| &self.record.readings[column]);
+        let reading = self.record.reading_column(id).map(|column| &self.record.readings[column]);
         let formula = if reading.is_some() { None } else { metric::find(id) };
         let unit = reading.map(|reading| reading.unit).or(formula.map(|metric| metric.spec.unit))?;
         let fold = reading.map_or(Fold::Sum, |reading| reading.over.tasks);
-        let rounds = rounds(self.record, &self.leave_out).len();
+        let rounds = rounds(self.record, &self.excluded_rounds).len();
         let mut values: VariantValues = vec![];
         for variant in 0..self.record.variants.len() {
             let value = |round| match formula {
-                Some(metric) => (metric.formula)(&|reading| self.sum(reading, variant, round)),
-                None => self.sum(id, variant, round),
+                Some(metric) => (metric.formula)(&|reading| self.combined_value(reading, variant, round)),
+                None => self.combined_value(id, variant, round),
             };
             values.push((0..rounds).filter_map(value).collect());
         }
@@ -196,30 +198,31 @@ impl ReadingSums<'_> {
         has_values.then_some(ReadingTotal { id, unit, fold, values })
     }
 
-    fn sum(&self, reading: &str, variant: usize, round: usize) -> Option<f64> {
+    /// The combined value of a reading in one round; None if the round lacks a task.
+    fn combined_value(&self, reading: &str, variant: usize, round: usize) -> Option<f64> {
         let mut cache = self.cache.borrow_mut();
-        let sums = cache.entry(reading.into()).or_insert_with(|| self.compute_sums(reading));
-        sums.as_ref().map(|variants| variants[variant][round]).filter(|sum| !sum.is_nan())
+        let combined = cache.entry(reading.into()).or_insert_with(|| self.combine_tasks_of(reading));
+        combined.as_ref().map(|variants| variants[variant][round]).filter(|value| !value.is_nan())
     }
 
     /// Combines a reading over the tasks of each round, in the way that the reading defines.
-    fn compute_sums(&self, reading: &str) -> Sums {
+    fn combine_tasks_of(&self, reading: &str) -> CombinedReading {
         let record = self.record;
-        let column = record.reading(reading)?;
+        let column = record.reading_column(reading)?;
         let fold = record.readings[column].over.tasks;
         fold.total_name()?;
-        let variants = values_by_round(record, &record.samples.values[column], &self.leave_out);
+        let variants = values_by_round(record, &record.samples.values[column], &self.excluded_rounds);
         let tasks_per_round = record.tasks.len().max(1);
         let has_values = |task: usize| {
             variants.iter().flat_map(|variant| variant.chunks(tasks_per_round)).any(|round| !round[task].is_nan())
         };
-        let is_summed = |task: &usize| record.tasks[*task].in_totals && has_values(*task);
-        let tasks: Vec<usize> = (0..record.tasks.len()).filter(is_summed).collect();
+        let is_included = |task: &usize| record.tasks[*task].in_totals && has_values(*task);
+        let tasks: Vec<usize> = (0..record.tasks.len()).filter(is_included).collect();
         if tasks.is_empty() {
             return None;
         }
         // A task that the variant did not do is NaN, and makes the result NaN.
-        let folded = |round: &[f64]| fold.combine(tasks.iter().map(|task| round[*task])).unwrap_or(f64::NAN);
-        Some(variants.iter().map(|variant| variant.chunks(tasks_per_round).map(folded).collect()).collect())
+        let combine_round = |round: &[f64]| fold.combine(tasks.iter().map(|task| round[*task])).unwrap_or(f64::NAN);
+        Some(variants.iter().map(|variant| variant.chunks(tasks_per_round).map(combine_round).collect()).collect())
     }
 }

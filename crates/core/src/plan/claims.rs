@@ -3,8 +3,8 @@
 use super::overrides::{Overrides, Vocabulary};
 use super::{ParsedPlan, Plan, error::PlanError};
 use crate::cell::{TaskId, TaskInfo, Variant};
-use crate::claim::{Claim, ClaimError, Pair, Quantity, Relation, RightSide};
-use crate::{matrix, metric, names::unknown};
+use crate::claim::{Claim, ClaimError, PairRelation, Quantity, Relation, RightSide};
+use crate::{matrix, metric, names::unknown_name};
 use std::ops::Range;
 
 /// The name of the sum over all tasks in claims.
@@ -18,23 +18,24 @@ pub const ALL_TASKS: [&str; 2] = [TOTAL, GEOMEAN];
 ///
 /// # Errors
 /// A text is not a claim or contains an unknown name. The error has the position of the first such character.
-pub(super) fn resolve(
+pub(super) fn resolve_claims(
     ParsedPlan { origin, text, file, .. }: &ParsedPlan,
     overrides: &Overrides,
     plan: &Plan,
     vocabulary: &Vocabulary,
 ) -> Result<Vec<Claim>, PlanError> {
-    let (variants, tasks) = (matrix::expand(plan), (vocabulary.outline)(plan));
-    let names = Names { variants, tasks, metrics: &vocabulary.metrics, can_print_metrics: plan.can_print_metrics() };
+    let (variants, tasks) = (matrix::expand(plan), (vocabulary.list_tasks)(plan));
+    let names =
+        ClaimNames { variants, tasks, metrics: &vocabulary.metrics, can_print_metrics: plan.can_print_metrics() };
     let mut claims = Vec::new();
-    for spanned in &file.claims {
-        claims.push(names.parse_claim(spanned.get_ref()).map_err(|fault| {
-            let at = byte_of_character(text, spanned.span(), fault.column);
-            PlanError::at(origin, text, at..at, format!("claim: {}", fault.message))
+    for claim_in_plan in &file.claims {
+        claims.push(names.parse_claim(claim_in_plan.get_ref()).map_err(|fault| {
+            let offset = byte_offset_of_character(text, claim_in_plan.span(), fault.column);
+            PlanError::at_span(origin, text, offset..offset, format!("claim: {}", fault.message))
         })?);
     }
-    for flag in &overrides.claims {
-        claims.push(names.parse_claim(flag).map_err(|fault| {
+    for claim_of_user in &overrides.claims {
+        claims.push(names.parse_claim(claim_of_user).map_err(|fault| {
             let error = fault.to_string();
             PlanError::in_setting("claim", error.strip_prefix("claim, ").unwrap_or(&error))
         })?);
@@ -49,7 +50,7 @@ pub fn compared_variants(variants: &[Variant]) -> Vec<&str> {
 }
 
 /// The names that claims may use.
-struct Names<'a> {
+struct ClaimNames<'a> {
     variants: Vec<Variant>,
     tasks: Vec<TaskInfo>,
     metrics: &'a [String],
@@ -57,18 +58,18 @@ struct Names<'a> {
     can_print_metrics: bool,
 }
 
-/// The byte offset of an error in a text, and the message.
+/// An error in a text: its byte offset, and the message.
 type Fault = (usize, String);
 
-impl Names<'_> {
+impl ClaimNames<'_> {
     /// Parses and checks one claim.
     fn parse_claim(&self, text: &str) -> Result<Claim, ClaimError> {
         let mut claim: Claim = text.parse()?;
         claim.replace_roles(&compared_variants(&self.variants));
         match self.claim_fault(&claim, text) {
             None => Ok(claim),
-            Some((at, message)) => {
-                let column = text[..at].chars().count() + 1;
+            Some((offset, message)) => {
+                let column = text[..offset].chars().count() + 1;
                 Err(ClaimError { column, text: text.to_string(), line: None, message })
             }
         }
@@ -76,21 +77,21 @@ impl Names<'_> {
 
     /// The first error in the names of a claim: of its subject, its variants, or the quantity on the right.
     fn claim_fault(&self, claim: &Claim, text: &str) -> Option<Fault> {
-        let begin = text.len() - text.trim_start().len();
-        let relation = relation_start(text, begin + claim.subject.name().len());
+        let start = text.len() - text.trim_start().len();
+        let relation = relation_start(text, start + claim.subject.name().len());
         // Returns the beginning of the relation if the text has the word with escapes.
         let position_of = |word: &str| relation + text[relation..].find(word).unwrap_or(0);
-        if let Some((at, message)) = self.quantity_fault(&claim.subject) {
-            return Some((begin + at, message));
+        if let Some((offset, message)) = self.quantity_fault(&claim.subject) {
+            return Some((start + offset, message));
         }
         if let Some((name, message)) = self.variant_fault(claim) {
             return Some((position_of(name), message));
         }
-        if let Relation::Pair(Pair { right: RightSide::Quantity(right), .. }) = &claim.relation {
+        if let Relation::Pair(PairRelation { right: RightSide::Quantity(right), .. }) = &claim.relation {
             // Valid if a task has the parameters of both sides, or those of the right side alone.
             self.quantity_fault(&right.with_params_of(&claim.subject))?;
-            let (at, message) = self.quantity_fault(right)?;
-            return Some((position_of(&right.name()) + at, message));
+            let (offset, message) = self.quantity_fault(right)?;
+            return Some((position_of(&right.name()) + offset, message));
         }
         None
     }
@@ -100,7 +101,7 @@ impl Names<'_> {
         let variants = || self.variants.iter().map(|variant| variant.name.as_str());
         let names = claim.variants();
         if let Some(name) = names.iter().find(|name| !variants().any(|variant| variant == **name)) {
-            return Some((name, unknown("variant", name, variants()).into()));
+            return Some((name, unknown_name("variant", name, variants()).into()));
         }
         if let [left, right] = names[..]
             && left == right
@@ -117,15 +118,15 @@ impl Names<'_> {
     fn quantity_fault(&self, quantity: &Quantity) -> Option<Fault> {
         let metric = &quantity.metric;
         if !self.metrics.contains(metric) && !self.can_print_metrics {
-            let at = quantity.name().len() - metric.len();
-            let unknown = unknown("metric", metric, self.metrics.iter().map(String::as_str));
-            return Some((at, unknown.with_list_command("fsarena list metrics").into()));
+            let offset = quantity.name().len() - metric.len();
+            let unknown = unknown_name("metric", metric, self.metrics.iter().map(String::as_str));
+            return Some((offset, unknown.with_list_command("fsarena list metrics").into()));
         }
         let task = quantity.task.as_deref().filter(|task| !ALL_TASKS.contains(task))?;
         let siblings: Vec<&TaskInfo> = self.tasks.iter().filter(|info| info.id.name == task).collect();
         if siblings.is_empty() {
             let names = self.tasks.iter().map(|info| info.id.name.as_str()).chain(ALL_TASKS);
-            return Some((0, unknown("task", task, names).into()));
+            return Some((0, unknown_name("task", task, names).into()));
         }
         let sibling_names = || siblings.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(", ");
         match siblings.iter().filter(|info| quantity.fits(&info.id)).count() {
@@ -146,7 +147,7 @@ fn relation_start(text: &str, name_end: usize) -> usize {
 impl Quantity {
     /// A metric over all tasks together: the total, or the geometric mean if the metric has no total.
     pub fn of_all(metric: &str) -> Quantity {
-        let has_total = metric::find(metric).is_some_and(|known| known.spec.total_name().is_some());
+        let has_total = metric::find(metric).is_some_and(|metric| metric.spec.total_name().is_some());
         let task = if has_total { TOTAL } else { GEOMEAN };
         Quantity { task: Some(task.into()), metric: metric.into(), params: Default::default() }
     }
@@ -174,15 +175,15 @@ impl Quantity {
 
 /// Converts a character position in a TOML string to a byte offset in the file. `column` counts from 1; `span` is the string
 /// with its quotes.
-fn byte_of_character(text: &str, span: Range<usize>, column: usize) -> usize {
+fn byte_offset_of_character(text: &str, span: Range<usize>, column: usize) -> usize {
     let quoted = &text[span.clone()];
     let quotes = if quoted.starts_with("\"\"\"") || quoted.starts_with("'''") { 3 } else { 1 };
     let has_escapes = quoted.starts_with('"');
     // A line break right after three quotes is not part of the string.
-    let begin = quotes + usize::from(quotes == 3 && quoted[3..].starts_with('\n'));
+    let content_start = quotes + usize::from(quotes == 3 && quoted[3..].starts_with('\n'));
     // A claim of a stored plan has an empty span.
-    let Some(string) = quoted.get(begin..) else { return span.start };
-    let mut rest = string.chars();
+    let Some(content) = quoted.get(content_start..) else { return span.start };
+    let mut rest = content.chars();
     for _ in 1..column {
         if rest.next() == Some('\\') && has_escapes {
             let digits = match rest.next() {
@@ -215,7 +216,7 @@ mod tests {
             ("\"\"\"\nabc\"\"\"", 2, 5),
             ("'''abc'''", 2, 4),
         ] {
-            assert_eq!(byte_of_character(raw, 0..raw.len(), column), expected, "{raw} {column}");
+            assert_eq!(byte_offset_of_character(raw, 0..raw.len(), column), expected, "{raw} {column}");
         }
     }
 

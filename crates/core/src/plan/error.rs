@@ -1,7 +1,7 @@
 //! Errors in plans, with their position.
 
-use crate::exit::{ExitCode, Exits};
-use crate::names::unknown;
+use crate::exit::{ExitCode, HasExitCode};
+use crate::names::unknown_name;
 use crate::setting_text::setting;
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub struct PlanError {
 
 impl PlanError {
     /// An error at a byte range of a text.
-    pub fn at(origin: &str, text: &str, span: Range<usize>, message: impl Into<String>) -> PlanError {
+    pub fn at_span(origin: &str, text: &str, span: Range<usize>, message: impl Into<String>) -> PlanError {
         PlanError {
             origin: origin.to_string(),
             position: Some(line_and_column(text.as_bytes(), span.start)),
@@ -50,7 +50,7 @@ fn describe_position(position: &Option<(usize, usize)>) -> String {
     position.map_or(String::new(), |(line, column)| format!(", line {line}, column {column}"))
 }
 
-impl Exits for PlanError {
+impl HasExitCode for PlanError {
     fn exit_code(&self) -> ExitCode {
         ExitCode::Usage
     }
@@ -71,10 +71,12 @@ pub(crate) fn reword_parser_message(message: &str) -> String {
     if message.starts_with("unknown ")
         && let [name, known @ ..] = words.as_slice()
     {
-        let what = if message.starts_with("unknown field") { "key" } else { "value" };
-        return unknown(what, name, known.iter().copied()).into();
+        let kind = if message.starts_with("unknown field") { "key" } else { "value" };
+        return unknown_name(kind, name, known.iter().copied()).into();
     }
-    WORDS.iter().fold(message.to_string(), |text, (from, to)| text.replacen(from, to, 1))
+    WORDS
+        .iter()
+        .fold(message.to_string(), |text, (parser_words, plan_words)| text.replacen(parser_words, plan_words, 1))
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 use toml::Spanned;
 
 /// The size limit of a plan, in bytes: far above any plan that a person writes.
-pub const MAX_BYTES: usize = 1 << 20;
+pub const MAX_PLAN_BYTES: usize = 1 << 20;
 
-/// Names and values with their positions in the text.
+/// Keys and values of a table, with their positions in the text.
 pub type Pairs = BTreeMap<Spanned<String>, Spanned<toml::Value>>;
 
 /// A parsed plan file; [`super::resolve`] checks and completes it.
@@ -36,7 +36,8 @@ pub struct PlanFile {
     /// Levels that are each compared alone with the plain variant, instead of in every combination.
     #[serde(default)]
     pub vary: Pairs,
-    /// Settings of the workloads with the values at which the run measures them ([`crate::grid`]): `tree_files = "1e3..1e6"`.
+    /// Settings of the workloads with the values at which the run measures them ([`crate::setting_grid`]): `tree_files =
+    /// "1e3..1e6"`.
     #[serde(default)]
     pub grid: Pairs,
     /// Variants named one by one, instead of the product of the factors.
@@ -44,28 +45,28 @@ pub struct PlanFile {
     pub variants: Vec<Pairs>,
     /// The devices of the filesystems.
     #[serde(default)]
-    pub device: DeviceFile,
+    pub device: DeviceTable,
     /// How filesystems are aged.
     #[serde(default)]
-    pub age: AgeFile,
+    pub age: AgeTable,
     /// When to stop.
     #[serde(default)]
-    pub stop: StopFile,
+    pub stop: StopTable,
     /// When the machine counts as idle.
     #[serde(default)]
-    pub idle: IdleFile,
-    /// Settings that apply only at one scale.
+    pub idle: IdleTable,
+    /// Settings that apply only at one scale, by scale.
     #[serde(default)]
-    pub scales: BTreeMap<Scale, ScaleFile>,
+    pub scales: BTreeMap<Scale, ScaleTable>,
     /// The precision of the study's published figures, and the machine they are from.
     #[serde(default)]
-    pub published: PublishedFile,
+    pub published: PublishedTable,
     /// Stages of a study. Each is a run of its own; a later stage can use the best level of an earlier one.
     #[serde(default, rename = "stage")]
-    pub stages: Vec<StageFile>,
-    /// What the author of a study concluded.
+    pub stages: Vec<StageTable>,
+    /// The conclusions of the author of a study.
     #[serde(default, rename = "conclusion")]
-    pub conclusions: Vec<ConclusionFile>,
+    pub conclusions: Vec<ConclusionTable>,
     /// The workloads: each has `use = "WORKLOAD"` and that workload's settings.
     #[serde(default, rename = "workload")]
     pub workloads: Vec<Pairs>,
@@ -74,7 +75,7 @@ pub struct PlanFile {
 /// The table `[device]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DeviceFile {
+pub struct DeviceTable {
     /// Size of each image: `"2GiB"`.
     pub size: Option<Spanned<String>>,
     /// Whether loop images bypass the page cache of the filesystem that stores them.
@@ -90,7 +91,7 @@ pub struct DeviceFile {
 /// The table `[age]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AgeFile {
+pub struct AgeTable {
     /// The number of images of each variant, each aged from another seed.
     pub images: Option<Spanned<u32>>,
     /// The git repository whose commits are pulled, instead of a generated history.
@@ -100,7 +101,7 @@ pub struct AgeFile {
 /// The table `[stop]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StopFile {
+pub struct StopTable {
     /// The number of rounds.
     pub rounds: Option<Spanned<u32>>,
     /// The number of warm-up rounds, which run first and which no comparison uses; with shards, per shard.
@@ -124,7 +125,7 @@ pub struct StopFile {
 /// The table `[scales.SCALE]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct ScaleFile {
+pub struct ScaleTable {
     /// The number of rounds.
     pub rounds: Option<Spanned<u32>>,
     /// Time budget: `"150s"`. A round starts only if it will probably end within it.
@@ -140,7 +141,7 @@ pub struct ScaleFile {
 /// The table `[published]`; see [`crate::conclusion::FigurePrecision`].
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct PublishedFile {
+pub struct PublishedTable {
     /// The set of published figures of each conclusion that does not name its own.
     pub set: Option<String>,
     /// The difference below which two figures count as equal: `"1%"`.
@@ -159,20 +160,22 @@ pub struct PublishedFile {
 /// A table `[[conclusion]]`; see [`crate::conclusion::Conclusion`].
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ConclusionFile {
+pub struct ConclusionTable {
     /// The conclusion in fsarena's words.
-    pub says: String,
+    #[serde(rename = "says")]
+    pub statement: String,
     /// A short paraphrase of the author's sentence, with its place in the article.
     pub source: String,
     /// The part of the claims that fsarena added, such as a threshold.
-    pub ours: Option<String>,
+    #[serde(rename = "ours")]
+    pub our_addition: Option<String>,
     /// The set of published figures that it is about.
     pub set: Option<String>,
     /// The stage that it is about; by default any.
     pub stage: Option<String>,
     /// Whether it is about a rotating disk, so that runs on other devices do not check it.
-    #[serde(default)]
-    pub rotating_disk: bool,
+    #[serde(default, rename = "rotating_disk")]
+    pub requires_rotating_disk: bool,
     /// The claims. `{a,b}` in a claim makes one claim with each word, `{*}` one claim for each task.
     pub claims: Vec<Spanned<String>>,
     /// How many of them have to hold, or which share of them: `11`, `"50%"`.
@@ -182,7 +185,7 @@ pub struct ConclusionFile {
 /// A table `[[stage]]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StageFile {
+pub struct StageTable {
     /// Its name.
     pub name: String,
     /// Its question; by default that of the whole plan.
@@ -214,13 +217,13 @@ pub struct StageFile {
     pub best_metric: Option<String>,
     /// Settings that apply only at one scale.
     #[serde(default)]
-    pub scales: BTreeMap<Scale, ScaleFile>,
+    pub scales: BTreeMap<Scale, ScaleTable>,
 }
 
 /// The table `[idle]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct IdleFile {
+pub struct IdleTable {
     /// The longest wait: `"5s"`. After it the task starts on a busy machine.
     pub timeout: Option<Spanned<String>>,
     /// The most dirty and writeback pages on an idle machine: `"4MiB"`.

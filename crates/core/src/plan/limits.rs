@@ -11,43 +11,43 @@ use std::time::Duration;
 /// The most variants of a plan: a round of more takes days, and each is kept in memory.
 pub const MAX_VARIANTS: usize = 10_000;
 
-/// The longest time in seconds: more than thirty years. Adding it to a clock cannot overflow.
-pub const LONGEST_S: f64 = 1e9;
+/// The longest time in seconds: more than thirty years. Added to the time of a clock, it cannot overflow.
+pub const MAX_TIME_S: f64 = 1e9;
 /// The most rounds of a run; more do not change the result of any test in fsarena.
 pub const MAX_ROUNDS: u32 = 100_000;
 /// The most warm-up rounds of a run, all shards together.
-pub const MOST_WARMUP: u32 = 5_000;
+pub const MAX_WARMUP_ROUNDS: u32 = 5_000;
 /// The most aged images of a variant: each lies in the cache.
-const MOST_IMAGES: u32 = 1_000;
+const MAX_IMAGES: u32 = 1_000;
 /// The largest difference between two figures that a setting may have, as a fraction.
-const LARGEST_DIFFERENCE: f64 = 100.0;
+const MAX_DIFFERENCE: f64 = 100.0;
 /// The most memory of a guest, in bytes: 1 PiB.
-const MOST_MEMORY: u64 = 1 << 50;
+const MAX_MEMORY_BYTES: u64 = 1 << 50;
 /// The most runs that share the error probability of one answer.
 const MAX_ERROR_SPLIT: u32 = 10_000;
 
 /// Converts a time in seconds to a [`Duration`].
 ///
 /// # Errors
-/// If it is negative, not a number, or longer than thirty years.
-pub fn duration(seconds: f64) -> Result<Duration, String> {
-    let time = Duration::try_from_secs_f64(seconds).ok().filter(|_| seconds <= LONGEST_S);
-    time.ok_or_else(|| format!("a time lies between 0 and {LONGEST_S} seconds, and this one is {seconds}"))
+/// The time is negative, not a number, or longer than thirty years.
+pub fn checked_duration(seconds: f64) -> Result<Duration, String> {
+    let time = Duration::try_from_secs_f64(seconds).ok().filter(|_| seconds <= MAX_TIME_S);
+    time.ok_or_else(|| format!("a time lies between 0 and {MAX_TIME_S} seconds, and this one is {seconds}"))
 }
 
 /// Checks a time in seconds.
-pub(super) fn seconds(seconds: f64) -> Result<f64, String> {
-    duration(seconds).map(|_| seconds)
+pub(super) fn check_seconds(seconds: f64) -> Result<f64, String> {
+    checked_duration(seconds).map(|_| seconds)
 }
 
 /// Checks how long a guest may send nothing, in seconds. The error names the key, because the parser reports no position in
 /// a table whose type has several kinds.
-fn patience(seconds: f64) -> Result<f64, String> {
-    self::seconds(seconds).map_err(|fault| format!("patience_s: {fault}"))
+fn check_silence_timeout(seconds: f64) -> Result<f64, String> {
+    check_seconds(seconds).map_err(|fault| format!("patience_s: {fault}"))
 }
 
 /// Checks a number of rounds.
-pub(super) fn rounds(rounds: u32) -> Result<u32, String> {
+pub(super) fn check_rounds(rounds: u32) -> Result<u32, String> {
     match rounds {
         0 => Err("a run has at least one round".into()),
         1..=MAX_ROUNDS => Ok(rounds),
@@ -56,17 +56,17 @@ pub(super) fn rounds(rounds: u32) -> Result<u32, String> {
 }
 
 /// Checks a number of warm-up rounds, counted over all shards.
-pub(super) fn warmup(rounds: u32) -> Result<u32, String> {
-    if rounds > MOST_WARMUP {
-        return Err(format!("at most {MOST_WARMUP} warm-up rounds, counted over all shards"));
+pub(super) fn check_warmup(rounds: u32) -> Result<u32, String> {
+    if rounds > MAX_WARMUP_ROUNDS {
+        return Err(format!("at most {MAX_WARMUP_ROUNDS} warm-up rounds, counted over all shards"));
     }
     Ok(rounds)
 }
 
 /// Checks a number of aged images of each variant.
-pub(super) fn images(images: u32) -> Result<u32, String> {
-    if !(1..=MOST_IMAGES).contains(&images) {
-        return Err(format!("a variant has from 1 to {MOST_IMAGES} aged images"));
+pub(super) fn check_images(images: u32) -> Result<u32, String> {
+    if !(1..=MAX_IMAGES).contains(&images) {
+        return Err(format!("a variant has from 1 to {MAX_IMAGES} aged images"));
     }
     Ok(images)
 }
@@ -74,17 +74,17 @@ pub(super) fn images(images: u32) -> Result<u32, String> {
 /// Checks a difference, as a fraction.
 ///
 /// # Errors
-/// If it is not above 0% and at most 10,000%.
-pub fn difference(fraction: f64) -> Result<f64, String> {
+/// The difference is not above 0% and at most 10,000%.
+pub fn check_difference(fraction: f64) -> Result<f64, String> {
     // False for NaN.
-    if fraction > 0.0 && fraction <= LARGEST_DIFFERENCE {
+    if fraction > 0.0 && fraction <= MAX_DIFFERENCE {
         return Ok(fraction);
     }
     Err(format!("a difference lies above 0% and is at most 10000%, and this one is {}%", 100.0 * fraction))
 }
 
 /// Checks a share of time, in per cent.
-pub(super) fn share(percent: f64) -> Result<f64, String> {
+pub(super) fn check_percentage(percent: f64) -> Result<f64, String> {
     if !(0.0..=100.0).contains(&percent) {
         return Err("a percentage of time lies between 0 and 100".into());
     }
@@ -92,7 +92,7 @@ pub(super) fn share(percent: f64) -> Result<f64, String> {
 }
 
 /// Checks the size of a device.
-pub(super) fn size(size: ByteSize) -> Result<ByteSize, String> {
+pub(super) fn check_size(size: ByteSize) -> Result<ByteSize, String> {
     if size.as_u64() == 0 {
         return Err("a device has at least one byte".into());
     }
@@ -100,45 +100,50 @@ pub(super) fn size(size: ByteSize) -> Result<ByteSize, String> {
 }
 
 /// Checks the memory of a guest.
-pub(super) fn memory(size: ByteSize) -> Result<ByteSize, String> {
-    if !(1..=MOST_MEMORY).contains(&size.as_u64()) {
-        return Err(format!("a guest has from 1 B to {} of memory", ByteSize(MOST_MEMORY)));
+pub(super) fn check_memory(size: ByteSize) -> Result<ByteSize, String> {
+    if !(1..=MAX_MEMORY_BYTES).contains(&size.as_u64()) {
+        return Err(format!("a guest has from 1 B to {} of memory", ByteSize(MAX_MEMORY_BYTES)));
     }
     Ok(size)
 }
 
 /// Checks the number of runs that share the error probability of one answer.
-fn error_split(runs: u32) -> Result<u32, String> {
+fn check_error_split(runs: u32) -> Result<u32, String> {
     if !(1..=MAX_ERROR_SPLIT).contains(&runs) {
         return Err(format!("from 1 to {MAX_ERROR_SPLIT} runs share the error of one answer"));
     }
     Ok(runs)
 }
 
-/// Defines functions for `deserialize_with`, each of which applies the check of its name: in
-/// `required` for values that must be there, in `optional` for others.
+/// Defines functions for `deserialize_with` in the modules `required` and `optional`. Each entry is the name of the function,
+/// the check that it applies, and the type of the value.
 macro_rules! checked_deserialisers {
-    (required: $($check:ident $required:ty),*; optional: $($optional_check:ident $optional:ty),*;) => {
+    (required: $($required:ident $check:ident $type:ty),*; optional: $($optional:ident $optional_check:ident $optional_type:ty),*;) => {
         /// Deserialises required values and checks their limits.
         pub(super) mod required {
             use super::*;
-            $(pub fn $check<'de, D: Deserializer<'de>>(from: D) -> Result<$required, D::Error> {
-                super::$check(Deserialize::deserialize(from)?).map_err(D::Error::custom)
+            $(pub fn $required<'de, D: Deserializer<'de>>(deserializer: D) -> Result<$type, D::Error> {
+                super::$check(Deserialize::deserialize(deserializer)?).map_err(D::Error::custom)
             })*
         }
         /// Deserialises optional values and checks their limits.
         pub(super) mod optional {
             use super::*;
-            $(pub fn $optional_check<'de, D: Deserializer<'de>>(from: D) -> Result<Option<$optional>, D::Error> {
-                Option::deserialize(from)?.map(super::$optional_check).transpose().map_err(D::Error::custom)
+            $(pub fn $optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<$optional_type>, D::Error> {
+                Option::deserialize(deserializer)?.map(super::$optional_check).transpose().map_err(D::Error::custom)
             })*
         }
     };
 }
 
 checked_deserialisers! {
-    required: seconds f64, patience f64, rounds u32, warmup u32, images u32, share f64, memory ByteSize;
-    optional: seconds f64, difference f64, size ByteSize, error_split u32;
+    required:
+        seconds check_seconds f64, silence_timeout check_silence_timeout f64, rounds check_rounds u32,
+        warmup check_warmup u32, images check_images u32, percentage check_percentage f64,
+        memory check_memory ByteSize;
+    optional:
+        seconds check_seconds f64, difference check_difference f64, size check_size ByteSize,
+        error_split check_error_split u32;
 }
 
 #[cfg(test)]
@@ -147,23 +152,23 @@ mod tests {
 
     #[test]
     fn a_valid_time_can_be_added_to_a_clock() {
-        assert_eq!(duration(1.5), Ok(Duration::from_millis(1500)));
-        assert!(std::time::Instant::now().checked_add(4 * duration(LONGEST_S).unwrap()).is_some());
+        assert_eq!(checked_duration(1.5), Ok(Duration::from_millis(1500)));
+        assert!(std::time::Instant::now().checked_add(4 * checked_duration(MAX_TIME_S).unwrap()).is_some());
         for invalid in [-1.0, f64::NAN, f64::INFINITY, 1e30, 1.1e9] {
-            assert!(duration(invalid).is_err(), "{invalid}");
+            assert!(checked_duration(invalid).is_err(), "{invalid}");
         }
     }
 
     #[test]
     fn limits_accept_their_bounds_and_reject_values_beyond() {
-        assert_eq!([0, 1, MAX_ROUNDS, u32::MAX].map(|n| rounds(n).is_ok()), [false, true, true, false]);
-        assert_eq!([0, MOST_WARMUP, u32::MAX].map(|n| warmup(n).is_ok()), [true, true, false]);
+        assert_eq!([0, 1, MAX_ROUNDS, u32::MAX].map(|n| check_rounds(n).is_ok()), [false, true, true, false]);
+        assert_eq!([0, MAX_WARMUP_ROUNDS, u32::MAX].map(|n| check_warmup(n).is_ok()), [true, true, false]);
         assert_eq!(
-            [0.0, 0.01, 100.0, 101.0, f64::NAN].map(|n| difference(n).is_ok()),
+            [0.0, 0.01, 100.0, 101.0, f64::NAN].map(|n| check_difference(n).is_ok()),
             [false, true, true, false, false]
         );
-        assert_eq!([-1.0, 0.0, 100.0, f64::NAN].map(|n| share(n).is_ok()), [false, true, true, false]);
-        assert_eq!([0, 1, u64::MAX].map(|n| memory(ByteSize(n)).is_ok()), [false, true, false]);
-        assert_eq!([0, 1, u64::MAX].map(|n| size(ByteSize(n)).is_ok()), [false, true, true]);
+        assert_eq!([-1.0, 0.0, 100.0, f64::NAN].map(|n| check_percentage(n).is_ok()), [false, true, true, false]);
+        assert_eq!([0, 1, u64::MAX].map(|n| check_memory(ByteSize(n)).is_ok()), [false, true, false]);
+        assert_eq!([0, 1, u64::MAX].map(|n| check_size(ByteSize(n)).is_ok()), [false, true, true]);
     }
 }

@@ -18,7 +18,7 @@ pub struct Vocabulary {
     /// Every known filesystem with its option sets.
     pub filesystems: Vec<(String, Vec<String>)>,
     /// The filesystems that this machine can make and mount.
-    pub available: Vec<String>,
+    pub available_filesystems: Vec<String>,
     /// Every factor.
     pub factors: Vec<FactorDef>,
     /// Every workload.
@@ -26,7 +26,7 @@ pub struct Vocabulary {
     /// Every metric and reading.
     pub metrics: Vec<String>,
     /// Returns the tasks of a plan's cells, in their order.
-    pub outline: fn(&Plan) -> Vec<TaskInfo>,
+    pub list_tasks: fn(&Plan) -> Vec<TaskInfo>,
     /// Returns the number of rounds that the first answer of a plan requires.
     pub default_rounds: fn(&Plan) -> u32,
 }
@@ -76,7 +76,7 @@ pub struct Overrides {
     pub images_dir: Option<PathBuf>,
     /// The size of the devices.
     pub size: Option<ByteSize>,
-    /// Whether an erased device is written into its steady state before the first round.
+    /// Whether fsarena writes an erased device into its steady state before the first round.
     pub precondition: bool,
     /// The number of aged images of each variant.
     pub age_images: Option<u32>,
@@ -95,8 +95,8 @@ impl Overrides {
     ///
     /// # Errors
     /// The stored run erased a device. Only the command line may name a device to erase.
-    pub fn keep_backing_of(&mut self, written: &ParsedPlan) -> Result<(), PlanError> {
-        let Some(plan) = &written.stored else { return Ok(()) };
+    pub fn keep_backing_of(&mut self, stored: &ParsedPlan) -> Result<(), PlanError> {
+        let Some(plan) = &stored.stored else { return Ok(()) };
         let erase_error = |path: &Path, name: &str| {
             let message = format!(
                 "the run of this plan erased {}; to erase a device again, name it: {}",

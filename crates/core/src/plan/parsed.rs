@@ -6,9 +6,9 @@
 
 use super::Plan;
 use super::error::{PlanError, line_and_column, reword_parser_message};
-use super::file::{AgeFile, DeviceFile, IdleFile, MAX_BYTES, Pairs, PlanFile, StageFile, StopFile};
+use super::file::{AgeTable, DeviceTable, IdleTable, MAX_PLAN_BYTES, Pairs, PlanFile, StageTable, StopTable};
 use crate::cell::Variant;
-use crate::{matrix, safe};
+use crate::{escape, matrix};
 use bytesize::ByteSize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -31,7 +31,7 @@ pub struct ParsedPlan {
 
 impl ParsedPlan {
     /// The plan of one stage. It keeps the whole text, because error positions refer to that.
-    pub fn of_stage(&self, stage: &StageFile) -> ParsedPlan {
+    pub fn of_stage(&self, stage: &StageTable) -> ParsedPlan {
         ParsedPlan { file: self.file.of_stage(stage), ..self.clone() }
     }
 }
@@ -48,16 +48,16 @@ impl PlanFile {
     /// use fsarena_core::plan::file::PlanFile;
     ///
     /// let text = "name = 'mail'\n[factors]\nfs = ['ext4', 'xfs']\n[[workload]]\nuse = 'tree'\n";
-    /// let written = PlanFile::parse("mail.toml", text.as_bytes())?;
-    /// assert_eq!(*written.file.name.get_ref(), "mail");
+    /// let parsed = PlanFile::parse("mail.toml", text.as_bytes())?;
+    /// assert_eq!(*parsed.file.name.get_ref(), "mail");
     ///
     /// let error = PlanFile::parse("mail.toml", b"name = 'mail'\nfactor = 1\n").unwrap_err();
     /// assert!(error.to_string().contains("line 2, column 1"), "{error}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn parse(origin: &str, bytes: &[u8]) -> Result<ParsedPlan, PlanError> {
-        if bytes.len() > MAX_BYTES {
-            let message = format!("too large for a plan; the limit is {} MiB", MAX_BYTES >> 20);
+        if bytes.len() > MAX_PLAN_BYTES {
+            let message = format!("too large for a plan; the limit is {} MiB", MAX_PLAN_BYTES >> 20);
             return Err(PlanError { origin: origin.into(), position: Some((1, 1)), message });
         }
         let text = std::str::from_utf8(bytes).map_err(|error| PlanError {
@@ -68,16 +68,16 @@ impl PlanFile {
         let syntax_error = |error: toml::de::Error| {
             let first = error.message().lines().next().unwrap_or("is not TOML");
             // The parser gives no position if the text is nested too deeply.
-            PlanError::at(origin, text, error.span().unwrap_or(0..0), reword_parser_message(first))
+            PlanError::at_span(origin, text, error.span().unwrap_or(0..0), reword_parser_message(first))
         };
         let table = DeTable::parse(text).map_err(syntax_error)?;
         if let Some(span) = table.get_ref().iter().find_map(|(key, value)| find_nul(key, value)) {
             let message = "no path, option, command or name can have a NUL character in it: take it out";
-            return Err(PlanError::at(origin, text, span, message));
+            return Err(PlanError::at_span(origin, text, span, message));
         }
         let stored: Option<Plan> = is_stored(text).then(|| toml::from_str(text)).transpose().map_err(syntax_error)?;
         let file = match &stored {
-            Some(plan) => plan_file_of(plan),
+            Some(plan) => convert_to_plan_file(plan),
             None => toml::from_str(text).map_err(syntax_error)?,
         };
         match file.stages_fault() {
@@ -105,8 +105,8 @@ const MAX_LINE_LENGTH: usize = 120;
 
 /// Whether the text is a stored plan. Only stored plans have the key `device.backing`; otherwise the command line selects it.
 fn is_stored(text: &str) -> bool {
-    let backing_of = |table: toml::Table| table.get("device")?.get("backing").cloned();
-    toml::from_str(text).is_ok_and(|table| backing_of(table).is_some())
+    toml::from_str::<toml::Table>(text)
+        .is_ok_and(|table| table.get("device").is_some_and(|device| device.get("backing").is_some()))
 }
 
 impl Plan {
@@ -127,11 +127,11 @@ fn with_line(text: &str, error: &toml::de::Error) -> String {
     let Some(span) = error.span() else { return fault };
     let (line, _) = line_and_column(text.as_bytes(), span.start);
     let line_text = text.lines().nth(line - 1).unwrap_or_default();
-    format!("line {line}, `{}`: {fault}", safe::shorten(line_text.trim(), MAX_LINE_LENGTH))
+    format!("line {line}, `{}`: {fault}", escape::shorten(line_text.trim(), MAX_LINE_LENGTH))
 }
 
 /// Converts a stored plan to a plan file with the same settings.
-fn plan_file_of(plan: &Plan) -> PlanFile {
+fn convert_to_plan_file(plan: &Plan) -> PlanFile {
     let (stop, idle, device) = (&plan.stop, &plan.idle, &plan.device);
     let (rounds, max_rounds) = if stop.is_adaptive() { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
     // Rounds off binary noise: 0.07 * 100 is 7.000000000000001.
@@ -153,15 +153,15 @@ fn plan_file_of(plan: &Plan) -> PlanFile {
         // The workloads of a stored plan are those at every value of its grids.
         grid: Pairs::new(),
         variants: plan.variants.iter().map(variant).collect(),
-        device: DeviceFile {
+        device: DeviceTable {
             size: device.size.map(|size| without_position(format_bytes(size))),
             direct_io: Some(device.direct_io),
             discard: Some(device.discard),
             precondition: Some(device.precondition),
             other_fs: Some(without_position(device.other_fs.clone())),
         },
-        age: AgeFile { images: Some(without_position(plan.age.images)), repository: plan.age.repository.clone() },
-        stop: StopFile {
+        age: AgeTable { images: Some(without_position(plan.age.images)), repository: plan.age.repository.clone() },
+        stop: StopTable {
             rounds: rounds.map(without_position),
             warmup: Some(without_position(stop.warmup_here())),
             budget: stop.budget_s.map(format_seconds).map(without_position),
@@ -172,7 +172,7 @@ fn plan_file_of(plan: &Plan) -> PlanFile {
             best_metric: stop.best_metric.clone(),
             best_by: (!stop.best_by.is_typical()).then(|| without_position(stop.best_by.name().into())),
         },
-        idle: IdleFile {
+        idle: IdleTable {
             timeout: Some(without_position(format_seconds(idle.timeout_s))),
             dirty: Some(without_position(format_bytes(idle.dirty))),
             io_pressure_percent: Some(without_position(idle.io_pressure_percent)),
@@ -190,8 +190,9 @@ fn without_position<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
-fn pairs_without_position<V: Into<toml::Value>>(all: impl IntoIterator<Item = (String, V)>) -> Pairs {
-    all.into_iter().map(|(id, value)| (without_position(id), without_position(value.into()))).collect()
+/// Gives each key and value position 0.
+fn pairs_without_position<V: Into<toml::Value>>(pairs: impl IntoIterator<Item = (String, V)>) -> Pairs {
+    pairs.into_iter().map(|(id, value)| (without_position(id), without_position(value.into()))).collect()
 }
 
 fn format_bytes(size: ByteSize) -> String {
@@ -209,7 +210,7 @@ fn format_seconds(seconds: f64) -> String {
 
 impl PlanFile {
     /// The plan of one stage: the whole plan with the factors, settings and scales of the stage laid over it.
-    pub fn of_stage(&self, stage: &StageFile) -> PlanFile {
+    pub fn of_stage(&self, stage: &StageTable) -> PlanFile {
         let mut file = self.clone();
         file.stages.clear();
         if !stage.question.is_empty() {
@@ -224,13 +225,13 @@ impl PlanFile {
         for workload in &mut file.workloads {
             override_values(workload, &stage.set);
         }
-        for (scale, own) in &stage.scales {
+        for (scale, of_stage) in &stage.scales {
             let of_plan = file.scales.entry(*scale).or_default();
-            of_plan.rounds = own.rounds.clone().or(of_plan.rounds.take());
-            of_plan.budget = own.budget.clone().or(of_plan.budget.take());
-            override_values(&mut of_plan.set, &own.set);
-            override_values(&mut of_plan.factors, &own.factors);
-            override_values(&mut of_plan.grid, &own.grid);
+            of_plan.rounds = of_stage.rounds.clone().or(of_plan.rounds.take());
+            of_plan.budget = of_stage.budget.clone().or(of_plan.budget.take());
+            override_values(&mut of_plan.set, &of_stage.set);
+            override_values(&mut of_plan.factors, &of_stage.factors);
+            override_values(&mut of_plan.grid, &of_stage.grid);
         }
         file
     }
@@ -259,13 +260,13 @@ impl PlanFile {
     }
 
     /// The cycle of stages that leads from a stage back to itself: `` `a` → `b` → `a` ``. None if there is no cycle.
-    fn stage_cycle(&self, from: &StageFile) -> Option<String> {
-        let mut cycle = format!("`{}`", from.name);
-        let mut stage = from;
+    fn stage_cycle(&self, start: &StageTable) -> Option<String> {
+        let mut cycle = format!("`{}`", start.name);
+        let mut stage = start;
         for _ in &self.stages {
             let needed = stage.earlier_stage.as_ref()?;
             cycle.push_str(&format!(" → `{needed}`"));
-            if *needed == from.name {
+            if *needed == start.name {
                 return Some(cycle);
             }
             stage = self.stages.iter().find(|stage| stage.name == *needed)?;
@@ -274,11 +275,11 @@ impl PlanFile {
     }
 }
 
-/// Overwrites values with those of `own`, which keep their own positions in the text.
-fn override_values(base: &mut Pairs, own: &Pairs) {
-    for (id, value) in own {
-        base.remove(id);
-        base.insert(id.clone(), value.clone());
+/// Adds `overrides` to the values, which they replace. They keep their own positions in the text.
+fn override_values(values: &mut Pairs, overrides: &Pairs) {
+    for (id, value) in overrides {
+        values.remove(id);
+        values.insert(id.clone(), value.clone());
     }
 }
 
@@ -290,7 +291,7 @@ mod tests {
     use crate::plan::{Accelerator, Backing, Emulator, GuestPlan};
     use crate::scale::Scale;
 
-    fn stored_and_parsed(plan: &Plan) -> ParsedPlan {
+    fn store_and_parse(plan: &Plan) -> ParsedPlan {
         PlanFile::parse("saved.toml", toml::to_string(plan).unwrap().as_bytes()).unwrap()
     }
 
@@ -298,21 +299,21 @@ mod tests {
     fn a_device_is_erased_only_where_the_command_line_names_it() {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         plan.device.backing = Backing::Erase { path: "/dev/disk/by-id/x".into(), signature: None };
-        let written = stored_and_parsed(&plan);
-        let error = Overrides::default().keep_backing_of(&written).unwrap_err().to_string();
+        let parsed = store_and_parse(&plan);
+        let error = Overrides::default().keep_backing_of(&parsed).unwrap_err().to_string();
         assert!(error.contains("/dev/disk/by-id/x") && error.contains("erase=DEVICE"), "{error}");
         let mut overrides = Overrides { backing: Some(Backing::Ram), ..Overrides::default() };
-        overrides.keep_backing_of(&written).unwrap();
+        overrides.keep_backing_of(&parsed).unwrap();
         assert_eq!(overrides.backing, Some(Backing::Ram));
     }
 
     #[test]
     fn a_resumed_run_uses_its_guest_again_and_selects_the_accelerator_anew() {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
-        let guest = GuestPlan { fresh: true, ..GuestPlan::of(Emulator::Qemu) };
+        let guest = GuestPlan { boots_anew: true, ..GuestPlan::of(Emulator::Qemu) };
         plan.device.backing = Backing::Guest(GuestPlan { accelerator: Some(Accelerator::Kvm), ..guest.clone() });
         let mut overrides = Overrides::default();
-        overrides.keep_backing_of(&stored_and_parsed(&plan)).unwrap();
+        overrides.keep_backing_of(&store_and_parse(&plan)).unwrap();
         assert_eq!(overrides.backing, Some(Backing::Guest(guest)));
     }
 
@@ -324,7 +325,7 @@ mod tests {
         }
     }
 
-    const TEXT: &str = "name = 'x'\n[factors]\nfs = ['ext4']\n[scales.quick]\nrounds = 3\n[[workload]]\nuse = 'w'\n\
+    const TWO_STAGES: &str = "name = 'x'\n[factors]\nfs = ['ext4']\n[scales.quick]\nrounds = 3\n[[workload]]\nuse = 'w'\n\
         clients = 1\n[[stage]]\nname = 'one'\nfactors = { scheduler = ['none'] }\nset = { clients = [5] }\n\
         [[stage]]\nname = 'two'\nbest = 'scheduler'\nof = 'one'\nquestion = 'Then?'\n\
         [stage.scales.quick]\nbudget = '9s'\nset = { seconds = 1 }\n";
@@ -335,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_stage_overrides_only_the_settings_that_it_names() {
-        let file = parsed_file(TEXT);
+        let file = parsed_file(TWO_STAGES);
         let (one, two) = (file.of_stage(&file.stages[0]), file.of_stage(&file.stages[1]));
         assert_eq!((one.factors.len(), two.factors.len()), (2, 1));
         let clients = |file: &PlanFile| {
@@ -351,8 +352,9 @@ mod tests {
 
     #[test]
     fn a_stage_may_depend_only_on_earlier_stages() {
-        let fault =
-            |from: &str, to: &str| PlanFile::parse("x", TEXT.replace(from, to).as_bytes()).unwrap_err().to_string();
+        let fault = |old: &str, new: &str| {
+            PlanFile::parse("x", TWO_STAGES.replace(old, new).as_bytes()).unwrap_err().to_string()
+        };
         assert!(fault("of = 'one'", "of = 'two'").contains("in a circle: `two` → `two`"));
         assert!(fault("of = 'one'", "of = 'three'").contains("no stage before `two` is called `three`"));
         let cycle = "name = 'one'\nbest = 'fs'\nof = 'two'";

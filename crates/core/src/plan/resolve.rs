@@ -4,15 +4,15 @@ mod stop;
 mod workloads;
 
 use super::error::PlanError;
-use super::file::{PlanFile, ScaleFile};
+use super::file::{PlanFile, ScaleTable};
 pub use super::overrides::{Overrides, Vocabulary};
-use super::{AgePlan, Backing, DevicePlan, IdlePlan, MOST_GATE_CLAIMS, ParsedPlan, Plan, claims, limits};
+use super::{AgePlan, Backing, DevicePlan, IdlePlan, MAX_GATE_CLAIMS, ParsedPlan, Plan, claims, limits};
 use crate::cell::Variant;
-use crate::names::unknown;
+use crate::names::{distinct, unknown_name};
 use crate::plan::file::Pairs;
 use crate::scale::Scale;
 use crate::setting_text::setting;
-use crate::{factor, matrix, matrix::Levels};
+use crate::{factor, matrix, matrix::LevelsByFactor};
 use bytesize::ByteSize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -25,33 +25,34 @@ type WrittenText = Option<Spanned<String>>;
 ///
 /// # Errors
 /// A value is invalid. The error has the line and column if the value is in the plan's text, or the name of its setting.
-pub fn resolve(written: &ParsedPlan, overrides: &Overrides, vocabulary: &Vocabulary) -> Result<Plan, PlanError> {
-    let scale = overrides.scale.or(written.file.scale).unwrap_or_default();
-    let at_scale = written.file.scales.get(&scale).cloned().unwrap_or_default();
-    Resolver { written, file: &written.file, scale, at_scale, overrides, vocabulary }.plan()
+pub fn resolve(parsed: &ParsedPlan, overrides: &Overrides, vocabulary: &Vocabulary) -> Result<Plan, PlanError> {
+    let scale = overrides.scale.or(parsed.file.scale).unwrap_or_default();
+    let at_scale = parsed.file.scales.get(&scale).cloned().unwrap_or_default();
+    Resolver { parsed, file: &parsed.file, scale, at_scale, overrides, vocabulary }.resolve_plan()
 }
 
+/// The inputs of a resolution; its methods resolve the parts of the plan.
 struct Resolver<'a> {
-    written: &'a ParsedPlan,
+    parsed: &'a ParsedPlan,
     file: &'a PlanFile,
     scale: Scale,
     /// The settings of the plan that apply only at `scale`.
-    at_scale: ScaleFile,
+    at_scale: ScaleTable,
     overrides: &'a Overrides,
     vocabulary: &'a Vocabulary,
 }
 
 impl Resolver<'_> {
-    fn plan(&self) -> Result<Plan, PlanError> {
-        let (file, stored) = (self.file, self.written.stored.as_ref());
+    fn resolve_plan(&self) -> Result<Plan, PlanError> {
+        let (file, stored) = (self.file, self.parsed.stored.as_ref());
         if file.name.get_ref().is_empty() || file.name.get_ref().contains(['/', '\n', '\0']) {
             return self.fail_at(file.name.span(), "the name becomes part of a directory's: one word without `/`");
         }
-        let written_seed = file.seed.as_ref().map(|seed| *seed.get_ref());
-        let (factors, omission) = self.factors()?;
+        let seed_of_plan = file.seed.as_ref().map(|seed| *seed.get_ref());
+        let (factors, omission) = self.resolve_factors()?;
         let omitted = omission.into_iter().chain(self.unused_settings()).collect();
         let [name, title, question] = self
-            .texts_of_workload()
+            .headings_of_replaced_workload()
             .unwrap_or_else(|| [file.name.get_ref().clone(), file.title.clone(), file.question.clone()]);
         let mut plan = Plan {
             name,
@@ -59,25 +60,25 @@ impl Resolver<'_> {
             question,
             scale: self.scale,
             // TOML's whole numbers end at 2^63 - 1, and the resolved plan is TOML.
-            seed: self.overrides.seed.or(written_seed).unwrap_or(self.overrides.fresh_seed) & (u64::MAX >> 1),
+            seed: self.overrides.seed.or(seed_of_plan).unwrap_or(self.overrides.fresh_seed) & (u64::MAX >> 1),
             claims: vec![],
             stage: stored.and_then(|plan| plan.stage.clone()),
             factors,
-            vary: self.vary()?,
+            vary: self.resolve_vary()?,
             baseline: None,
             omitted: stored.map_or(omitted, |plan| plan.omitted.clone()),
-            device: self.device()?,
-            age: self.age()?,
-            stop: self.stop()?,
-            idle: self.idle()?,
-            variants: self.variants()?,
-            workloads: self.workloads()?,
+            device: self.resolve_device()?,
+            age: self.resolve_age()?,
+            stop: self.resolve_stop()?,
+            idle: self.resolve_idle()?,
+            variants: self.resolve_variants()?,
+            workloads: self.resolve_workloads()?,
         };
         self.check_variants(&plan)?;
         if self.uses_default_rounds() {
             plan.stop.rounds = (self.vocabulary.default_rounds)(&plan).min(plan.stop.rounds);
         }
-        plan.claims = claims::resolve(self.written, self.overrides, &plan, self.vocabulary)?;
+        plan.claims = claims::resolve_claims(self.parsed, self.overrides, &plan, self.vocabulary)?;
         self.check_gate(&plan)?;
         Ok(plan)
     }
@@ -86,9 +87,9 @@ impl Resolver<'_> {
     fn check_gate(&self, plan: &Plan) -> Result<(), PlanError> {
         let message = match plan.gate_claims().len() {
             _ if !plan.stop.has_gate => return Ok(()),
-            1..=MOST_GATE_CLAIMS => return Ok(()),
+            1..=MAX_GATE_CLAIMS => return Ok(()),
             0 => "a gate needs a claim such as `total.elapsed: candidate <= baseline within 1%`".into(),
-            claims => format!("a gate has at most {MOST_GATE_CLAIMS} claims, and this one has {claims}"),
+            claims => format!("a gate has at most {MAX_GATE_CLAIMS} claims, and this one has {claims}"),
         };
         match &self.file.stop.gate {
             Some(gate) => self.fail_at(gate.span(), message),
@@ -98,7 +99,7 @@ impl Resolver<'_> {
 
     /// An error at a byte range of the plan's text.
     fn error_at(&self, span: Range<usize>, message: impl Into<String>) -> PlanError {
-        PlanError::at(&self.written.origin, &self.written.text, span, message)
+        PlanError::at_span(&self.parsed.origin, &self.parsed.text, span, message)
     }
 
     /// Fails with an error at a byte range of the plan's text.
@@ -108,10 +109,10 @@ impl Resolver<'_> {
 
     /// An error of the plan as a whole.
     fn error_of_plan(&self, message: impl Into<String>) -> PlanError {
-        PlanError::without_position(&self.written.origin, message)
+        PlanError::without_position(&self.parsed.origin, message)
     }
 
-    fn device(&self) -> Result<DevicePlan, PlanError> {
+    fn resolve_device(&self) -> Result<DevicePlan, PlanError> {
         let (device, overrides) = (&self.file.device, self.overrides);
         if let Some(name) = &device.other_fs
             && let Some(message) = self.level_error(factor::FS, name.get_ref())
@@ -130,16 +131,16 @@ impl Resolver<'_> {
         })
     }
 
-    fn age(&self) -> Result<AgePlan, PlanError> {
+    fn resolve_age(&self) -> Result<AgePlan, PlanError> {
         let (age, overrides) = (&self.file.age, self.overrides);
-        let images = overrides.age_images.or(self.check_limit(age.images.as_ref(), limits::images)?);
+        let images = overrides.age_images.or(self.check_limit(age.images.as_ref(), limits::check_images)?);
         let repository = overrides.repository.clone().or_else(|| age.repository.clone());
         Ok(AgePlan { images: images.unwrap_or(AgePlan::default().images), repository })
     }
 
-    fn idle(&self) -> Result<IdlePlan, PlanError> {
+    fn resolve_idle(&self) -> Result<IdlePlan, PlanError> {
         let idle = &self.file.idle;
-        let pressure = self.check_limit(idle.io_pressure_percent.as_ref(), limits::share)?;
+        let pressure = self.check_limit(idle.io_pressure_percent.as_ref(), limits::check_percentage)?;
         Ok(IdlePlan {
             timeout_s: self.parse_duration(&idle.timeout)?.unwrap_or(5.0),
             dirty: self.parse_size(&idle.dirty)?.unwrap_or(ByteSize::mib(4)),
@@ -148,8 +149,8 @@ impl Resolver<'_> {
     }
 
     fn parse_device_size(&self, text: &WrittenText) -> Result<Option<ByteSize>, PlanError> {
-        let at = text.as_ref().zip(self.parse_size(text)?).map(|(text, size)| Spanned::new(text.span(), size));
-        self.check_limit(at.as_ref(), limits::size)
+        let size = text.as_ref().zip(self.parse_size(text)?).map(|(text, size)| Spanned::new(text.span(), size));
+        self.check_limit(size.as_ref(), limits::check_size)
     }
 
     fn parse_size(&self, text: &WrittenText) -> Result<Option<ByteSize>, PlanError> {
@@ -169,23 +170,23 @@ impl Resolver<'_> {
     fn parse_duration(&self, text: &WrittenText) -> Result<Option<f64>, PlanError> {
         let parse = |text: &str| humantime::parse_duration(text).ok().map(|time| time.as_secs_f64());
         let parsed = self.parse_text(text, parse, "time", "write it like \"150s\" or \"10m\"")?;
-        let at = text.as_ref().zip(parsed).map(|(text, seconds)| Spanned::new(text.span(), seconds));
-        self.check_limit(at.as_ref(), limits::seconds)
+        let seconds = text.as_ref().zip(parsed).map(|(text, seconds)| Spanned::new(text.span(), seconds));
+        self.check_limit(seconds.as_ref(), limits::check_seconds)
     }
 
     /// Parses a value that the plan writes as text. None if the plan does not set it. If `parse` returns None, the error says
-    /// what the value is (`what`) and how to write it (`how`).
+    /// what the value is (`noun`) and how to write it (`syntax`).
     fn parse_text<T>(
         &self,
         text: &WrittenText,
         parse: impl Fn(&str) -> Option<T>,
-        what: &str,
-        how: &str,
+        noun: &str,
+        syntax: &str,
     ) -> Result<Option<T>, PlanError> {
         let Some(text) = text else { return Ok(None) };
         match parse(text.get_ref()) {
             Some(value) => Ok(Some(value)),
-            None => self.fail_at(text.span(), format!("cannot read the {what} `{}`; {how}", text.get_ref())),
+            None => self.fail_at(text.span(), format!("cannot read the {noun} `{}`; {syntax}", text.get_ref())),
         }
     }
 }
@@ -198,13 +199,13 @@ impl Resolver<'_> {
 
     /// Returns the factors with their levels, and a sentence about filesystems that were left out because they lack one of
     /// the option sets.
-    fn factors(&self) -> Result<(Levels, Option<String>), PlanError> {
+    fn resolve_factors(&self) -> Result<(LevelsByFactor, Option<String>), PlanError> {
         let written = self.file.factors.iter().chain(&self.at_scale.factors);
         let mut factors = self.levels(written, &self.overrides.factors, "factor", |id| setting(id, ""))?;
         if self.uses_directories() || self.uses_named_variants() {
             return Ok((factors, None));
         }
-        let available = &self.vocabulary.available;
+        let available = &self.vocabulary.available_filesystems;
         factors.entry(factor::FS.into()).or_insert_with(|| available.clone());
         factors.entry(factor::OPTIONS.into()).or_insert_with(|| vec!["default".into()]);
         let omission = if factors.get(factor::FS) == Some(available) {
@@ -216,7 +217,7 @@ impl Resolver<'_> {
     }
 
     /// The levels that are compared one at a time: those of the command line, instead of the plan's for that factor.
-    fn vary(&self) -> Result<Levels, PlanError> {
+    fn resolve_vary(&self) -> Result<LevelsByFactor, PlanError> {
         self.levels(self.file.vary.iter(), &self.overrides.vary, "vary", |id| setting("vary", id))
     }
 
@@ -228,8 +229,8 @@ impl Resolver<'_> {
         overrides: &[(String, Vec<String>)],
         setting_name: &str,
         origin: fn(&str) -> String,
-    ) -> Result<Levels, PlanError> {
-        let mut levels_by_factor = Levels::new();
+    ) -> Result<LevelsByFactor, PlanError> {
+        let mut levels_by_factor = LevelsByFactor::new();
         for (key, value) in written {
             let id = self.check_factor_name(key)?;
             let levels = self.checked_levels(id, self.read_levels(value)?);
@@ -250,7 +251,7 @@ impl Resolver<'_> {
 
     /// Removes the filesystems that lack one of the option sets, unless that would remove all of them. Returns a sentence
     /// that names them.
-    fn remove_filesystems_without_options(&self, factors: &mut Levels) -> Option<String> {
+    fn remove_filesystems_without_options(&self, factors: &mut LevelsByFactor) -> Option<String> {
         let sets = factors.get(factor::OPTIONS).cloned().unwrap_or_default();
         let has_all = |fs: &String| {
             let def = self.vocabulary.filesystems.iter().find(|(id, _)| id == fs);
@@ -288,11 +289,11 @@ impl Resolver<'_> {
     /// Checks the levels of a factor, and replaces `fs = "available"` by the filesystems of this machine.
     fn checked_levels(&self, id: &str, levels: Vec<String>) -> Result<Vec<String>, String> {
         if id == factor::FS && levels == ["available"] {
-            return Ok(self.vocabulary.available.clone());
+            return Ok(self.vocabulary.available_filesystems.clone());
         }
-        let mut seen = BTreeSet::new();
+        let mut distinct_levels = BTreeSet::new();
         for level in &levels {
-            if !seen.insert(level) {
+            if !distinct_levels.insert(level) {
                 return Err(format!("level `{level}` is given twice"));
             }
             if let Some(message) = self.level_error(id, level) {
@@ -317,12 +318,12 @@ impl Resolver<'_> {
                 Some(format!(
                     "{}. For any other, run its mkfs and mount yourself, and compare its directory with one of another \
                      filesystem, {directory} {directory}",
-                    unknown("filesystem", level, names())
+                    unknown_name("filesystem", level, names())
                 ))
             }
             factor::OPTIONS => {
                 let sets = || self.vocabulary.filesystems.iter().flat_map(|(_, sets)| sets.iter().map(String::as_str));
-                (!sets().any(|set| set == level)).then(|| unknown("option set", level, sets()).into())
+                (!sets().any(|set| set == level)).then(|| unknown_name("option set", level, sets()).into())
             }
             _ => factor::find(id, &self.vocabulary.factors).ok().and_then(|def| (def.check)(level).err()),
         }
@@ -332,7 +333,7 @@ impl Resolver<'_> {
 impl Resolver<'_> {
     /// The variants that the plan names one by one, varied by the factors of the scale and the command line. Empty if the
     /// variants are the product of the factors instead.
-    fn variants(&self) -> Result<Vec<Variant>, PlanError> {
+    fn resolve_variants(&self) -> Result<Vec<Variant>, PlanError> {
         if self.uses_directories() || !self.uses_named_variants() {
             return Ok(vec![]);
         }
@@ -343,30 +344,32 @@ impl Resolver<'_> {
         if names_filesystems {
             variants = self.select_by_fs(variants)?;
         }
-        let mut varied = BTreeMap::new();
+        let mut levels_by_factor = BTreeMap::new();
         for (key, value) in &self.at_scale.factors {
-            varied.insert(key.get_ref().clone(), self.read_levels(value)?);
+            levels_by_factor.insert(key.get_ref().clone(), self.read_levels(value)?);
         }
-        varied.extend(self.overrides.factors.iter().filter(|(id, _)| id != factor::FS || !names_filesystems).cloned());
-        let varied = factor::sorted_for_names(varied.into_iter().collect(), |(id, _)| id);
-        let variants = varied
+        levels_by_factor
+            .extend(self.overrides.factors.iter().filter(|(id, _)| id != factor::FS || !names_filesystems).cloned());
+        let levels_by_factor = factor::sorted_for_names(levels_by_factor.into_iter().collect(), |(id, _)| id);
+        let variants = levels_by_factor
             .into_iter()
             .fold(variants, |variants, (id, levels)| matrix::cross_with_levels(variants, &id, &levels));
         // The variants of a stored plan include those of its own levels.
-        let is_complete = self.written.stored.is_some() && self.overrides.vary.is_empty();
-        Ok(if is_complete { variants } else { matrix::add_one_at_a_time(variants, &self.vary()?) })
+        let is_complete = self.parsed.stored.is_some() && self.overrides.vary.is_empty();
+        Ok(if is_complete { variants } else { matrix::add_one_at_a_time(variants, &self.resolve_vary()?) })
     }
 
-    /// Whether the run uses the variants that the plan names one by one. If the command line names filesystems, the run uses them
-    /// only if each has a different filesystem: then the command line selects some of them. Otherwise the product of the factors
-    /// replaces them.
+    /// Whether the run uses the variants that the plan names one by one. If the command line names filesystems, the run
+    /// uses them only if each has a different filesystem: then the command line selects some of them. Otherwise the
+    /// product of the factors replaces them.
     fn uses_named_variants(&self) -> bool {
-        let mut seen = BTreeSet::new();
+        let mut distinct_filesystems = BTreeSet::new();
         let fs_of = |pairs: &Pairs| {
             let level = pairs.iter().find(|(key, _)| key.get_ref() == factor::FS);
             level.and_then(|(_, level)| level.get_ref().as_str().map(String::from))
         };
-        let has_distinct_filesystems = self.file.variants.iter().filter_map(fs_of).all(|level| seen.insert(level));
+        let has_distinct_filesystems =
+            self.file.variants.iter().filter_map(fs_of).all(|level| distinct_filesystems.insert(level));
         let names_filesystems = self.overrides.factors.iter().any(|(id, _)| id == factor::FS);
         !self.file.variants.is_empty() && (has_distinct_filesystems || !names_filesystems)
     }
@@ -378,9 +381,9 @@ impl Resolver<'_> {
         if let Some(level) =
             levels.iter().find(|level| variants.iter().all(|variant| variant.level(factor::FS) != **level))
         {
-            let known: Vec<&str> = variants.iter().map(|variant| variant.level(factor::FS)).collect();
+            let filesystems = distinct(variants.iter().map(|variant| variant.level(factor::FS)));
             let message =
-                format!("this plan names its variants, and none of them here is {level}: {}", known.join(", "));
+                format!("this plan names its variants, and none of them here is {level}: {}", filesystems.join(", "));
             return Err(PlanError::in_setting("fs", message));
         }
         variants.retain(|variant| levels.iter().any(|level| level == variant.level(factor::FS)));
@@ -394,7 +397,7 @@ impl Resolver<'_> {
         for (key, value) in pairs {
             if key.get_ref() == "optional" {
                 is_optional = match value.get_ref() {
-                    toml::Value::Boolean(written) => *written,
+                    toml::Value::Boolean(optional) => *optional,
                     _ => return self.fail_at(value.span(), "optional is true or false"),
                 };
                 continue;
@@ -418,7 +421,7 @@ impl Resolver<'_> {
             let levels = variant.levels.values().map(String::as_str).filter(|level| !level.is_empty());
             variant.name = levels.collect::<Vec<_>>().join("/");
         }
-        let is_available = self.vocabulary.available.iter().any(|fs| fs == variant.level(factor::FS));
+        let is_available = self.vocabulary.available_filesystems.iter().any(|fs| fs == variant.level(factor::FS));
         if is_available || !is_optional { Ok(Some(variant)) } else { Ok(None) }
     }
 
@@ -431,8 +434,8 @@ impl Resolver<'_> {
         if let Some(message) = matrix::one_at_a_time_error(&variants, &plan.vary) {
             return Err(self.error_of_plan(message));
         }
-        let mut seen = BTreeSet::new();
-        match variants.iter().find(|variant| !seen.insert(&variant.name)) {
+        let mut names = BTreeSet::new();
+        match variants.iter().find(|variant| !names.insert(&variant.name)) {
             Some(variant) => Err(self.error_of_plan(format!("two variants are both called `{}`", variant.name))),
             None => Ok(()),
         }

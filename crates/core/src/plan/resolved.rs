@@ -63,8 +63,8 @@ pub struct Stage {
     /// Its name: `saturation`.
     pub name: String,
     /// The ids of the runs of earlier stages, by the names of the stages.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub earlier: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", rename = "earlier")]
+    pub earlier_runs: BTreeMap<String, String>,
     /// The variants that earlier stages did not compare, because the budget did not suffice for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_compared: Vec<String>,
@@ -81,11 +81,11 @@ impl Plan {
 
     /// The claims of the gate; empty if the run has none.
     pub fn gate_claims(&self) -> Vec<&Claim> {
-        self.claims.iter().filter(|claim| self.stop.has_gate && claim.allows_one_direction()).collect()
+        self.claims.iter().filter(|claim| self.stop.has_gate && claim.is_one_sided()).collect()
     }
 
-    /// The number of claims that share the error of a failed gate, if this claim belongs to one: those of the gate, in each of
-    /// the runs of [`Plan::error_split`]. None if it belongs to none.
+    /// The number of claims that share the error of a failed gate, if this claim belongs to the gate: the claims of the gate
+    /// times the runs of [`Plan::error_split`]. None if the claim does not belong to the gate.
     pub fn gate_error_split(&self, claim: &Claim) -> Option<usize> {
         let claims = self.gate_claims();
         claims.contains(&claim).then_some(claims.len() * self.error_split())
@@ -126,7 +126,7 @@ impl AgePlan {
     }
 }
 
-/// What carries the filesystems under test.
+/// The storage of the filesystems under test.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Backing {
@@ -181,14 +181,14 @@ pub struct GuestPlan {
     #[serde(deserialize_with = "required::memory")]
     pub memory: ByteSize,
     /// Seconds without output after which fsarena treats a guest as hung.
-    #[serde(deserialize_with = "required::patience")]
-    pub patience_s: f64,
+    #[serde(deserialize_with = "required::silence_timeout", rename = "patience_s")]
+    pub silence_timeout_s: f64,
     /// What executes the instructions of a guest; None before the preflight selects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accelerator: Option<Accelerator>,
     /// Whether each guest boots anew instead of starting from a snapshot of a booted machine.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub fresh: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "fresh")]
+    pub boots_anew: bool,
     /// Whether all guests that count instructions have one memory layout, instead of one that is drawn for each cell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fixed_layout: bool,
@@ -215,7 +215,7 @@ pub enum Emulator {
 }
 
 impl Emulator {
-    /// All of them.
+    /// Every emulator.
     pub const ALL: [Emulator; 2] = [Emulator::Qemu, Emulator::Exact];
 
     /// The word for `--on`.
@@ -239,9 +239,9 @@ impl GuestPlan {
             emulator,
             modules: None,
             memory: ByteSize::gib(1),
-            patience_s: 600.0,
+            silence_timeout_s: 600.0,
             accelerator: None,
-            fresh: false,
+            boots_anew: false,
             fixed_layout: false,
         }
     }
@@ -250,7 +250,7 @@ impl GuestPlan {
 /// The devices of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DevicePlan {
-    /// What carries the filesystems under test.
+    /// The storage of the filesystems under test.
     pub backing: Backing,
     /// Size of each image; default: the size that the workload needs.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional::size")]
@@ -287,7 +287,7 @@ pub struct OtherDevice {
 pub const OPEN_ENDED_ROUNDS: u32 = 400;
 
 /// The largest number of claims of a gate: the tables of critical values have no bounds for more.
-pub const MOST_GATE_CLAIMS: usize = 64;
+pub const MAX_GATE_CLAIMS: usize = 64;
 
 /// The factor by which a run may exceed a default budget to reach its first answer.
 const DEFAULT_BUDGET_EXTENSION: f64 = 1.25;
@@ -305,12 +305,12 @@ pub struct StopPlan {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional::seconds")]
     pub budget_s: Option<f64>,
     /// Whether the budget comes from a plan that ships with fsarena, not from the user. The run may exceed such a budget for
-    /// its first answer, up to [`StopPlan::extended_s`].
+    /// its first answer, up to [`StopPlan::extended_budget_s`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "default_budget")]
     pub has_default_budget: bool,
     /// Whether the run ends as soon as every claim is decided.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub when_decided: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "when_decided")]
+    pub ends_when_decided: bool,
     /// Whether the claims that allow a difference in one direction are a gate, which passes or fails as a whole.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "gate")]
     pub has_gate: bool,
@@ -341,7 +341,7 @@ impl StopPlan {
 
     /// The longest time in seconds that a run may take for its first answer: the budget, or a quarter more if it is a default
     /// budget.
-    pub fn extended_s(&self) -> Option<f64> {
+    pub fn extended_budget_s(&self) -> Option<f64> {
         self.budget_s.map(|budget| if self.has_default_budget { DEFAULT_BUDGET_EXTENSION * budget } else { budget })
     }
 
@@ -367,7 +367,7 @@ impl StopPlan {
 
     /// Whether the samples decide which variants a round runs, and when the run ends.
     pub fn is_adaptive(&self) -> bool {
-        self.when_decided || self.best_within.is_some()
+        self.ends_when_decided || self.best_within.is_some()
     }
 
     /// Whether the number of rounds is unknown in advance, because samples or the time budget end the run.
@@ -376,7 +376,7 @@ impl StopPlan {
     }
 }
 
-/// Leaves `warmup` out of stored plans that have no warm-up rounds.
+/// Whether stored plans leave `warmup` out.
 fn is_zero(rounds: &u32) -> bool {
     *rounds == 0
 }
@@ -390,11 +390,11 @@ pub struct IdlePlan {
     /// The most bytes of dirty and writeback pages on an idle machine.
     pub dirty: ByteSize,
     /// The largest I/O pressure of an idle machine: per cent of the poll interval in which some process stalled on I/O.
-    #[serde(deserialize_with = "required::share")]
+    #[serde(deserialize_with = "required::percentage")]
     pub io_pressure_percent: f64,
 }
 
-/// A baseline that a run recalled.
+/// A stored baseline that a run measures again.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RecalledBaseline {
     /// Its name.
@@ -404,7 +404,8 @@ pub struct RecalledBaseline {
     /// When the run that measured it began.
     #[serde(rename = "measured")]
     pub measured_at: String,
-    /// The parts of the state that differ now: the kernel, mkfs, the work and so on. Empty if the state digests are equal.
+    /// The parts of the machine and the work that differ now: the kernel, mkfs, the work and so on. Empty if the state
+    /// digests are equal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
     /// The stored figures.

@@ -19,64 +19,65 @@ fn cell_events(state: &RunState, variant: usize, round: u32, seconds: f64, outco
     let (variant, workload) = (state.record.variants[variant].clone(), plan.workloads[0].clone());
     let cell = Cell { round, position: 0, variant, workload, scale: plan.scale, seed: 1 };
     let id = cell.id();
-    let inside = |what| Event::Cell { cell: id.clone(), what };
+    let cell_event = |event| Event::Cell { cell: id.clone(), event };
     let task = TaskInfo { id: TaskId::new("touch"), title: "Touch".into(), number: None, in_totals: true };
     let readings = Readings([(reading::ELAPSED.to_string(), seconds * 1e9)].into());
     vec![
         Event::CellStarted { cell },
-        inside(CellEvent::Phase { name: Phase::Task("touch".into()) }),
-        inside(CellEvent::Sample(Sample {
+        cell_event(CellEvent::Phase { name: Phase::Task("touch".into()) }),
+        cell_event(CellEvent::Sample(Sample {
             task,
             started_at: 5.0,
             readings,
             series: vec![],
             latencies: Default::default(),
         })),
-        inside(CellEvent::Note(Note::new(NoteKind::IdleTimeout, "slow"))),
-        inside(CellEvent::Spent { what: SpentOn::Timed, ns: 3 }),
-        inside(CellEvent::Spent { what: SpentOn::Timed, ns: 4 }),
+        cell_event(CellEvent::Note(Note::new(NoteKind::IdleTimeout, "slow"))),
+        cell_event(CellEvent::Spent { activity: Activity::Timed, ns: 3 }),
+        cell_event(CellEvent::Spent { activity: Activity::Timed, ns: 4 }),
         Event::CellFinished { cell: id, outcome },
     ]
 }
 
-fn apply(state: &mut RunState, at: f64, events: &[Event]) {
-    events.iter().for_each(|event| state.apply(at, event));
+fn apply_all(state: &mut RunState, time_s: f64, events: &[Event]) {
+    events.iter().for_each(|event| state.apply(time_s, event));
 }
 
 fn run_started(rounds: u32, budget_s: Option<f64>) -> Event {
     Event::RunStarted { rounds, variants: vec![], tasks_per_cell: 1, already_done: 0, budget_s }
 }
 
-fn apply_round(state: &mut RunState, number: u32, at: f64) {
-    state.apply(at, &Event::RoundStarted { round: number, order: vec!["ext4".into(), "xfs".into()] });
+/// Applies the events of a round that starts at `time_s` and ends four seconds later.
+fn apply_round(state: &mut RunState, number: u32, time_s: f64) {
+    state.apply(time_s, &Event::RoundStarted { round: number, order: vec!["ext4".into(), "xfs".into()] });
     for variant in 0..2 {
         let events = cell_events(state, variant, number, 1.0, Outcome::Done);
-        apply(state, at, &events);
+        apply_all(state, time_s, &events);
     }
-    state.apply(at + 4.0, &Event::RoundFinished { round: number });
+    state.apply(time_s + 4.0, &Event::RoundFinished { round: number });
 }
 
 #[test]
 fn a_cell_that_begins_again_drops_the_samples_of_its_first_attempt() {
     let mut state = new_state(&["ext4"]);
     let events = cell_events(&state, 0, 0, 1.0, Outcome::Done);
-    apply(&mut state, 10.0, &events[..6]);
+    apply_all(&mut state, 10.0, &events[..6]);
     assert_eq!(state.tasks_done, 1);
-    apply(&mut state, 20.0, &events[..1]);
+    apply_all(&mut state, 20.0, &events[..1]);
     assert_eq!(state.tasks_done, 0);
-    apply(&mut state, 21.0, &events[1..]);
+    apply_all(&mut state, 21.0, &events[1..]);
     assert_eq!((state.tasks_done, state.record.samples.len(), state.record.notes.len()), (1, 1, 1));
     assert_eq!((state.record.cells.len(), state.record.cells[0].started_at), (1, 20.0));
 }
 
 #[test]
-fn finished_and_failed_cells_are_kept_and_interrupted_ones_dropped() {
+fn the_record_has_finished_and_failed_cells_but_no_interrupted_ones() {
     let mut state = new_state(&["ext4", "xfs"]);
     let failed = Outcome::Failed { why: "mkfs".into(), cause: Cause::Missing };
     for (variant, round, outcome) in [(0, 0, Outcome::Done), (1, 0, failed), (0, 1, Outcome::Interrupted)] {
         let events = cell_events(&state, variant, round, 2.0 + f64::from(round), outcome);
-        apply(&mut state, 10.0, &events[..1]);
-        apply(&mut state, 12.0, &events[1..]);
+        apply_all(&mut state, 10.0, &events[..1]);
+        apply_all(&mut state, 12.0, &events[1..]);
     }
     let record = &state.record;
     let cells: Vec<(usize, u32)> = record.cells.iter().map(|cell| (cell.variant, cell.round)).collect();
@@ -84,26 +85,26 @@ fn finished_and_failed_cells_are_kept_and_interrupted_ones_dropped() {
     assert_eq!((record.samples.len(), &record.samples.values[0]), (2, &vec![2e9, 2e9]));
     assert_eq!((record.tasks.len(), record.notes.len()), (1, 2));
     assert_eq!(record.metric("elapsed").unwrap().1[..], [2.0, 2.0]);
-    assert_eq!(record.cells[0].spent, [(SpentOn::Total, 2_000_000_000), (SpentOn::Timed, 7)]);
-    let id = |at: usize| CellId(record.cells[at].id.clone());
-    assert!(state.has_measured(&id(0)) && !state.has_measured(&id(1)));
+    assert_eq!(record.cells[0].spent, [(Activity::Total, 2_000_000_000), (Activity::Timed, 7)]);
+    let cell_id = |index: usize| CellId(record.cells[index].id.clone());
+    assert!(state.has_measured(&cell_id(0)) && !state.has_measured(&cell_id(1)));
     let departure = VariantDeparture { round: 0, why: "mkfs".into(), cause: Cause::Missing };
     assert_eq!(state.departures(), [("xfs".to_string(), departure)].into());
 }
 
 #[test]
-fn a_reading_that_appears_late_is_nan_in_earlier_samples() {
+fn a_reading_that_first_appears_in_a_later_sample_is_nan_in_earlier_ones() {
     let mut state = new_state(&["ext4"]);
     let first = cell_events(&state, 0, 0, 1.0, Outcome::Done);
     let mut second = cell_events(&state, 0, 1, 1.0, Outcome::Done);
     for event in &mut second {
-        if let Event::Cell { what: CellEvent::Sample(sample), .. } = event {
+        if let Event::Cell { event: CellEvent::Sample(sample), .. } = event {
             sample.readings.set("user_ns", 7.0);
         }
     }
-    apply(&mut state, 1.0, &[first, second].concat());
-    let late = &state.record.samples.values[state.record.reading("user_ns").unwrap()];
-    assert!(late[0].is_nan() && late[1] == 7.0);
+    apply_all(&mut state, 1.0, &[first, second].concat());
+    let late_values = &state.record.samples.values[state.record.reading_column("user_ns").unwrap()];
+    assert!(late_values[0].is_nan() && late_values[1] == 7.0);
 }
 
 #[test]
@@ -136,24 +137,24 @@ fn a_resumed_run_keeps_its_rounds_and_counts_its_own_pace() {
     state.apply(104.0, &Event::RunFinished { why: "a signal ended it".into(), complete: false });
     state.apply(200.0, &run_started(5, None));
     assert_eq!((state.rounds_done, state.time_left()), (1, None));
-    assert!(state.ended.is_none());
+    assert!(state.end_status.is_none());
     apply_round(&mut state, 1, 204.0);
     assert_eq!((state.rounds_done, state.time_left()), (2, Some(Duration::from_secs(24))));
     // A state made from the stored record behaves the same.
-    let mut again = RunState::new(state.record);
-    again.apply(300.0, &run_started(5, None));
-    apply_round(&mut again, 2, 306.0);
-    assert_eq!((again.rounds_done, again.time_left()), (3, Some(Duration::from_secs(20))));
+    let mut resumed = RunState::new(state.record);
+    resumed.apply(300.0, &run_started(5, None));
+    apply_round(&mut resumed, 2, 306.0);
+    assert_eq!((resumed.rounds_done, resumed.time_left()), (3, Some(Duration::from_secs(20))));
 }
 
 #[test]
 fn a_resumed_run_counts_its_last_round_only_if_all_its_cells_are_done() {
     let mut state = new_state(&["ext4", "xfs"]);
-    let cells = crate::matrix::cells(&state.record.plan, &state.record.variants, &[0, 1], 0);
+    let cells = crate::matrix::cells_of_round(&state.record.plan, &state.record.variants, &[0, 1], 0);
     assert_eq!(cells.len(), 2);
     for (cell, rounds_done) in cells.into_iter().zip([0, 1]) {
         let finished = Event::CellFinished { cell: cell.id(), outcome: Outcome::Done };
-        apply(&mut state, 1.0, &[Event::CellStarted { cell }, finished]);
+        apply_all(&mut state, 1.0, &[Event::CellStarted { cell }, finished]);
         assert_eq!(RunState::new(state.record.clone()).rounds_done, rounds_done);
     }
 }
@@ -163,29 +164,29 @@ fn a_reading_that_a_command_printed_keeps_its_definition() {
     let mut state = new_state(&["ext4"]);
     let mut events = cell_events(&state, 0, 0, 1.0, Outcome::Done);
     let (unit, direction) = (Unit::PerSecond, Direction::Higher);
-    let info = MetricSpec::new("tps".into(), unit, direction, String::new());
-    let Event::Cell { what: CellEvent::Sample(sample), cell } = &mut events[2] else { unreachable!() };
+    let definition = MetricSpec::new("tps".into(), unit, direction, String::new());
+    let Event::Cell { event: CellEvent::Sample(sample), cell } = &mut events[2] else { unreachable!() };
     sample.readings.set("tps", 7.0);
-    let defined = Event::Cell { cell: cell.clone(), what: CellEvent::Reading(info.clone()) };
+    let defined = Event::Cell { cell: cell.clone(), event: CellEvent::Reading(definition.clone()) };
     events.insert(2, defined);
-    apply(&mut state, 1.0, &events);
+    apply_all(&mut state, 1.0, &events);
     let (known, values) = state.record.metric("tps").unwrap();
-    assert_eq!((known, values.into_owned()), (info, vec![7.0]));
+    assert_eq!((known, values.into_owned()), (definition, vec![7.0]));
 }
 
 #[test]
 fn the_time_left_is_at_most_the_rest_of_the_budget() {
-    let left = |rounds, budget_s| {
+    let seconds_left = |rounds, budget_s| {
         let mut state = new_state(&["ext4", "xfs"]);
         state.apply(0.0, &run_started(rounds, budget_s));
         apply_round(&mut state, 0, 1.0);
         apply_round(&mut state, 1, 6.0);
-        state.time_left().map(|left| left.as_secs())
+        state.time_left().map(|time| time.as_secs())
     };
-    assert_eq!(left(6, None), Some(20));
-    assert_eq!(left(6, Some(12.0)), Some(2));
-    assert_eq!(left(2, None), None);
-    assert_eq!(left(u32::MAX, Some(0.0)), None);
+    assert_eq!(seconds_left(6, None), Some(20));
+    assert_eq!(seconds_left(6, Some(12.0)), Some(2));
+    assert_eq!(seconds_left(2, None), None);
+    assert_eq!(seconds_left(u32::MAX, Some(0.0)), None);
     let mut state = new_state(&["ext4", "xfs"]);
     state.apply(1.0, &run_started(15, Some(150.0)));
     assert_eq!(state.time_left(), Some(Duration::from_secs(150)), "before any round is done");
@@ -219,6 +220,6 @@ fn the_width_of_a_claims_interval_is_kept_after_each_round() {
     let update = |state: &mut RunState, statuses| state.apply(1.0, &Event::Claims { statuses });
     update(&mut state, vec![status("a", None), status("b", Some((0.0, -0.5, 1.0)))]);
     update(&mut state, vec![status("a", Some((0.0, 0.0, 0.0))), status("b", Some((0.0, 0.0, 1.0)))]);
-    let widths: Vec<&[f64]> = state.claims.iter().map(|claim| &claim.widths[..]).collect();
+    let widths: Vec<&[f64]> = state.claims.iter().map(|claim| &claim.interval_widths[..]).collect();
     assert_eq!(widths, [&[0.0][..], &[4f64.ln(), 2f64.ln()]]);
 }

@@ -1,12 +1,11 @@
 //! The engine beside bare loops and other generators, in one run: `cargo bench -p fsarena-engine`.
 //!
-//! Each row compares contenders that do the same work, in turns: five rounds, in each of which every
-//! contender runs once and another one begins. The table shows medians, and the median over rounds of the
-//! ratio to the first. CPU time is shown beside because on a busy machine it is the steadier figure. A
-//! contender whose program is not installed is named as missing.
+//! Each row compares contenders that do the same work. In each of five rounds, every contender runs once, and another one
+//! begins. The table shows medians over rounds, also of the ratio of the engine's throughput to that of each other contender.
+//! It also shows CPU time, which varies less on a busy machine. For a contender whose program is not installed, the table says
+//! so.
 
-mod bare;
-mod peer;
+mod contenders;
 mod rows;
 mod scratch;
 mod table;
@@ -14,13 +13,13 @@ mod table;
 use scratch::Failure;
 
 fn main() -> Result<(), Failure> {
-    println!("{}", table::undisturbed());
-    // Cargo passes `--bench`; anything else chooses rows by a part of their title.
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
-    let chosen = |title: &str| wanted.is_empty() || wanted.iter().any(|part| title.contains(part.as_str()));
-    for (title, make) in rows::ROWS {
-        if chosen(title) {
-            table::print(&make(title)?)?;
+    println!("{}", table::request_real_time_priority());
+    // Cargo passes `--bench`; any other argument selects the rows whose title contains it.
+    let parts: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let is_selected = |title: &str| parts.is_empty() || parts.iter().any(|part| title.contains(part.as_str()));
+    for (title, make_row) in rows::ROWS {
+        if is_selected(title) {
+            table::run_and_print(&make_row(title)?)?;
         }
     }
     Ok(())

@@ -2,60 +2,61 @@
 
 use crate::scratch::Failure;
 
-/// The number of runs of each contender.
+/// The number of rounds, in each of which every contender runs once.
 const ROUNDS: usize = 5;
 
 /// The figures of one run of a contender.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
-    /// Operations a second.
-    pub per_s: f64,
-    /// CPU nanoseconds an operation, user and system.
+pub struct Figures {
+    /// Operations per second.
+    pub operations_per_s: f64,
+    /// CPU time per operation in nanoseconds, user and system; 0 if it is not measured.
     pub cpu_ns: f64,
-    /// User nanoseconds an operation.
+    /// User time per operation in nanoseconds; 0 if it is not measured.
     pub user_ns: f64,
 }
 
-/// One way to do the work of a row. Returns none if its program is missing.
-pub type Contender<'a> = (&'static str, Box<dyn Fn() -> Result<Option<Run>, Failure> + 'a>);
+/// The name of a contender, and a function that runs it once. The function returns None if the program is not installed.
+pub type Contender<'a> = (&'static str, Box<dyn Fn() -> Result<Option<Figures>, Failure> + 'a>);
 
 /// A row of the comparison.
 pub struct Row<'a> {
     /// The heading of the row.
     pub title: &'a str,
-    /// The engine first.
+    /// The contenders, the engine first.
     pub contenders: Vec<Contender<'a>>,
-    /// The ratio to reach against each of the others.
-    pub goals: Vec<f64>,
+    /// For each of the other contenders, the smallest accepted ratio of the engine's operations per second to its own.
+    pub min_ratios: Vec<f64>,
 }
 
-/// Runs a row and prints it.
-pub fn print(row: &Row) -> Result<(), Failure> {
+/// Runs all rounds of a row and prints the row.
+pub fn run_and_print(row: &Row) -> Result<(), Failure> {
     println!("\n{}", row.title);
     let count = row.contenders.len();
-    let mut runs: Vec<Vec<Run>> = vec![vec![]; count];
+    let mut figures: Vec<Vec<Figures>> = vec![vec![]; count];
     for round in 0..ROUNDS {
         for turn in 0..count {
-            let who = (round + turn) % count;
-            if let Some(run) = (row.contenders[who].1)()? {
-                runs[who].push(run);
-            }
+            let index = (round + turn) % count;
+            let (_, run) = &row.contenders[index];
+            figures[index].extend(run()?);
         }
     }
     println!("  {:34} {:>12} {:>9} {:>9} {:>7} {:>6}", "", "ops/s", "CPU ns", "user ns", "ratio", "goal");
-    for (who, (name, _)) in row.contenders.iter().enumerate() {
-        let Some(first) = runs[who].first() else {
+    for (index, (name, _)) in row.contenders.iter().enumerate() {
+        let Some(first) = figures[index].first() else {
             println!("  {name:34} not installed here");
             continue;
         };
-        let of = |value: fn(&Run) -> f64| median(runs[who].iter().map(value).collect());
-        let ratio = median(runs[0].iter().zip(&runs[who]).map(|(a, b)| a.per_s / b.per_s).collect());
-        let (per_s, cpu, user) = (of(|run| run.per_s), of(|run| run.cpu_ns), of(|run| run.user_ns));
+        let median_of = |value: fn(&Figures) -> f64| median(figures[index].iter().map(value).collect());
+        let rounds = figures[0].iter().zip(&figures[index]);
+        let ratio = median(rounds.map(|(engine, other)| engine.operations_per_s / other.operations_per_s).collect());
+        let operations_per_s = median_of(|figures| figures.operations_per_s);
+        let (cpu, user) = (median_of(|figures| figures.cpu_ns), median_of(|figures| figures.user_ns));
         let cpu = if first.cpu_ns > 0.0 { format!("{cpu:.0}") } else { String::new() };
         let user = if first.user_ns > 0.0 { format!("{user:.0}") } else { String::new() };
-        print!("  {name:34} {per_s:>12.0} {cpu:>9} {user:>9}");
-        match who.checked_sub(1) {
-            Some(other) => println!(" {ratio:>7.2} {:>6.2}", row.goals[other]),
+        print!("  {name:34} {operations_per_s:>12.0} {cpu:>9} {user:>9}");
+        match index.checked_sub(1) {
+            Some(other) => println!(" {ratio:>7.2} {:>6.2}", row.min_ratios[other]),
             None => println!(),
         }
     }
@@ -69,7 +70,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// Requests real-time priority, which all contenders inherit, so that other processes disturb them little. Returns a sentence
 /// about whether it was granted.
-pub fn undisturbed() -> &'static str {
+pub fn request_real_time_priority() -> &'static str {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the structure is complete, and 0 is this process.
     match unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &parameters) } {

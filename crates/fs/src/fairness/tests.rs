@@ -95,9 +95,9 @@ fn notes_by_rule(variants: &[VariantFacts]) -> Vec<String> {
 #[test]
 fn equal_variants_get_no_notes() {
     for def in filesystems::FILESYSTEMS {
-        for set in def.options {
-            let one = variant(def.id, set.mkfs, &set.mount.join(","));
-            assert_eq!(notes_by_rule(&[one.clone(), one]), [""; 0], "{} {}", def.id, set.id);
+        for set in def.option_sets {
+            let of_set = variant(def.id, set.mkfs, &set.mount.join(","));
+            assert_eq!(notes_by_rule(&[of_set.clone(), of_set]), [""; 0], "{} {}", def.id, set.id);
         }
     }
     assert_eq!(notes_by_rule(&[]), [""; 0]);
@@ -165,20 +165,20 @@ fn options_that_give_up_safety_are_known_for_every_filesystem() {
     // Every option set `fast-unsafe` gives up a guarantee, unless the filesystem has none to give up.
     for def in filesystems::FILESYSTEMS {
         let unsafe_set = def.option_set("fast-unsafe").unwrap();
-        let one = variant(def.id, unsafe_set.mkfs, &unsafe_set.mount.join(","));
-        let gives_up = LOST_GUARANTEES.iter().any(|(_, gives_up)| gives_up(&one));
-        let helps = unsafe_set.help.starts_with("the defaults") || ["xfs"].contains(&def.id);
-        assert!(gives_up || helps, "{}", def.id);
+        let of_set = variant(def.id, unsafe_set.mkfs, &unsafe_set.mount.join(","));
+        let gives_up = LOST_GUARANTEES.iter().any(|(_, gives_up)| gives_up(&of_set));
+        let has_nothing_to_give_up = unsafe_set.help.starts_with("the defaults") || ["xfs"].contains(&def.id);
+        assert!(gives_up || has_nothing_to_give_up, "{}", def.id);
     }
 }
 
 #[test]
 fn a_feature_list_without_a_journal_means_no_journal() {
-    let mut one = variant("ext3", &[], "");
-    one.features = "Filesystem features:      ext_attr dir_index\nInode count: 1".into();
-    assert_eq!(notes_by_rule(&[one.clone(), variant("ext3", &[], "")]), ["ext3: no journal"]);
-    one.features = "Filesystem features:      has_journal ext_attr".into();
-    assert_eq!(notes_by_rule(&[one, variant("ext3", &[], "")]), [""; 0]);
+    let mut ext3 = variant("ext3", &[], "");
+    ext3.features = "Filesystem features:      ext_attr dir_index\nInode count: 1".into();
+    assert_eq!(notes_by_rule(&[ext3.clone(), variant("ext3", &[], "")]), ["ext3: no journal"]);
+    ext3.features = "Filesystem features:      has_journal ext_attr".into();
+    assert_eq!(notes_by_rule(&[ext3, variant("ext3", &[], "")]), [""; 0]);
 }
 
 #[test]

@@ -7,8 +7,8 @@ pub const DEF: FsDef = FsDef {
     id: "bcachefs",
     title: "bcachefs",
     mkfs: "mkfs.bcachefs",
-    always: &["--force", "--quiet"],
-    options: &[
+    fixed_arguments: &["--force", "--quiet"],
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named("no-checksums")
@@ -26,21 +26,21 @@ pub const DEF: FsDef = FsDef {
                   data_checksum=crc32c data_checksum=crc64 data_checksum=none data_checksum=xxhash discard nodiscard \
                   errors errors=continue errors=panic errors=ro fsck journal_flush_delay journal_flush_disabled \
                   metadata_checksum nocow str_hash",
-    arguments: &[
-        (Takes::Nothing, "-f --force -q --quiet -v --verbose --acl --discard --inodes_32bit --nocow"),
-        (Takes::Nothing, "--shard_inode_numbers --inodes_use_key_cache --journal_transaction_names"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "-f --force -q --quiet -v --verbose --acl --discard --inodes_32bit --nocow"),
+        (ValueKind::Nothing, "--shard_inode_numbers --inodes_use_key_cache --journal_transaction_names"),
         (
-            Takes::Value,
+            ValueKind::Plain,
             "--block_size --btree_node_size --bucket --errors --metadata_replicas --data_replicas --replicas",
         ),
-        (Takes::Value, "--encoded_extent_max --metadata_checksum --data_checksum --compression"),
-        (Takes::Value, "--background_compression --str_hash --gc_reserve_percent --gc_reserve_bytes"),
-        (Takes::Value, "--root_reserve_percent --superblock_size --fs_size -L --fs_label -U --uuid --version"),
-        (Takes::Path, "--source"),
+        (ValueKind::Plain, "--encoded_extent_max --metadata_checksum --data_checksum --compression"),
+        (ValueKind::Plain, "--background_compression --str_hash --gc_reserve_percent --gc_reserve_bytes"),
+        (ValueKind::Plain, "--root_reserve_percent --superblock_size --fs_size -L --fs_label -U --uuid --version"),
+        (ValueKind::Path, "--source"),
     ],
     packages: &["bcachefs-tools"],
     component: "experimental",
-    kernels: Some(KernelRange { text: "Linux has it from 6.7 to 6.17", debian: "6.12" }),
+    kernel_range: Some(KernelRange { text: "Linux has it from 6.7 to 6.17", debian: "6.12" }),
     modules: &[
         "chacha_generic",
         "poly1305_generic",
@@ -54,11 +54,11 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 64 * MIB, percent: 18, per_file_bytes: 1024 },
     traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, ..UNIX_TRAITS },
     no_discard: (&[], "nodiscard"),
-    describe: Some(DescribeDef {
+    describe_command: Some(DescribeCommand {
         program: "bcachefs",
         args: &["show-super"],
         lines: "Version:|Block size|Btree node size|Features|  metadata_checksum|  data_checksum|  compression",
     }),
-    check: Some(CheckDef { program: "fsck.bcachefs", before: &[], full: &["-n"] }),
+    check: Some(CheckDef { program: "fsck.bcachefs", repairs: &[], full_check: &["-n"] }),
     ..BASE
 };

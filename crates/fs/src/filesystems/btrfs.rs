@@ -7,9 +7,9 @@ pub const DEF: FsDef = FsDef {
     id: "btrfs",
     title: "Btrfs",
     mkfs: "mkfs.btrfs",
-    always: &["--force"],
+    fixed_arguments: &["--force"],
     feature_flag: Some("-O"),
-    options: &[
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named("nodatacow")
@@ -42,12 +42,12 @@ pub const DEF: FsDef = FsDef {
                   rescue=all rescue=ibadroots rescue=idatacsums rescue=nologreplay rescue=usebackuproot skip_balance \
                   space_cache space_cache=v1 space_cache=v2 ssd ssd_spread subvol subvolid thread_pool treelog \
                   usebackuproot user_subvol_rm_allowed",
-    arguments: &[
-        (Takes::Nothing, "-M --mixed -K --nodiscard -f --force -q --quiet -v --verbose"),
-        (Takes::Value, "-b --byte-count --csum --checksum -d --data -m --metadata -n --nodesize -l"),
-        (Takes::Value, "--leafsize -s --sectorsize -L --label -O --features -R --runtime-features -U --uuid"),
-        (Takes::Value, "--device-uuid"),
-        (Takes::Path, "-r --rootdir -u --subvol --inode-flags"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "-M --mixed -K --nodiscard -f --force -q --quiet -v --verbose"),
+        (ValueKind::Plain, "-b --byte-count --csum --checksum -d --data -m --metadata -n --nodesize -l"),
+        (ValueKind::Plain, "--leafsize -s --sectorsize -L --label -O --features -R --runtime-features -U --uuid"),
+        (ValueKind::Plain, "--device-uuid"),
+        (ValueKind::Path, "-r --rootdir -u --subvol --inode-flags"),
     ],
     pinned_flags: &[("-U", "")],
     packages: &["btrfs-progs"],
@@ -55,8 +55,8 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 512 * MIB, percent: 10, per_file_bytes: 3072 },
     traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, ..UNIX_TRAITS },
     no_discard: (&["-K"], "nodiscard"),
-    check: Some(CheckDef { program: "btrfs", before: &[], full: &["check", "--readonly"] }),
-    describe: Some(DescribeDef {
+    check: Some(CheckDef { program: "btrfs", repairs: &[], full_check: &["check", "--readonly"] }),
+    describe_command: Some(DescribeCommand {
         program: "btrfs",
         args: &["inspect-internal", "dump-super"],
         // The names of the flags stand in lines of their own, which begin with tabs.

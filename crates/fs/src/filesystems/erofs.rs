@@ -9,9 +9,9 @@ pub const DEF: FsDef = FsDef {
     id: "erofs",
     title: "EROFS",
     mkfs: "mkfs.erofs",
-    always: &["--quiet"],
-    contents: Some(ContentsArgument::Last),
-    options: &[
+    fixed_arguments: &["--quiet"],
+    contents_argument: Some(ContentsArgument::Last),
+    option_sets: &[
         OptionSet::named("default").help("the defaults of mkfs.erofs: not compressed"),
         OptionSet::named("noatime")
             .mount(&["noatime"])
@@ -51,17 +51,17 @@ pub const DEF: FsDef = FsDef {
     ],
     mount_names: "acl cache_strategy cache_strategy=disabled cache_strategy=readahead cache_strategy=readaround dax \
                   dax=always dax=never directio fsoffset noacl nouser_xattr user_xattr",
-    arguments: &[
-        (Takes::Nothing, "--quiet --all-root --ignore-mtime --preserve-mtime"),
-        (Takes::Value, "-z -C -T -U -x -d --chunksize --max-extent-bytes --workers --sort"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "--quiet --all-root --ignore-mtime --preserve-mtime"),
+        (ValueKind::Plain, "-z -C -T -U -x -d --chunksize --max-extent-bytes --workers --sort"),
         (
-            Takes::Keys(
+            ValueKind::Keys(
                 "all-fragments dedupe force-inode-blockmap force-inode-compact force-inode-extended fragments legacy-compress nosbcrc noinline_data ztailpacking fragdedupe 48bit dot-omitted xattr-name-filter inline_data",
             ),
             "-E",
         ),
         (
-            Takes::Path,
+            ValueKind::Path,
             "--blobdev --compress-hints --exclude-path --exclude-regex --file-contexts --aufs --ovlfs-strip --tar --clean",
         ),
     ],
@@ -72,7 +72,7 @@ pub const DEF: FsDef = FsDef {
     min_bytes: 16 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 1, per_file_bytes: 512 },
     traits: Traits { direct_io: false, read_only: true, ..UNIX_TRAITS },
-    describe: Some(DescribeDef {
+    describe_command: Some(DescribeCommand {
         program: "dump.erofs",
         args: &["-s"],
         lines: "Filesystem blocks|Filesystem inode count|Filesystem features",
@@ -80,8 +80,8 @@ pub const DEF: FsDef = FsDef {
     ..BASE
 };
 
-/// The offset of the superblock's word of features that a kernel must know.
-const INCOMPATIBLE_FEATURES_AT: u64 = 1024 + 80;
+/// The offset, in bytes, of the features in the superblock that a kernel must know to mount the image.
+const INCOMPATIBLE_FEATURES_OFFSET: u64 = 1024 + 80;
 /// The bit of images whose ends of files lie in the blocks of inodes.
 const ZTAILPACKING: u32 = 0x10;
 /// The bit of images with fragments or with data that several files share.
@@ -95,11 +95,11 @@ fn has_fragments(image: &Path) -> Result<bool> {
     has_feature(image, FRAGMENTS)
 }
 
-/// Whether an image has a feature that a kernel must know.
+/// Whether an image has the feature with this bit.
 fn has_feature(image: &Path, bit: u32) -> Result<bool> {
-    let mut word = [0; 4];
-    File::open(image)?.read_exact_at(&mut word, INCOMPATIBLE_FEATURES_AT)?;
-    Ok(u32::from_le_bytes(word) & bit != 0)
+    let mut features = [0; 4];
+    File::open(image)?.read_exact_at(&mut features, INCOMPATIBLE_FEATURES_OFFSET)?;
+    Ok(u32::from_le_bytes(features) & bit != 0)
 }
 
 #[cfg(test)]
@@ -111,10 +111,10 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(has_fragments(file.path()).is_err());
         let mut image = vec![0; 4096];
-        image[INCOMPATIBLE_FEATURES_AT as usize] = 0x11;
+        image[INCOMPATIBLE_FEATURES_OFFSET as usize] = 0x11;
         std::fs::write(file.path(), &image).unwrap();
         assert!(has_packed_tails(file.path()).unwrap() && !has_fragments(file.path()).unwrap());
-        image[INCOMPATIBLE_FEATURES_AT as usize] = 0x20;
+        image[INCOMPATIBLE_FEATURES_OFFSET as usize] = 0x20;
         std::fs::write(file.path(), &image).unwrap();
         assert!(has_fragments(file.path()).unwrap() && !has_packed_tails(file.path()).unwrap());
     }

@@ -4,11 +4,11 @@ use crate::def::*;
 
 /// The options of mke2fs, which makes ext2, ext3 and ext4.
 const MKE2FS: Grammar = &[
-    (Takes::Nothing, "-c -D -F -j -K -q -S -v"),
-    (Takes::Value, "-b -C -e -g -G -i -I -L -m -N -o -O -r -T -U"),
-    (Takes::Keys("fast_commit_size location size !device"), "-J"),
+    (ValueKind::Nothing, "-c -D -F -j -K -q -S -v"),
+    (ValueKind::Plain, "-b -C -e -g -G -i -I -L -m -N -o -O -r -T -U"),
+    (ValueKind::Keys("fast_commit_size location size !device"), "-J"),
     (
-        Takes::Keys(
+        ValueKind::Keys(
             "assume_storage_prezeroed desc-size discard encoding encoding_flags hash_seed lazy_itable_init \
              lazy_journal_init mmp_update_interval no_copy_xattrs nodiscard num_backup_sb offset orphan_file_size \
              packed_meta_blocks quotatype resize revision root_owner root_perms stride stripe-width stripe_width \
@@ -16,7 +16,7 @@ const MKE2FS: Grammar = &[
         ),
         "-E",
     ),
-    (Takes::Path, "-d -l -M -z"),
+    (ValueKind::Path, "-d -l -M -z"),
 ];
 
 /// Features of ext2, ext3 and ext4: ext4(5) of e2fsprogs 1.47.
@@ -37,27 +37,27 @@ const MOUNT_NAMES: &str = "abort acl auto_da_alloc barrier block_validity bsddf 
                                resgid resuid sb stripe sysvgroups test_dummy_encryption user_xattr usrquota";
 
 /// The check of ext3 and ext4, which needs no repair before: the mount replays the journal.
-const E2FSCK: CheckDef = CheckDef { program: "e2fsck", before: &[], full: &["-f", "-n"] };
+const E2FSCK: CheckDef = CheckDef { program: "e2fsck", repairs: &[], full_check: &["-f", "-n"] };
 
 /// The common part of the definitions of ext2, ext3 and ext4.
 const E2FS: FsDef = FsDef {
-    background: Some(crate::lazy_init::EXT4LAZYINIT),
-    always: &["-F"],
+    background_work: Some(crate::lazy_init::EXT4LAZYINIT),
+    fixed_arguments: &["-F"],
     type_flag: Some("-t"),
     feature_flag: Some("-O"),
     features: FEATURES,
     mount_names: MOUNT_NAMES,
-    arguments: MKE2FS,
+    allowed_arguments: MKE2FS,
     // The hash seed determines the order of directory entries, and so the amount of work.
     pinned_flags: &[("-U", ""), ("-E", "hash_seed=")],
-    contents: Some(ContentsArgument::Flag("-d")),
+    contents_argument: Some(ContentsArgument::Flag("-d")),
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 72 * MIB, percent: 8, per_file_bytes: 2560 },
     bytes_per_inode: 16_384,
     no_discard: (&["-K"], ""),
     check: Some(E2FSCK),
-    describe: Some(DescribeDef {
+    describe_command: Some(DescribeCommand {
         program: "dumpe2fs",
         args: &["-h"],
         lines: "Filesystem features:|Default mount options:|Inode count:|Block count:|Reserved block count:|\
@@ -80,7 +80,7 @@ pub const EXT2: FsDef = FsDef {
     id: "ext2",
     title: "ext2",
     mkfs: "mkfs.ext2",
-    options: &[
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named(DURABLE)
@@ -94,7 +94,7 @@ pub const EXT2: FsDef = FsDef {
     ],
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 8, per_file_bytes: 2560 },
     traits: Traits { crash_safe: false, ..UNIX_TRAITS },
-    check: Some(CheckDef { before: &[&["-p"], &["-y"]], ..E2FSCK }),
+    check: Some(CheckDef { repairs: &[&["-p"], &["-y"]], ..E2FSCK }),
     journal: None,
     ..E2FS
 };
@@ -104,7 +104,7 @@ pub const EXT3: FsDef = FsDef {
     id: "ext3",
     title: "ext3",
     mkfs: "mkfs.ext3",
-    options: &[
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named("writeback")
@@ -131,7 +131,7 @@ pub const EXT4: FsDef = FsDef {
     id: "ext4",
     title: "ext4",
     mkfs: "mkfs.ext4",
-    options: &[
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named("writeback")

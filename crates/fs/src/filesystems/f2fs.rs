@@ -7,9 +7,9 @@ pub const DEF: FsDef = FsDef {
     id: "f2fs",
     title: "F2FS",
     mkfs: "mkfs.f2fs",
-    always: &["-f"],
+    fixed_arguments: &["-f"],
     feature_flag: Some("-O"),
-    options: &[
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named("checksums")
@@ -37,10 +37,10 @@ pub const DEF: FsDef = FsDef {
                   nocheckpoint_merge nodiscard noextent_cache noflush_merge nogc_merge noheap no_heap noinline_data \
                   noinline_dentry noinline_xattr nolazytime norecovery nouser_xattr quota read_extent_cache \
                   reserve_root resgid resuid user_xattr whint_mode",
-    arguments: &[
-        (Takes::Nothing, "-f -i -m -q -r"),
-        (Takes::Value, "-a -C -d -e -E -g -l -o -O -R -s -t -T -U -w -z"),
-        (Takes::Path, "-c"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "-f -i -m -q -r"),
+        (ValueKind::Plain, "-a -C -d -e -E -g -l -o -O -R -s -t -T -U -w -z"),
+        (ValueKind::Path, "-c"),
     ],
     packages: &["f2fs-tools"],
     modules: &["crc32_generic"],
@@ -48,6 +48,6 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 256 * MIB, percent: 15, per_file_bytes: 4608 },
     traits: Traits { copy_on_write: true, ..UNIX_TRAITS },
     no_discard: (&["-t", "0"], "nodiscard"),
-    describe: Some(DescribeDef { program: "dump.f2fs", args: &["-d", "0"], lines: "" }),
+    describe_command: Some(DescribeCommand { program: "dump.f2fs", args: &["-d", "0"], lines: "" }),
     ..BASE
 };

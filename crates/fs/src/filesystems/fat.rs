@@ -7,8 +7,8 @@ pub const VFAT: FsDef = FsDef {
     id: "vfat",
     title: "FAT32",
     mkfs: "mkfs.vfat",
-    always: &["-F", "32", "-I"],
-    options: &[
+    fixed_arguments: &["-F", "32", "-I"],
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named("flush").mount(&["flush"]).help("writes back soon after a file is closed"),
@@ -19,17 +19,17 @@ pub const VFAT: FsDef = FsDef {
                   errors=continue errors=panic errors=remount-ro fat flush fmask gid iocharset nfs nfs=nostale_ro \
                   nfs=stale_rw nonumtail quiet rodir shortname shortname=lower shortname=mixed shortname=win95 \
                   shortname=winnt showexec sys_immutable time_offset tz tz=UTC uid umask uni_xlate usefree utf8",
-    arguments: &[
-        (Takes::Nothing, "-a -A -c -I -v --invariant"),
-        (Takes::Value, "-b -D -f -F -h -i -M -n -r -R -s -S --codepage --offset --variant"),
-        (Takes::Path, "-C -l -m"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "-a -A -c -I -v --invariant"),
+        (ValueKind::Plain, "-b -D -f -F -h -i -M -n -r -R -s -S --codepage --offset --variant"),
+        (ValueKind::Path, "-C -l -m"),
     ],
     packages: &["dosfstools"],
     modules: &["nls_cp437", "nls_ascii", "nls_iso8859_1"],
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 8192 },
     traits: Traits { crash_safe: false, unix: false, case_sensitive: false, any_name: false, ..UNIX_TRAITS },
-    describe: Some(DescribeDef { program: "fsck.vfat", args: &["-n", "-v"], lines: "" }),
+    describe_command: Some(DescribeCommand { program: "fsck.vfat", args: &["-n", "-v"], lines: "" }),
     ..BASE
 };
 
@@ -38,7 +38,7 @@ pub const EXFAT: FsDef = FsDef {
     id: "exfat",
     title: "exFAT",
     mkfs: "mkfs.exfat",
-    options: &[
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
@@ -46,15 +46,15 @@ pub const EXFAT: FsDef = FsDef {
     ],
     mount_names: "allow_utime discard dmask errors errors=continue errors=panic errors=remount-ro fmask gid iocharset \
                   keep_last_dots sys_tz time_offset uid umask zero_size_dir",
-    arguments: &[
-        (Takes::Nothing, "-f --full-format --pack-bitmap -q --quiet -v --verbose"),
-        (Takes::Value, "-b --boundary-align -c --cluster-size -s --sector-size -L --volume-label -n -U"),
-        (Takes::Value, "--volume-guid"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "-f --full-format --pack-bitmap -q --quiet -v --verbose"),
+        (ValueKind::Plain, "-b --boundary-align -c --cluster-size -s --sector-size -L --volume-label -n -U"),
+        (ValueKind::Plain, "--volume-guid"),
     ],
     packages: &["exfatprogs"],
     min_bytes: 256 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 2, per_file_bytes: 32768 },
     traits: Traits { crash_safe: false, unix: false, case_sensitive: false, any_name: false, ..UNIX_TRAITS },
-    describe: Some(DescribeDef { program: "dump.exfat", args: &[], lines: "" }),
+    describe_command: Some(DescribeCommand { program: "dump.exfat", args: &[], lines: "" }),
     ..BASE
 };

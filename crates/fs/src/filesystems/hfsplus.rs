@@ -7,7 +7,7 @@ pub const DEF: FsDef = FsDef {
     id: "hfsplus",
     title: "HFS+",
     mkfs: "mkfs.hfsplus",
-    options: &[
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named("nodecompose")
@@ -19,13 +19,17 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named(FAST_UNSAFE).mount(&["nobarrier"]).help("does not flush the device's cache"),
     ],
     mount_names: "barrier creator decompose force gid nls nobarrier nodecompose part session type uid umask",
-    arguments: &[(Takes::Nothing, "-s -P -w"), (Takes::Value, "-b -c -i -n -v -G -M -U"), (Takes::Path, "-D -J")],
+    allowed_arguments: &[
+        (ValueKind::Nothing, "-s -P -w"),
+        (ValueKind::Plain, "-b -c -i -n -v -G -M -U"),
+        (ValueKind::Path, "-D -J"),
+    ],
     packages: &["hfsprogs"],
     component: "non-free",
     modules: &["nls_utf8"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 32 * MIB, percent: 4, per_file_bytes: 4608 },
     traits: Traits { crash_safe: false, case_sensitive: false, ..UNIX_TRAITS },
-    describe: Some(DescribeDef { program: "fsck.hfsplus", args: &["-n", "-f"], lines: "" }),
+    describe_command: Some(DescribeCommand { program: "fsck.hfsplus", args: &["-n", "-f"], lines: "" }),
     ..BASE
 };

@@ -7,8 +7,8 @@ pub const DEF: FsDef = FsDef {
     id: "jfs",
     title: "JFS",
     mkfs: "mkfs.jfs",
-    always: &["-q"],
-    options: &[
+    fixed_arguments: &["-q"],
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named("iocharset").mount(&["iocharset=utf8"]).help("takes file names as UTF-8"),
@@ -22,12 +22,12 @@ pub const DEF: FsDef = FsDef {
     ],
     mount_names: "discard errors errors=continue errors=panic errors=remount-ro gid grpquota iocharset integrity \
                   nodiscard nointegrity noquota quota resize uid umask usrquota",
-    arguments: &[(Takes::Nothing, "-c -O -q"), (Takes::Value, "-L -s"), (Takes::Path, "-j -J")],
+    allowed_arguments: &[(ValueKind::Nothing, "-c -O -q"), (ValueKind::Plain, "-L -s"), (ValueKind::Path, "-j -J")],
     packages: &["jfsutils"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 6, per_file_bytes: 3072 },
-    check: Some(CheckDef { program: "jfs_fsck", before: &[&["-p"]], full: &["-f", "-n"] }),
-    describe: Some(DescribeDef { program: "jfs_tune", args: &["-l"], lines: "" }),
+    check: Some(CheckDef { program: "jfs_fsck", repairs: &[&["-p"]], full_check: &["-f", "-n"] }),
+    describe_command: Some(DescribeCommand { program: "jfs_tune", args: &["-l"], lines: "" }),
     journal: Some(JournalDef {
         min_bytes: 4 * MIB,
         default_bytes: 64 * MIB,

@@ -8,17 +8,17 @@ pub const DEF: FsDef = FsDef {
     id: "minix",
     title: "Minix",
     mkfs: "mkfs.minix",
-    always: &["-3"],
-    options: &[
+    fixed_arguments: &["-3"],
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
         OptionSet::named(FAST_UNSAFE).help("the defaults: Minix has no protection that an option could turn off"),
     ],
-    arguments: &[
-        (Takes::Nothing, "-1 -2 -3 -v -c --check"),
-        (Takes::Value, "-n --namelength -i --inodes"),
-        (Takes::Path, "-l --badblocks"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "-1 -2 -3 -v -c --check"),
+        (ValueKind::Plain, "-n --namelength -i --inodes"),
+        (ValueKind::Path, "-l --badblocks"),
     ],
     packages: &["util-linux"],
     min_bytes: 64 * MIB,

@@ -7,9 +7,9 @@ pub const DEF: FsDef = FsDef {
     id: "nilfs2",
     title: "NILFS2",
     mkfs: "mkfs.nilfs2",
-    always: &["-q", "-f"],
+    fixed_arguments: &["-q", "-f"],
     feature_flag: Some("-O"),
-    options: &[
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named("order-strict").mount(&["order=strict"]).help("writes data in the order of its changes"),
@@ -21,12 +21,12 @@ pub const DEF: FsDef = FsDef {
     features: "block_count",
     mount_names: "barrier cp discard errors errors=continue errors=panic errors=remount-ro nobarrier nodiscard \
                   nogc norecovery order order=relaxed order=strict pp",
-    arguments: &[(Takes::Nothing, "-c -f -K -q -v"), (Takes::Value, "-b -B -L -m -O")],
+    allowed_arguments: &[(ValueKind::Nothing, "-c -f -K -q -v"), (ValueKind::Plain, "-b -B -L -m -O")],
     packages: &["nilfs-tools"],
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 256 * MIB, percent: 20, per_file_bytes: 4608 },
     traits: Traits { copy_on_write: true, ..UNIX_TRAITS },
     no_discard: (&["-K"], ""),
-    describe: Some(DescribeDef { program: "nilfs-tune", args: &["-l"], lines: "" }),
+    describe_command: Some(DescribeCommand { program: "nilfs-tune", args: &["-l"], lines: "" }),
     ..BASE
 };

@@ -7,8 +7,8 @@ pub const DEF: FsDef = FsDef {
     id: "ntfs3",
     title: "NTFS (ntfs3)",
     mkfs: "mkfs.ntfs",
-    always: &["--quick", "--force"],
-    options: &[
+    fixed_arguments: &["--quick", "--force"],
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named("force").mount(&["force"]).help("mounts a volume marked dirty"),
@@ -16,19 +16,19 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
         OptionSet::named(FAST_UNSAFE).help("the defaults: ntfs3 has no option that is faster and less safe"),
     ],
-    kernels: Some(KernelRange { text: "Debian has it from 6.12 on", debian: "6.12" }),
+    kernel_range: Some(KernelRange { text: "Debian has it from 6.12 on", debian: "6.12" }),
     mount_names: "acl discard dmask fmask force gid hide_dot_files hidden iocharset nocase nohidden noacsrules \
                   prealloc showmeta sparse sys_immutable uid umask windows_names",
-    arguments: &[
-        (Takes::Nothing, "-f --fast -Q --quick -C --enable-compression -I --no-indexing -T --zero-time -U"),
-        (Takes::Nothing, "--with-uuid -F --force -q --quiet -v --verbose --debug"),
-        (Takes::Value, "-L --label -c --cluster-size -s --sector-size -p --partition-start -H --heads -S"),
-        (Takes::Value, "--sectors-per-track -z --mft-zone-multiplier"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "-f --fast -Q --quick -C --enable-compression -I --no-indexing -T --zero-time -U"),
+        (ValueKind::Nothing, "--with-uuid -F --force -q --quiet -v --verbose --debug"),
+        (ValueKind::Plain, "-L --label -c --cluster-size -s --sector-size -p --partition-start -H --heads -S"),
+        (ValueKind::Plain, "--sectors-per-track -z --mft-zone-multiplier"),
     ],
     packages: &["ntfs-3g"],
     min_bytes: 256 * MIB,
     overhead: Overhead { fixed_bytes: 80 * MIB, percent: 4, per_file_bytes: 4608 },
-    describe: Some(DescribeDef {
+    describe_command: Some(DescribeCommand {
         program: "ntfsinfo",
         args: &["-m"],
         lines: "\tVolume Version|\tCluster Size|\tIndex Block Size|\tVolume Size|\tMFT Record Size",

@@ -7,8 +7,8 @@ pub const REISERFS: FsDef = FsDef {
     id: "reiserfs",
     title: "ReiserFS",
     mkfs: "mkfs.reiserfs",
-    always: &["-q", "-f", "-f"],
-    options: &[
+    fixed_arguments: &["-q", "-f", "-f"],
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named("notail").mount(&["notail"]).help("does not pack the ends of small files into the tree"),
@@ -28,23 +28,23 @@ pub const REISERFS: FsDef = FsDef {
             .help("the dbench study of 2011: external journal")
             .changes("none"),
     ],
-    kernels: Some(KernelRange { text: "Linux has it up to 6.12", debian: "6.1" }),
+    kernel_range: Some(KernelRange { text: "Linux has it up to 6.12", debian: "6.1" }),
     mount_names: "acl alloc attrs barrier barrier=flush barrier=none block-allocator commit conv data data=journal \
                   data=ordered data=writeback errors errors=panic errors=ro expose_privroot grpquota hash hash=detect \
                   hash=r5 hash=rupasov hash=tea jqfmt noacl noattrs nolog notail nouser_xattr replayonly resize tails \
                   tails=off tails=on tails=small user_xattr usrquota",
-    arguments: &[
-        (Takes::Nothing, "-f --force -q --quiet -d --debug"),
-        (Takes::Value, "-b --block-size -h --hash --format -u --uuid -l --label -s --journal-size -o"),
-        (Takes::Value, "--journal-offset -t --transaction-max-size"),
-        (Takes::Path, "-j --journal-device -B --badblocks"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "-f --force -q --quiet -d --debug"),
+        (ValueKind::Plain, "-b --block-size -h --hash --format -u --uuid -l --label -s --journal-size -o"),
+        (ValueKind::Plain, "--journal-offset -t --transaction-max-size"),
+        (ValueKind::Path, "-j --journal-device -B --badblocks"),
     ],
     pinned_flags: &[("-u", "")],
     packages: &["reiserfsprogs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 4, per_file_bytes: 1024 },
-    check: Some(CheckDef { program: "reiserfsck", before: &[], full: &["--check", "-y", "-q"] }),
-    describe: Some(DescribeDef { program: "debugreiserfs", args: &[], lines: "" }),
+    check: Some(CheckDef { program: "reiserfsck", repairs: &[], full_check: &["--check", "-y", "-q"] }),
+    describe_command: Some(DescribeCommand { program: "debugreiserfs", args: &[], lines: "" }),
     journal: Some(JournalDef {
         min_bytes: 33 * MIB,
         default_bytes: 64 * MIB,
@@ -62,26 +62,26 @@ pub const REISER4: FsDef = FsDef {
     id: "reiser4",
     title: "Reiser4",
     mkfs: "mkfs.reiser4",
-    always: &["--yes", "--force"],
-    options: &[
+    fixed_arguments: &["--yes", "--force"],
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named(DURABLE).help("the defaults: every operation is a transaction"),
         OptionSet::named(FAST_UNSAFE).help("the defaults: Reiser4 has no protection that an option could turn off"),
     ],
-    kernels: Some(KernelRange { text: "Linux does not include it; use a kernel with its patch", debian: "" }),
+    kernel_range: Some(KernelRange { text: "Linux does not include it; use a kernel with its patch", debian: "" }),
     mount_names: "atom_max_age atom_max_flushers atom_max_size atom_min_size bsdgroups discard dont_load_bitmap \
                   flush.relocate_threshold flush.scan_maxnodes mtflush.scan_nodes no_write_barrier onerror \
                   onerror=panic onerror=remount-ro optimal_io_size readahead.flags tmgr.atom_max_age \
                   tree.cbk_cache_slots txmod txmod=hybrid txmod=journal txmod=wa",
-    arguments: &[
-        (Takes::Nothing, "-y --yes -f --force -s --lost-found -d --discard"),
-        (Takes::Value, "-b --block-size -L --label -U --uuid -o --override"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "-y --yes -f --force -s --lost-found -d --discard"),
+        (ValueKind::Plain, "-b --block-size -L --label -U --uuid -o --override"),
     ],
     packages: &["reiser4progs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 8, per_file_bytes: 1024 },
     traits: Traits { direct_io: false, ..UNIX_TRAITS },
-    describe: Some(DescribeDef { program: "debugfs.reiser4", args: &["--yes"], lines: "" }),
+    describe_command: Some(DescribeCommand { program: "debugfs.reiser4", args: &["--yes"], lines: "" }),
     ..BASE
 };

@@ -7,9 +7,9 @@ pub const DEF: FsDef = FsDef {
     id: "squashfs",
     title: "squashfs",
     mkfs: "mksquashfs",
-    always: &["-noappend", "-quiet", "-no-progress", "-no-recovery"],
-    contents: Some(ContentsArgument::First),
-    options: &[
+    fixed_arguments: &["-noappend", "-quiet", "-no-progress", "-no-recovery"],
+    contents_argument: Some(ContentsArgument::First),
+    option_sets: &[
         OptionSet::named("default").help("the defaults of mksquashfs: gzip, blocks of 128 KiB"),
         OptionSet::named("noatime")
             .mount(&["noatime"])
@@ -38,20 +38,20 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named(FAST_UNSAFE).help("the defaults: squashfs has no protection that an option could turn off"),
     ],
     mount_names: "errors errors=continue errors=panic threads threads=multi threads=percpu threads=single",
-    arguments: &[
-        (Takes::Nothing, "-noappend -quiet -no-progress -no-recovery -exports -no-exports -no-sparse -xattrs"),
-        (Takes::Nothing, "-no-xattrs -noI -noId -noD -noF -noX -tailends -no-tailends -no-fragments"),
-        (Takes::Nothing, "-always-use-fragments -no-duplicates -no-hardlinks -all-root -root-owned"),
-        (Takes::Nothing, "-reproducible -not-reproducible -Xhc"),
-        (Takes::Value, "-comp -b -mkfs-time -all-time -processors -mem -Xcompression-level -Xwindow-size"),
-        (Takes::Value, "-Xstrategy -Xalgorithm -Xbcj -Xdict-size"),
-        (Takes::Path, "-p -pf -sort -ef -e -recover -recovery-path -action-file -log-action-file -o -offset"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "-noappend -quiet -no-progress -no-recovery -exports -no-exports -no-sparse -xattrs"),
+        (ValueKind::Nothing, "-no-xattrs -noI -noId -noD -noF -noX -tailends -no-tailends -no-fragments"),
+        (ValueKind::Nothing, "-always-use-fragments -no-duplicates -no-hardlinks -all-root -root-owned"),
+        (ValueKind::Nothing, "-reproducible -not-reproducible -Xhc"),
+        (ValueKind::Plain, "-comp -b -mkfs-time -all-time -processors -mem -Xcompression-level -Xwindow-size"),
+        (ValueKind::Plain, "-Xstrategy -Xalgorithm -Xbcj -Xdict-size"),
+        (ValueKind::Path, "-p -pf -sort -ef -e -recover -recovery-path -action-file -log-action-file -o -offset"),
     ],
     packages: &["squashfs-tools"],
     min_bytes: 16 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 1, per_file_bytes: 512 },
     traits: Traits { compression: true, direct_io: false, read_only: true, ..UNIX_TRAITS },
-    describe: Some(DescribeDef {
+    describe_command: Some(DescribeCommand {
         program: "unsquashfs",
         args: &["-s"],
         lines: "Compression|Block size|\tcompression-level|Inodes are|Data is|Number of fragments",

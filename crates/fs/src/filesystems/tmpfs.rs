@@ -6,7 +6,7 @@ use crate::def::*;
 pub const DEF: FsDef = FsDef {
     id: "tmpfs",
     title: "tmpfs",
-    options: &[
+    option_sets: &[
         OptionSet::named("default").help("the defaults of the kernel, with the size of the other filesystems"),
         NOATIME,
         OptionSet::named("huge-always")

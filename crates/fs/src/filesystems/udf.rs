@@ -8,8 +8,8 @@ pub const DEF: FsDef = FsDef {
     title: "UDF",
     mkfs: "mkudffs",
     // Not every kernel finds the filesystem if its block size differs from the sector size of the device.
-    always: &["--media-type=hd", "--blocksize=512"],
-    options: &[
+    fixed_arguments: &["--media-type=hd", "--blocksize=512"],
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named("noadinicb").mount(&["noadinicb"]).help("keeps no small files inside their inodes"),
@@ -18,18 +18,18 @@ pub const DEF: FsDef = FsDef {
     ],
     mount_names: "adinicb anchor bs dmode gid iocharset lastblock longad mode noadinicb noshortad nostrict novrs \
                   session shortad uid umask undelete unhide utf8",
-    arguments: &[
-        (Takes::Nothing, "--closed --noefe --vat --u8 --u16 --utf8 --locale"),
-        (Takes::Value, "-l --label -u --uuid -b --blocksize -m --media-type -r --udfrev --lvid --vid --vsid"),
-        (Takes::Value, "--fsid --fullvsid --owner --organization --contact --uid --gid --mode --bootarea"),
-        (Takes::Value, "--strategy --sparspace --packetlen --startblock --minblocks --space --ad"),
-        (Takes::Path, "--new-file"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "--closed --noefe --vat --u8 --u16 --utf8 --locale"),
+        (ValueKind::Plain, "-l --label -u --uuid -b --blocksize -m --media-type -r --udfrev --lvid --vid --vsid"),
+        (ValueKind::Plain, "--fsid --fullvsid --owner --organization --contact --uid --gid --mode --bootarea"),
+        (ValueKind::Plain, "--strategy --sparspace --packetlen --startblock --minblocks --space --ad"),
+        (ValueKind::Path, "--new-file"),
     ],
     packages: &["udftools"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 1536 },
     traits: Traits { crash_safe: false, name_bytes: 254, ..UNIX_TRAITS },
-    describe: Some(DescribeDef {
+    describe_command: Some(DescribeCommand {
         program: "udfinfo",
         args: &[],
         lines: "label=|udfrev=|blocksize=|blocks=|integrity=",

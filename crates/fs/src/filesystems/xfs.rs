@@ -6,11 +6,11 @@ use crate::def::*;
 pub const DEF: FsDef = FsDef {
     id: "xfs",
     // Kernel workers free the inodes of removed files. The name of a busy worker has a plus sign and the name of its queue.
-    background: Some(BackgroundWork { thread: "+xfs-inodegc/{}", has_work: |_| Ok(true), by_mkfs: None }),
+    background_work: Some(BackgroundWork { thread: "+xfs-inodegc/{}", has_work: |_| Ok(true), by_mkfs: None }),
     title: "XFS",
     mkfs: "mkfs.xfs",
-    always: &["-f"],
-    options: &[
+    fixed_arguments: &["-f"],
+    option_sets: &[
         DEFAULT,
         NOATIME,
         OptionSet::named("nocrc")
@@ -35,30 +35,30 @@ pub const DEF: FsDef = FsDef {
                   grpquota ikeep inode32 inode64 largeio logbsize logbufs max_atomic_write max_open_zones noalign \
                   noattr2 nodiscard nogrpid noikeep nolargeio nolifetime norecovery noquota nouuid pqnoenforce pquota \
                   prjquota qnoenforce quota sunit swalloc swidth sysvgroups uqnoenforce uquota usrquota wsync",
-    arguments: &[
-        (Takes::Nothing, "-f -K -q"),
-        (Takes::Value, "-L"),
-        (Takes::Keys("size log"), "-b"),
-        (Takes::Keys("size log sectsize sectlog"), "-s"),
-        (Takes::Keys("!options"), "-c"),
-        (Takes::Keys("bigtime crc finobt inobtcount metadir reflink rmapbt uuid autofsck"), "-m"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "-f -K -q"),
+        (ValueKind::Plain, "-L"),
+        (ValueKind::Keys("size log"), "-b"),
+        (ValueKind::Keys("size log sectsize sectlog"), "-s"),
+        (ValueKind::Keys("!options"), "-c"),
+        (ValueKind::Keys("bigtime crc finobt inobtcount metadir reflink rmapbt uuid autofsck"), "-m"),
         (
-            Takes::Keys(
+            ValueKind::Keys(
                 "agcount agsize concurrency cowextsize daxinherit extszinherit noalign projinherit rtinherit sectlog \
                  sectsize size su sunit sw swidth !name !file",
             ),
             "-d",
         ),
-        (Takes::Keys("align attr exchange log maxpct nrext64 perblock projid32bit size sparse"), "-i"),
+        (ValueKind::Keys("align attr exchange log maxpct nrext64 perblock projid32bit size sparse"), "-i"),
         (
-            Takes::Keys(
+            ValueKind::Keys(
                 "agnum concurrency internal lazy-count sectlog sectsize size su sunit version !name !file !logdev",
             ),
             "-l",
         ),
-        (Takes::Keys("ftype log parent size version"), "-n"),
-        (Takes::Keys("concurrency extsize noalign rgcount rgsize size zoned !name !file !rtdev"), "-r"),
-        (Takes::Path, "-p -P"),
+        (ValueKind::Keys("ftype log parent size version"), "-n"),
+        (ValueKind::Keys("concurrency extsize noalign rgcount rgsize size zoned !name !file !rtdev"), "-r"),
+        (ValueKind::Path, "-p -P"),
     ],
     pinned_flags: &[("-m", "uuid=")],
     packages: &["xfsprogs"],
@@ -66,8 +66,8 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 80 * MIB, percent: 4, per_file_bytes: 2560 },
     traits: Traits { reflink: true, ..UNIX_TRAITS },
     no_discard: (&["-K"], ""),
-    check: Some(CheckDef { program: "xfs_repair", before: &[], full: &["-n"] }),
-    describe: Some(DescribeDef { program: "xfs_info", args: &[], lines: "" }),
+    check: Some(CheckDef { program: "xfs_repair", repairs: &[], full_check: &["-n"] }),
+    describe_command: Some(DescribeCommand { program: "xfs_info", args: &[], lines: "" }),
     journal: Some(JournalDef {
         min_bytes: 64 * MIB,
         default_bytes: 256 * MIB,

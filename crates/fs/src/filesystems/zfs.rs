@@ -8,8 +8,8 @@ pub const DEF: FsDef = FsDef {
     id: "zfs",
     title: "OpenZFS",
     mkfs: "zpool",
-    always: &["create", "-f", "-m", "legacy", "-o", "cachefile=none"],
-    options: &[
+    fixed_arguments: &["create", "-f", "-m", "legacy", "-o", "cachefile=none"],
+    option_sets: &[
         OptionSet::named("default")
             .help("the defaults of OpenZFS, with ashift=12: records of 128 KiB, lz4, checksums, relatime, xattr=sa"),
         OptionSet { mkfs: &["-O", "atime=off"], mount: &[], ..NOATIME },
@@ -47,27 +47,27 @@ pub const DEF: FsDef = FsDef {
     ],
     features: "ashift autotrim checksum compression recordsize sync",
     mount_names: "dirxattr nobmand noxattr saxattr xattr",
-    arguments: &[
-        (Takes::Nothing, "-d -f"),
-        (Takes::Keys("ashift autotrim delegation failmode !altroot !cachefile !compatibility"), "-o"),
+    allowed_arguments: &[
+        (ValueKind::Nothing, "-d -f"),
+        (ValueKind::Keys("ashift autotrim delegation failmode !altroot !cachefile !compatibility"), "-o"),
         (
-            Takes::Keys(
+            ValueKind::Keys(
                 "acltype atime casesensitivity checksum compression copies dedup direct dnodesize logbias normalization \
                  prefetch primarycache recordsize redundant_metadata relatime secondarycache snapdir \
                  special_small_blocks sync utf8only xattr !keylocation !mountpoint !sharenfs !sharesmb",
             ),
             "-O",
         ),
-        (Takes::Path, "-m -R"),
+        (ValueKind::Path, "-m -R"),
     ],
     packages: &["zfsutils-linux"],
     component: "contrib",
-    kernels: Some(KernelRange { text: "no kernel of Debian has it", debian: "" }),
+    kernel_range: Some(KernelRange { text: "no kernel of Debian has it", debian: "" }),
     min_bytes: 1024 * MIB,
     // An internal reserve of 1/32, at least 128 MiB, and blocks that are freed only two transaction groups later.
     overhead: Overhead { fixed_bytes: 256 * MIB, percent: 15, per_file_bytes: 2048 },
     traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, compression: true, ..UNIX_TRAITS },
-    check: Some(CheckDef { program: "zpool", before: &[], full: &["scrub", "-w", POOL_NAME] }),
+    check: Some(CheckDef { program: "zpool", repairs: &[], full_check: &["scrub", "-w", POOL_NAME] }),
     pool: Some(PoolDef {
         name: POOL_NAME,
         node: "/dev/fsarena-pool",

@@ -2,13 +2,13 @@
 //! path in each place, and check that no accepted input makes mkfs open a second path.
 
 use super::{
-    COMMON_MOUNT_OPTIONS, PINNED_ID, Takes, check_mkfs_arguments, check_mount_options, pin_random_values,
+    COMMON_MOUNT_OPTIONS, PINNED_ID, ValueKind, check_mkfs_arguments, check_mount_options, pin_random_values,
     suggest_feature, suggest_mount_option,
 };
 use crate::filesystems::{FILESYSTEMS, find};
 use crate::{def::FsDef, lifecycle};
 use fsarena_core::cell::Variant;
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use std::collections::BTreeSet;
 
 /// Paths of a user's data, as a plan could write them. The last has no slash.
@@ -229,9 +229,9 @@ impl Manual {
     /// An option by its name or, like getopt_long(3), by an unambiguous beginning of a long name.
     fn option_by_abbreviation(&self, name: &str) -> Option<(&'static str, Reads)> {
         let options = self.options();
-        let mut fitting = options.iter().filter(|(known, _)| known.starts_with(name));
-        let only = fitting.next().filter(|_| fitting.next().is_none()).copied();
-        self.option(name).or(only)
+        let mut matching = options.iter().filter(|(known, _)| known.starts_with(name));
+        let only_match = matching.next().filter(|_| matching.next().is_none()).copied();
+        self.option(name).or(only_match)
     }
 
     /// Whether mkfs reads each word with a single dash as one name.
@@ -258,10 +258,10 @@ impl Manual {
                     opened.extend(named_paths(reads, &value.unwrap_or_default()));
                 }
             } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
-                for (at, letter) in letters.char_indices() {
+                for (index, letter) in letters.char_indices() {
                     let Some((_, reads)) = self.option(&format!("-{letter}")) else { continue };
                     if reads != Reads::Flag {
-                        let rest = &letters[at + letter.len_utf8()..];
+                        let rest = &letters[index + letter.len_utf8()..];
                         let value = if rest.is_empty() { words.next().cloned() } else { Some(rest.into()) };
                         opened.extend(named_paths(reads, &value.unwrap_or_default()));
                         break;
@@ -350,7 +350,7 @@ fn no_argument_reaches_a_second_path() {
             // Pairs of pieces: an option in one piece could take its value from the other. Each stride makes other pairs.
             for stride in [1, 7, 61, 211] {
                 let others = pieces.iter().cycle().skip(stride);
-                pieces.iter().zip(others).for_each(|(one, other)| check(&format!("{one} {other}")));
+                pieces.iter().zip(others).for_each(|(first, second)| check(&format!("{first} {second}")));
             }
         }
         assert!(accepted > 20 && refused > 500, "{}: {accepted} accepted, {refused} refused", def.id);
@@ -364,15 +364,15 @@ fn grammars_agree_with_the_manuals() {
     let covered: BTreeSet<&str> = MANUALS.iter().map(|manual| manual.fs).collect();
     assert_eq!(covered, FILESYSTEMS.iter().filter(|def| !def.mkfs.is_empty()).map(|def| def.id).collect());
     for manual in MANUALS {
-        for (takes, names) in manual.def().arguments {
+        for (kind, names) in manual.def().allowed_arguments {
             for name in names.split(' ') {
                 let reads = manual.option(name).map(|(_, reads)| reads);
                 let set = |keys: &'static str| keys.split_whitespace().collect::<BTreeSet<_>>();
-                let agrees = match (takes, reads) {
-                    (Takes::Nothing, Some(Reads::Flag)) | (Takes::Value, Some(Reads::Value)) => true,
-                    (Takes::Keys(keys), Some(Reads::List(all))) => set(keys).is_subset(&set(all)),
+                let agrees = match (kind, reads) {
+                    (ValueKind::Nothing, Some(Reads::Flag)) | (ValueKind::Plain, Some(Reads::Value)) => true,
+                    (ValueKind::Keys(keys), Some(Reads::List(all))) => set(keys).is_subset(&set(all)),
                     // The grammar may refuse options that name no path, too.
-                    (Takes::Path, Some(_)) => true,
+                    (ValueKind::Path, Some(_)) => true,
                     _ => false,
                 };
                 assert!(agrees, "{} {name}", manual.fs);
@@ -388,7 +388,7 @@ fn grammars_agree_with_the_manuals() {
 #[test]
 fn the_option_sets_that_ship_are_accepted() {
     for def in FILESYSTEMS {
-        for set in def.options {
+        for set in def.option_sets {
             let words: Vec<String> = set.mkfs.iter().map(|word| word.to_string()).collect();
             assert_eq!(check_mkfs_arguments(def, &words).unwrap(), words, "{} {}", def.id, set.id);
             check_mount_options(set.mount.iter().copied()).unwrap();
@@ -439,7 +439,7 @@ fn a_refusal_names_the_argument_and_what_is_accepted() {
 
 #[test]
 fn no_mount_option_reaches_a_second_path() {
-    let named = |pattern: &str, victim: &str| pattern.replace("{}", victim);
+    let fill_in = |pattern: &str, victim: &str| pattern.replace("{}", victim);
     for victim in VICTIMS {
         let fixed = [
             "device={}",
@@ -473,12 +473,12 @@ fn no_mount_option_reaches_a_second_path() {
             "shared",
             "rslave",
         ];
-        let made = FILESYSTEMS
+        let of_filesystems = FILESYSTEMS
             .iter()
             .filter_map(|def| Some(def.journal?.mount))
             .chain(FILESYSTEMS.iter().filter_map(|def| Some(def.raid?.mount)));
-        for option in fixed.into_iter().chain(made.filter(|pattern| !pattern.is_empty())) {
-            let option = named(option, victim);
+        for option in fixed.into_iter().chain(of_filesystems.filter(|pattern| !pattern.is_empty())) {
+            let option = fill_in(option, victim);
             for options in [vec![&option[..]], vec!["noatime", &option, "ro"]] {
                 let error = check_mount_options(options).expect_err(&option);
                 assert_eq!(error.exit_code(), ExitCode::Refused, "{option}: {error}");
@@ -486,7 +486,7 @@ fn no_mount_option_reaches_a_second_path() {
         }
         // Any value with a slash could be a path.
         let slashed = victim.contains('/');
-        for option in ["usrquota={}", "subvol={}", "{}", "anything={}"].map(|pattern| named(pattern, victim)) {
+        for option in ["usrquota={}", "subvol={}", "{}", "anything={}"].map(|pattern| fill_in(pattern, victim)) {
             assert_eq!(check_mount_options([&option[..]]).is_err(), slashed, "{option}");
         }
     }
@@ -523,9 +523,9 @@ fn equal_options_make_equal_filesystems() {
         pin_random_values(find("ext4").unwrap(), &mut words);
         let finished = fsarena_sys::argv::Argv::new("mkfs.ext4").args(words).arg(&image).run_checked(&mut |_| {});
         finished.unwrap();
-        let shown = fsarena_sys::argv::Argv::new("dumpe2fs").arg("-h").arg(&image).run_checked(&mut |_| {});
+        let description = fsarena_sys::argv::Argv::new("dumpe2fs").arg("-h").arg(&image).run_checked(&mut |_| {});
         let is_pinned_value = |line: &&str| line.contains("UUID") || line.contains("Hash Seed");
-        shown.unwrap().stdout.lines().filter(is_pinned_value).map(String::from).collect::<Vec<_>>()
+        description.unwrap().stdout.lines().filter(is_pinned_value).map(String::from).collect::<Vec<_>>()
     };
     assert_eq!(pinned_values_of("a"), pinned_values_of("b"));
     assert_eq!(pinned_values_of("a").len(), 2);
@@ -549,7 +549,7 @@ fn a_mistyped_name_gets_a_suggestion() {
 #[test]
 fn the_option_sets_use_known_names() {
     for def in FILESYSTEMS {
-        for set in def.options {
+        for set in def.option_sets {
             for option in set.mount {
                 let name = option.split('=').next().unwrap();
                 let known = COMMON_MOUNT_OPTIONS.split(' ').chain(def.mount_names.split(' '));

@@ -16,14 +16,14 @@ const BY_ID: &str = "/dev/disk/by-id";
 /// The value of `--erase-signature` for content without a known signature.
 const UNKNOWN_CONTENT: &str = "unknown";
 /// The advice for a device with a partition table.
-const CLEAR_TABLE: &str = "Name a partition, or clear the table yourself: `wipefs --all`";
+const CLEAR_TABLE_FIX: &str = "Name a partition, or clear the table yourself: `wipefs --all`";
 
 /// Checks that the path is a stable name of a block device.
 pub(super) fn check_name(path: &Path) -> Result<(), Error> {
     let meta = path.metadata().map_err(fsarena_sys::Error::io("looking for the device", path))?;
     let file_type = meta.file_type();
     if !file_type.is_block_device() {
-        let what = if file_type.is_file() {
+        let description = if file_type.is_file() {
             "a regular file that fsarena did not make"
         } else if file_type.is_char_device() {
             "a character device"
@@ -32,7 +32,7 @@ pub(super) fn check_name(path: &Path) -> Result<(), Error> {
         };
         return Err(refused(
             path,
-            format!("it is {what}"),
+            format!("it is {description}"),
             format!("Name a block device, or use `{}`", setting("on", "loop:DIR")),
         ));
     }
@@ -51,14 +51,15 @@ pub(super) fn check_name(path: &Path) -> Result<(), Error> {
 /// The stable names that lead to a device.
 fn stable_names(by_id: &Path, rdev: u64) -> Vec<String> {
     let entries = std::fs::read_dir(by_id).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_same_device =
+    let leads_to_device =
         |path: &PathBuf| path.metadata().is_ok_and(|meta| meta.file_type().is_block_device() && meta.rdev() == rdev);
-    let mut names: Vec<_> = entries.filter(is_same_device).map(|path| path.display().to_string()).collect();
+    let mut names: Vec<_> = entries.filter(leads_to_device).map(|path| path.display().to_string()).collect();
     names.sort();
     names
 }
 
-/// Checks that nothing uses the device, a partition of it, or the disk it is a partition of.
+/// Checks that nothing uses the device, a partition of it, or the disk that it is a partition of. Errors name it by
+/// `shown_path`.
 pub(super) fn check_unused(kernel: &SysRoot, device: &BlockDevice, shown_path: &Path) -> Result<(), Error> {
     if device.is_read_only() {
         return Err(refused(shown_path, "the kernel has it read-only", "Make it writable: `blockdev --setrw`"));
@@ -71,7 +72,7 @@ pub(super) fn check_unused(kernel: &SysRoot, device: &BlockDevice, shown_path: &
         check_device_unused(&uses, &partition, shown_path, &format!("its partition {name}"))?;
     }
     if let Some(first) = partitions.first() {
-        return Err(refused(shown_path, format!("it has a partition table (there is {first})"), CLEAR_TABLE));
+        return Err(refused(shown_path, format!("it has a partition table (there is {first})"), CLEAR_TABLE_FIX));
     }
     if let Some(disk) = device.parent_disk() {
         check_device_unused(&uses, &disk, shown_path, &format!("the disk {} that it is a partition of", disk.name))?;
@@ -87,35 +88,35 @@ fn open_partition(kernel: &SysRoot, disk: &BlockDevice, name: &str) -> Result<Bl
     Ok(BlockDevice::from_numbers(kernel, major, minor, Path::new("/dev").join(name))?)
 }
 
-/// Checks that nothing uses this one device.
-fn check_device_unused(uses: &DeviceUses, device: &BlockDevice, shown_path: &Path, what: &str) -> Result<(), Error> {
+/// Checks that nothing uses this one device; `name` names it in the error: `its partition sda1`.
+fn check_device_unused(uses: &DeviceUses, device: &BlockDevice, shown_path: &Path, name: &str) -> Result<(), Error> {
     match uses.find_use(device, &[]) {
-        Some(found) => Err(refused(shown_path, format!("{what} {}", found.how), found.fix)),
+        Some(device_use) => Err(refused(shown_path, format!("{name} {}", device_use.how), device_use.fix)),
         None => Ok(()),
     }
 }
 
-/// Checks that the device is empty, or has only content that fsarena left there or that the user gives up. `found` are its
-/// signatures, and `erasable` is the type of signature in `--erase-signature`.
+/// Checks that the device is empty, or has only content that fsarena left there or that the user allows fsarena to overwrite.
+/// `signatures` are those of the device, and `erasable` is the type of signature in `--erase-signature`.
 pub(super) fn check_content(
     device: &BlockDevice,
     stable_name: &Path,
-    found: &[Signature],
+    signatures: &[Signature],
     erasable: Option<&str>,
-    written: &WrittenLog,
+    log: &WrittenLog,
 ) -> Result<(), Error> {
-    if let Some(table) = found.iter().find(|signature| signature.is_partition_table()) {
-        return Err(refused(stable_name, format!("it has a partition table ({})", table.kind), CLEAR_TABLE));
+    if let Some(table) = signatures.iter().find(|signature| signature.is_partition_table()) {
+        return Err(refused(stable_name, format!("it has a partition table ({})", table.kind), CLEAR_TABLE_FIX));
     }
-    let not_erasable = found.iter().find(|signature| erasable != Some(&signature.kind));
-    if not_erasable.is_none() && (!found.is_empty() || erasable == Some(UNKNOWN_CONTENT)) {
+    let not_erasable = signatures.iter().find(|signature| erasable != Some(&signature.kind));
+    if not_erasable.is_none() && (!signatures.is_empty() || erasable == Some(UNKNOWN_CONTENT)) {
         return Ok(());
     }
     let unreadable = |error: fsarena_sys::Error| match error {
-        stopped @ fsarena_sys::Error::Interrupted { .. } => stopped.into(),
+        interrupted @ fsarena_sys::Error::Interrupted { .. } => interrupted.into(),
         error => refused(stable_name, error.to_string(), "Look at the kernel's log: `dmesg`"),
     };
-    let last_content = written.last_content(stable_name)?;
+    let last_content = log.last_content(stable_name)?;
     if let Some(content) = &last_content
         && content.matches(device, cancel::check).map_err(unreadable)?
     {
@@ -138,13 +139,13 @@ pub(super) fn check_content(
         ));
     };
     let (kind, uuid) = (&signature.kind, signature.uuid.as_deref().unwrap_or("without UUID"));
-    let whose = if written.has_signature(stable_name, signature)? {
+    let origin = if log.has_signature(stable_name, signature)? {
         "and its content changed since fsarena wrote that, or the run that did so was killed"
     } else {
         "which fsarena did not write"
     };
     let fix = format!("To overwrite it, pass {}", setting("erase_signature", kind));
-    Err(refused(stable_name, format!("it carries {kind} ({uuid}), {whose}"), fix))
+    Err(refused(stable_name, format!("it carries {kind} ({uuid}), {origin}"), fix))
 }
 
 /// Checks with an exclusive open that no mount, swap area or other device uses the device.
@@ -177,12 +178,12 @@ pub fn check_image_path(kernel: &SysRoot, state_dir: &Path, path: &Path, under_t
     let dir_dev = dir.metadata().map_err(fsarena_sys::Error::io("looking for the image's directory", dir))?.dev();
     let backing = device_of_path(kernel, dir)?;
     let is_backing = |path: &Path| backing.as_ref().is_some_and(|device| is_device(path, device));
-    let same_filesystem = |path: &Path| path.metadata().is_ok_and(|meta| meta.is_dir() && meta.dev() == dir_dev);
+    let is_same_filesystem = |path: &Path| path.metadata().is_ok_and(|meta| meta.is_dir() && meta.dev() == dir_dev);
     let mut loops = vec![];
     for image in undo::journaled_images(state_dir)? {
         loops.extend(loopdev::devices_of_image(kernel, &image)?);
     }
-    let tested = under_test.iter().find(|tested| is_backing(tested) || same_filesystem(tested)).cloned();
+    let tested = under_test.iter().find(|tested| is_backing(tested) || is_same_filesystem(tested)).cloned();
     let tested = tested.or_else(|| loops.into_iter().find(|device| is_backing(device)));
     let Some(tested) = tested else { return Ok(()) };
     let why = format!("it would lie on {}, which is itself under test", tested.display());
@@ -226,8 +227,8 @@ impl DeviceUses {
         if self.swaps.iter().any(|swap| is_device(swap, device)) {
             return Some(DeviceUse { how: "is in use as swap".into(), fix: "Take it out with swapoff(8)" });
         }
-        let (holders, above) = match (device.holder_names(), loopdev::devices_of_image(&self.kernel, &device.path)) {
-            (Ok(holders), Ok(above)) => (holders, above),
+        let (holders, loops) = match (device.holder_names(), loopdev::devices_of_image(&self.kernel, &device.path)) {
+            (Ok(holders), Ok(loops)) => (holders, loops),
             (Err(error), _) | (_, Err(error)) => {
                 let how = format!("may be in use, for fsarena cannot see its users: {error}");
                 return Some(DeviceUse { how, fix: "Look at it with `lsblk`" });
@@ -238,7 +239,7 @@ impl DeviceUses {
             return Some(DeviceUse { how: format!("is part of {first}"), fix });
         }
         let is_excepted = |path: &PathBuf| except.iter().any(|name| path.ends_with(name));
-        let first = above.iter().find(|path| !is_excepted(path))?;
+        let first = loops.iter().find(|path| !is_excepted(path))?;
         let how = format!("is attached to {}", first.display());
         Some(DeviceUse { how, fix: "Detach that: `losetup --detach`" })
     }

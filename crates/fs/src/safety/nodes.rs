@@ -1,5 +1,5 @@
-//! Finds other device nodes of the same storage: a second loop device of the same file, a second path to the same disk, a device
-//! with the same UUID.
+//! Finds other device nodes of the same storage: a second loop device of the same file, a second path to the same disk, a
+//! device with the same UUID.
 //!
 //! Writing through one node destroys a filesystem that is mounted through another, and the kernel's exclusive open does not
 //! prevent that.
@@ -15,8 +15,10 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct StoragePart {
     storage: Storage,
-    from: u64,
-    to: u64,
+    /// The first sector.
+    start: u64,
+    /// The sector after the last.
+    end: u64,
 }
 
 /// The identity of a disk or file.
@@ -45,29 +47,29 @@ pub(super) fn check_other_nodes(
     signatures: &[Signature],
 ) -> Result<(), Error> {
     let uses = DeviceUses::read(kernel)?;
-    let mut below = vec![];
-    let own_parts = storage_parts(kernel, device, loops, &mut below).map_err(|why| {
+    let mut names_below = vec![];
+    let own_parts = storage_parts(kernel, device, loops, &mut names_below).map_err(|why| {
         refused(shown_path, why, format!("fsarena cannot tell who else uses it; use `{}`", setting("on", "loop:DIR")))
     })?;
     let use_of_file = |part: &StoragePart| match &part.storage {
         Storage::File(id) => uses.find_use_of_file(id),
         _ => None,
     };
-    if let Some(used) = own_parts.iter().find_map(use_of_file) {
-        return Err(refused(shown_path, format!("its backing file {}", used.how), used.fix));
+    if let Some(file_use) = own_parts.iter().find_map(use_of_file) {
+        return Err(refused(shown_path, format!("its backing file {}", file_use.how), file_use.fix));
     }
     let mut others = device::all_block_devices(kernel)?;
-    others.retain(|other| !below.contains(&other.name));
-    let shared: Vec<_> =
+    others.retain(|other| !names_below.contains(&other.name));
+    let shared_nodes: Vec<_> =
         others.iter().filter_map(|other| find_shared_storage(kernel, &own_parts, other, loops)).collect();
-    let visible_use = shared.iter().find_map(|other| Some((other, uses.find_use(other.node, &below)?)));
-    let hidden_use =
-        || shared.iter().filter(|other| other.is_within).find_map(|other| Some((other, find_claim(other.node)?)));
-    if let Some((other, used)) = visible_use.or_else(hidden_use) {
-        let why = format!("{} has {} and {}", other.node.path.display(), other.shared_storage, used.how);
-        return Err(refused(shown_path, why, used.fix));
+    let visible_use = shared_nodes.iter().find_map(|other| Some((other, uses.find_use(other.node, &names_below)?)));
+    let mut within = shared_nodes.iter().filter(|other| other.is_within);
+    let hidden_use = || within.find_map(|other| Some((other, find_claim(other.node)?)));
+    if let Some((other, device_use)) = visible_use.or_else(hidden_use) {
+        let why = format!("{} has {} and {}", other.node.path.display(), other.shared_storage, device_use.how);
+        return Err(refused(shown_path, why, device_use.fix));
     }
-    check_uuids(&uses, device, shown_path, signatures, &others, &below)
+    check_uuids(&uses, device, shown_path, signatures, &others, &names_below)
 }
 
 /// A node of the same storage as the device under check.
@@ -75,22 +77,29 @@ struct SharedNode<'a> {
     node: &'a BlockDevice,
     /// The storage that both share: `the same backing file`.
     shared_storage: &'static str,
-    /// Whether the whole node is on that storage. If not, a claim of the node may concern another partition.
+    /// Whether all of the node is on the storage of the device under check. If not, a claim of the node may concern another
+    /// partition.
     is_within: bool,
 }
 
-/// Whether a node is on the same storage as the device under check; None if it is not.
+/// Returns the node with the storage that it shares with the device under check; None if it shares none. `own_parts` is the
+/// storage of that device.
 fn find_shared_storage<'a>(
     kernel: &SysRoot,
-    own: &[StoragePart],
+    own_parts: &[StoragePart],
     node: &'a BlockDevice,
     loops: &[BackingFile],
 ) -> Option<SharedNode<'a>> {
     // An unreadable attribute of another device is not a reason to refuse this one.
-    let theirs = storage_parts(kernel, node, loops, &mut vec![]).unwrap_or_default();
-    let mut pairs = own.iter().flat_map(|own| theirs.iter().map(move |their| (own, their)));
-    let (own, their, shared_storage) = pairs.find_map(|(own, their)| Some((own, their, own.shares(their)?)))?;
-    Some(SharedNode { node, shared_storage, is_within: their.is_within(own) })
+    let parts = storage_parts(kernel, node, loops, &mut vec![]).unwrap_or_default();
+    for own_part in own_parts {
+        for part in &parts {
+            if let Some(shared_storage) = own_part.shared_storage(part) {
+                return Some(SharedNode { node, shared_storage, is_within: part.is_within(own_part) });
+            }
+        }
+    }
+    None
 }
 
 /// A use of another node that an exclusive open detects, because it is not visible in this mount namespace.
@@ -115,55 +124,56 @@ fn check_uuids(
     shown_path: &Path,
     signatures: &[Signature],
     others: &[BlockDevice],
-    below: &[String],
+    names_below: &[String],
 ) -> Result<(), Error> {
     let mut own_uuids =
         read_uuids(device).map_err(|why| refused(shown_path, why, "Look at it with `blkid --probe`"))?;
     own_uuids.extend(signatures.iter().filter_map(|signature| signature.uuid.clone()));
-    own_uuids.retain(|uuid| !is_void(uuid));
+    own_uuids.retain(|uuid| !is_all_zeros(uuid));
     if own_uuids.is_empty() {
         return Ok(());
     }
     for other in others {
-        let Some(used) = uses.find_use(other, below) else { continue };
-        let theirs = read_uuids(other).unwrap_or_default();
-        if let Some(uuid) = own_uuids.iter().find(|uuid| theirs.contains(uuid)) {
-            let why = format!("{} has the same UUID ({uuid}) and {}", other.path.display(), used.how);
-            let fix = format!("{}; if this is a copy to give up, clear it yourself: `wipefs --all`", used.fix);
+        let Some(device_use) = uses.find_use(other, names_below) else { continue };
+        let other_uuids = read_uuids(other).unwrap_or_default();
+        if let Some(uuid) = own_uuids.iter().find(|uuid| other_uuids.contains(uuid)) {
+            let why = format!("{} has the same UUID ({uuid}) and {}", other.path.display(), device_use.how);
+            let fix = format!("{}; if this is a copy to give up, clear it yourself: `wipefs --all`", device_use.fix);
             return Err(refused(shown_path, why, fix));
         }
     }
     Ok(())
 }
 
-/// Whether an identifier consists of zeros, as disks without one report.
-fn is_void(uuid: &str) -> bool {
-    uuid.chars().all(|c| matches!(c, '0' | '-'))
+/// Whether an identifier consists of zeros, which disks without an identifier report.
+fn is_all_zeros(id: &str) -> bool {
+    id.chars().all(|c| matches!(c, '0' | '-'))
 }
 
 /// The UUIDs of the content of a device and of its partition entry, from blkid(8).
 fn read_uuids(device: &BlockDevice) -> Result<Vec<String>, String> {
     let argv = Argv::new("blkid").args(["-p", "-o", "export"]).arg(&device.path).env("LC_ALL", "C");
-    let ended = argv.run().map_err(|error| error.to_string())?;
-    match ended.status.code() {
-        Some(0) => Ok(parse_blkid(&ended.stdout)),
+    let finished = argv.run().map_err(|error| error.to_string())?;
+    match finished.status.code() {
+        Some(0) => Ok(parse_uuids(&finished.stdout)),
         // blkid(8): 2 means nothing found; 8 means several signatures, which wipefs lists one by one.
         Some(2 | 8) => Ok(vec![]),
-        _ => Err(format!("blkid cannot read it ({})", ended.stderr.trim())),
+        _ => Err(format!("blkid cannot read it ({})", finished.stderr.trim())),
     }
 }
 
-fn parse_blkid(text: &str) -> Vec<String> {
-    let wanted = ["UUID", "UUID_SUB", "PART_ENTRY_UUID"];
+/// Parses the UUIDs in the output of `blkid -o export`.
+fn parse_uuids(text: &str) -> Vec<String> {
+    let names = ["UUID", "UUID_SUB", "PART_ENTRY_UUID"];
     let fields = text.lines().filter_map(|line| line.split_once('='));
-    fields.filter(|(name, _)| wanted.contains(name)).map(|(_, value)| value.to_string()).collect()
+    fields.filter(|(name, _)| names.contains(name)).map(|(_, value)| value.to_string()).collect()
 }
 
 impl StoragePart {
     /// The storage that two parts share, as text; None if they do not overlap.
-    fn shares(&self, other: &StoragePart) -> Option<&'static str> {
-        let overlap = self.storage == other.storage && self.from < other.to && other.from < self.to;
-        overlap.then_some(match self.storage {
+    fn shared_storage(&self, other: &StoragePart) -> Option<&'static str> {
+        let overlaps = self.storage == other.storage && self.start < other.end && other.start < self.end;
+        overlaps.then_some(match self.storage {
             Storage::File(_) => "the same backing file",
             Storage::Node(_) => "the same backing device",
             Storage::Hardware { .. } => "the same hardware identity",
@@ -172,47 +182,48 @@ impl StoragePart {
 
     /// Whether this part is completely inside another one on the same storage.
     fn is_within(&self, other: &StoragePart) -> bool {
-        other.from <= self.from && self.to <= other.to
+        other.start <= self.start && self.end <= other.end
     }
 }
 
-/// The storage of a device: its disk, the file of a loop device, and the devices below a multipath or encrypted device. Adds the
-/// names of the device and of the devices below it to `below`. The error names what cannot be read.
+/// The storage of a device: its disk, the file of a loop device, and the devices below a multipath or encrypted device. Adds
+/// the names of the device and of the devices below it to `names_below`. The error says what fsarena cannot read.
 fn storage_parts(
     kernel: &SysRoot,
     device: &BlockDevice,
     loops: &[BackingFile],
-    below: &mut Vec<String>,
+    names_below: &mut Vec<String>,
 ) -> Result<Vec<StoragePart>, String> {
-    below.push(device.name.clone());
+    names_below.push(device.name.clone());
     let (start, sectors) =
         device.start_and_sectors().ok_or_else(|| format!("the kernel does not say how large {} is", device.name))?;
     let parent = device.parent_disk();
     let disk = parent.as_ref().unwrap_or(device);
-    let range = |storage| StoragePart { storage, from: start, to: start + sectors };
+    let range = |storage| StoragePart { storage, start, end: start + sectors };
     let mut parts = vec![range(Storage::Node(disk.numbers()))];
-    let identity = |attribute: &&'static str| Some((*attribute, disk.attribute(attribute).filter(|id| !is_void(id))?));
+    let identity =
+        |attribute: &&'static str| Some((*attribute, disk.attribute(attribute).filter(|id| !is_all_zeros(id))?));
     if let Some((attribute, id)) = IDENTITY_ATTRIBUTES.iter().find_map(identity) {
         let (_, sectors) = disk.start_and_sectors().unwrap_or_default();
         parts.push(range(Storage::Hardware { attribute, id, sectors }));
     }
     // The backing file of a loop device can be the node of a partition.
-    if let Some(text) = disk.attribute("loop/backing_file") {
-        match BlockDevice::open(kernel, Path::new(&text)) {
-            Ok(backing) => parts.extend(storage_parts(kernel, &backing, loops, below)?),
+    if let Some(path) = disk.attribute("loop/backing_file") {
+        match BlockDevice::open(kernel, Path::new(&path)) {
+            Ok(backing) => parts.extend(storage_parts(kernel, &backing, loops, names_below)?),
             Err(_) => {
                 let file = loops.iter().find(|file| file.device == disk.name);
                 let file = file.ok_or_else(|| format!("losetup does not say which file {} is", disk.name))?;
-                parts.push(StoragePart { storage: Storage::File(file.identity.clone()), from: 0, to: u64::MAX });
+                parts.push(StoragePart { storage: Storage::File(file.identity.clone()), start: 0, end: u64::MAX });
             }
         }
     }
     // LVM volumes of a group are on the same devices without sharing a sector. Multipath and encrypted devices span the whole
     // devices below them.
-    let mapped = device.attribute("dm/uuid").unwrap_or_default();
-    if mapped.starts_with("mpath-") || mapped.starts_with("CRYPT-") {
+    let mapper_uuid = device.attribute("dm/uuid").unwrap_or_default();
+    if mapper_uuid.starts_with("mpath-") || mapper_uuid.starts_with("CRYPT-") {
         for slave in device.slaves().map_err(|error| error.to_string())? {
-            parts.extend(storage_parts(kernel, &slave, loops, below)?);
+            parts.extend(storage_parts(kernel, &slave, loops, names_below)?);
         }
     }
     Ok(parts)
@@ -223,24 +234,24 @@ mod tests {
     use super::*;
     use fsarena_sys::testkit::FakeRoot;
 
-    /// A fake machine, which has no devices at first.
-    struct Machine {
+    /// A fake machine, without devices at first.
+    struct FakeMachine {
         root: FakeRoot,
     }
 
-    impl Machine {
-        fn new(mountinfo: &str) -> Machine {
+    impl FakeMachine {
+        fn new(mountinfo: &str) -> FakeMachine {
             let swaps = ("proc/swaps", "Filename Type Size Used Priority\n");
-            Machine { root: FakeRoot::with(&[("proc/self/mountinfo", mountinfo), swaps]) }
+            FakeMachine { root: FakeRoot::with(&[("proc/self/mountinfo", mountinfo), swaps]) }
         }
 
         /// Adds a disk of 2048 sectors, or a partition (`sdz/sdz1`), with these attributes.
-        fn device(self, path: &str, numbers: &str, attributes: &[(&str, &str)]) -> Machine {
-            let at = format!("sys/devices/{path}");
-            self.root.write_file(&format!("{at}/dev"), numbers);
-            self.root.write_file(&format!("{at}/size"), "2048\n");
+        fn with_device(self, path: &str, numbers: &str, attributes: &[(&str, &str)]) -> FakeMachine {
+            let dir = format!("sys/devices/{path}");
+            self.root.write_file(&format!("{dir}/dev"), numbers);
+            self.root.write_file(&format!("{dir}/size"), "2048\n");
             for (name, text) in attributes {
-                self.root.write_file(&format!("{at}/{name}"), text);
+                self.root.write_file(&format!("{dir}/{name}"), text);
             }
             self.root.make_dir("sys/block");
             self.root.make_link(&format!("sys/dev/block/{numbers}"), format!("../../devices/{path}"));
@@ -248,10 +259,10 @@ mod tests {
         }
 
         /// Builds the device `upper` on the device `lower`.
-        fn built_on(self, upper: &str, lower: &str) -> Machine {
-            for (from, which, to) in [(upper, "slaves", lower), (lower, "holders", upper)] {
-                let target = self.root.path().join("sys/devices").join(to);
-                self.root.make_link(&format!("sys/devices/{from}/{which}/{to}"), target);
+        fn built_on(self, upper: &str, lower: &str) -> FakeMachine {
+            for (device, list, other) in [(upper, "slaves", lower), (lower, "holders", upper)] {
+                let target = self.root.path().join("sys/devices").join(other);
+                self.root.make_link(&format!("sys/devices/{device}/{list}/{other}"), target);
             }
             self
         }
@@ -280,8 +291,11 @@ mod tests {
 
     #[test]
     fn a_second_loop_device_of_the_same_file_is_found() {
-        let machine =
-            Machine::new(&mounted("70:1")).device("loop70", "70:0", &[BACKING]).device("loop71", "70:1", &[BACKING]);
+        let machine = FakeMachine::new(&mounted("70:1")).with_device("loop70", "70:0", &[BACKING]).with_device(
+            "loop71",
+            "70:1",
+            &[BACKING],
+        );
         let error = machine.check((70, 0), &[("loop70", 5), ("loop71", 5)]);
         assert!(error.contains("/dev/loop71 has the same backing file and is mounted at \"/home\""), "{error}");
         // Another file with the same path.
@@ -295,32 +309,36 @@ mod tests {
     #[test]
     fn a_second_path_to_the_same_disk_is_found() {
         let wwid = ("device/wwid", "naa.5000c500a1b2c3d4\n");
-        let two = |mounts: &str, second: (&str, &str)| {
-            Machine::new(mounts).device("sdy", "65:0", &[wwid]).device("sdz", "65:16", &[second])
+        let two_disks = |mounts: &str, second: (&str, &str)| {
+            FakeMachine::new(mounts).with_device("sdy", "65:0", &[wwid]).with_device("sdz", "65:16", &[second])
         };
-        let error = two(&mounted("65:16"), wwid).check((65, 0), &[]);
+        let error = two_disks(&mounted("65:16"), wwid).check((65, 0), &[]);
         assert!(error.contains("/dev/sdz has the same hardware identity and is mounted"), "{error}");
         let other_wwid = ("device/wwid", "naa.5000c500ffffffff\n");
-        assert_eq!(two(&mounted("65:16"), other_wwid).check((65, 0), &[]), "free");
+        assert_eq!(two_disks(&mounted("65:16"), other_wwid).check((65, 0), &[]), "free");
         // Held by a multipath device that does not include this path.
-        let held = two("", wwid).device("dm-9", "253:9", &[("dm/uuid", "mpath-1\n")]).built_on("dm-9", "sdz");
-        assert!(held.check((65, 0), &[]).contains("/dev/sdz has the same hardware identity and is part of dm-9"));
+        let with_multipath =
+            two_disks("", wwid).with_device("dm-9", "253:9", &[("dm/uuid", "mpath-1\n")]).built_on("dm-9", "sdz");
+        assert!(
+            with_multipath.check((65, 0), &[]).contains("/dev/sdz has the same hardware identity and is part of dm-9")
+        );
         // The multipath device itself is free: its paths are used only by it.
-        assert!(!held.check((253, 9), &[]).contains("is part of"));
-        assert!(!held.check((253, 9), &[]).contains("sdz"));
+        assert!(!with_multipath.check((253, 9), &[]).contains("is part of"));
+        assert!(!with_multipath.check((253, 9), &[]).contains("sdz"));
     }
 
     #[test]
-    fn a_serial_number_identifies_a_disk_with_a_void_wwid() {
+    fn a_serial_number_identifies_a_disk_whose_wwid_is_all_zeros() {
         let same = [("wwid", "0000000000000000\n"), ("serial", "S3Z9NB0K\n")];
-        let machine = Machine::new(&mounted("65:16")).device("sdy", "65:0", &same).device("sdz", "65:16", &same);
+        let machine =
+            FakeMachine::new(&mounted("65:16")).with_device("sdy", "65:0", &same).with_device("sdz", "65:16", &same);
         assert!(machine.check((65, 0), &[]).contains("/dev/sdz has the same hardware identity and is mounted"));
     }
 
     #[test]
     fn a_path_of_another_size_is_another_disk() {
         let wwid = ("wwid", "t10.Bridge DISK00\n");
-        let machine = Machine::new(&mounted("65:16")).device("sdy", "65:0", &[wwid]).device(
+        let machine = FakeMachine::new(&mounted("65:16")).with_device("sdy", "65:0", &[wwid]).with_device(
             "sdz",
             "65:16",
             &[wwid, ("size", "4096\n")],
@@ -331,13 +349,13 @@ mod tests {
     #[test]
     fn partitions_conflict_where_they_overlap() {
         let wwid = ("wwid", "eui.0025385b71b0c8f5\n");
-        let part = |start| [("partition", "1\n"), ("start", start)];
-        let machine = Machine::new(&mounted("65:17"))
-            .device("sdy", "65:0", &[wwid, ("size", "99999\n")])
-            .device("sdy/sdy1", "65:1", &part("2048\n"))
-            .device("sdy/sdy2", "65:2", &part("4096\n"))
-            .device("sdz", "65:16", &[wwid, ("size", "99999\n")])
-            .device("sdz/sdz1", "65:17", &part("2048\n"));
+        let partition_from = |start| [("partition", "1\n"), ("start", start)];
+        let machine = FakeMachine::new(&mounted("65:17"))
+            .with_device("sdy", "65:0", &[wwid, ("size", "99999\n")])
+            .with_device("sdy/sdy1", "65:1", &partition_from("2048\n"))
+            .with_device("sdy/sdy2", "65:2", &partition_from("4096\n"))
+            .with_device("sdz", "65:16", &[wwid, ("size", "99999\n")])
+            .with_device("sdz/sdz1", "65:17", &partition_from("2048\n"));
         assert!(machine.check((65, 1), &[]).contains("/dev/sdz1 has the same hardware identity and is mounted"));
         assert_eq!(machine.check((65, 2), &[]), "free");
     }
@@ -345,10 +363,10 @@ mod tests {
     #[test]
     fn lvm_volumes_of_a_group_are_independent() {
         let volume = |name| [("dm/uuid", name)];
-        let machine = Machine::new(&mounted("253:8"))
-            .device("sdz", "65:16", &[])
-            .device("dm-8", "253:8", &volume("LVM-a\n"))
-            .device("dm-9", "253:9", &volume("LVM-b\n"))
+        let machine = FakeMachine::new(&mounted("253:8"))
+            .with_device("sdz", "65:16", &[])
+            .with_device("dm-8", "253:8", &volume("LVM-a\n"))
+            .with_device("dm-9", "253:9", &volume("LVM-b\n"))
             .built_on("dm-8", "sdz")
             .built_on("dm-9", "sdz");
         assert_eq!(machine.check((253, 9), &[]), "free");
@@ -357,7 +375,7 @@ mod tests {
     #[test]
     fn a_hidden_device_is_ignored() {
         let wwid = ("wwid", "eui.0025385b71b0c8f5\n");
-        let machine = Machine::new(&mounted("259:1")).device("nvme0n1", "259:0", &[wwid]).device(
+        let machine = FakeMachine::new(&mounted("259:1")).with_device("nvme0n1", "259:0", &[wwid]).with_device(
             "nvme0c0n1",
             "259:1",
             &[wwid, ("hidden", "1\n")],
@@ -369,7 +387,7 @@ mod tests {
     fn the_uuids_of_blkid_are_parsed() {
         let text =
             "DEVNAME=/dev/sda1\nUUID=6bc0\nTYPE=btrfs\nUUID_SUB=11\nPART_ENTRY_UUID=22-01\nPART_ENTRY_NAME=a=b\n";
-        assert_eq!(parse_blkid(text), ["6bc0", "11", "22-01"]);
-        assert!(is_void("00000000-0000") && is_void("") && !is_void("00000000-01"));
+        assert_eq!(parse_uuids(text), ["6bc0", "11", "22-01"]);
+        assert!(is_all_zeros("00000000-0000") && is_all_zeros("") && !is_all_zeros("00000000-01"));
     }
 }

@@ -1,6 +1,6 @@
 //! mkfs, mount and unmount on real loop devices.
 
-use crate::common::{Place, root};
+use crate::common::{TestDir, runs_as_root};
 use fsarena_core::{cell::Variant, event::CommandRecord};
 use fsarena_fs::filesystems::{self, FILESYSTEMS};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
@@ -17,33 +17,33 @@ fn variant(def: &FsDef, set: &str) -> Variant {
 /// The option set that a kernel may lack: the format before checksums is a build option.
 const KERNEL_MAY_LACK: &str = "xfs nocrc";
 
-/// Makes every option set of every filesystem whose mkfs is installed over the previous one, without confirmation. Mounts,
-/// writes and unmounts those that the kernel supports.
 /// Makes a filesystem, up to five times while its mkfs crashes: that of bcachefs does so now and then, when its threads end.
 fn format(
     device: &ScratchDevice,
     def: &FsDef,
     options: &VariantOptions,
     log: &mut dyn FnMut(CommandRecord),
-) -> Result<lifecycle::Formatted, fsarena_fs::Error> {
-    let mut made = lifecycle::format(device, def, options, log);
+) -> Result<lifecycle::FormatResult, fsarena_fs::Error> {
+    let mut result = lifecycle::format(device, def, options, log);
     for _ in 0..4 {
-        if !made.as_ref().is_err_and(fsarena_fs::Error::is_crash) {
+        if !result.as_ref().is_err_and(fsarena_fs::Error::was_ended_by_signal) {
             break;
         }
-        made = lifecycle::format(device, def, options, log);
+        result = lifecycle::format(device, def, options, log);
     }
-    made
+    result
 }
 
+/// Makes every option set of every filesystem whose mkfs is installed over the previous one, without confirmation. Mounts,
+/// writes and unmounts those that the kernel supports.
 #[test]
 fn every_option_set_is_made_and_mounted() {
-    if !root() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let device = place.scratch("image 1", 2048);
-    let target = place.mount_point("mnt");
+    let test_dir = TestDir::new();
+    let device = test_dir.make_scratch_device("image 1", 2048);
+    let target = test_dir.make_dir("mnt");
     let survey = available::survey(&SysRoot::host()).unwrap();
     let mut log = vec![];
     let mut mounted = vec![];
@@ -51,7 +51,7 @@ fn every_option_set_is_made_and_mounted() {
     for found in
         survey.iter().filter(|found| found.mkfs.is_some() && found.def.is_general() && found.def.pool.is_none())
     {
-        for set in found.def.options {
+        for set in found.def.option_sets {
             let id = format!("{} {}", found.def.id, set.id);
             let options = lifecycle::variant_options(found.def, &variant(found.def, set.id)).unwrap();
             let mut note = |record| log.push(record);
@@ -61,11 +61,11 @@ fn every_option_set_is_made_and_mounted() {
             if !found.is_mountable {
                 continue;
             }
-            let described = lifecycle::describe(&device, found.def, &mut note);
+            let described = lifecycle::describe_features(&device, found.def, &mut note);
             assert!(described.is_some_and(|text| text.lines().count() > 3), "{id}");
-            let mount = lifecycle::mount(&device, &place.journal, found.def, &options, &target, &mut note);
+            let mount = lifecycle::mount(&device, &test_dir.journal, found.def, &options, &target, &mut note);
             if mount.is_err() && id == KERNEL_MAY_LACK {
-                fsarena_sys::testkit::skipped(&format!("this kernel does not mount {id}"));
+                fsarena_sys::testkit::record_skip(&format!("this kernel does not mount {id}"));
                 continue;
             }
             let mount = mount.unwrap_or_else(|error| panic!("{id}: {error}"));
@@ -85,7 +85,7 @@ fn every_option_set_is_made_and_mounted() {
         log.iter().all(|record| record.ended.is_success() || may_fail.contains(&record.argv[0].as_str())),
         "{log:?}"
     );
-    let image = place.dir.join("image 1");
+    let image = test_dir.path.join("image 1");
     device.release(&mut |_| {}).unwrap();
     assert!(!image.exists() && loopdev::devices_of_image(&SysRoot::host(), &image).unwrap().is_empty());
 }
@@ -97,36 +97,37 @@ fn version_may_lack(def: &FsDef, set: &str) -> bool {
 
 /// Packs files by every option set of the read-only filesystems whose mkfs is installed, and reads them from a device.
 #[test]
-fn every_read_only_option_set_holds_the_files_that_it_was_made_of() {
-    if !root() {
+fn every_read_only_option_set_holds_the_files_that_mkfs_packed() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let device = place.scratch("image", 64);
-    let target = place.mount_point("mnt");
-    let files = place.mount_point("files");
+    let test_dir = TestDir::new();
+    let device = test_dir.make_scratch_device("image", 64);
+    let target = test_dir.make_dir("mnt");
+    let files = test_dir.make_dir("files");
     let text = "text that can be compressed\n".repeat(9000);
     std::fs::create_dir(files.join("work")).unwrap();
     std::fs::write(files.join("work/file"), &text).unwrap();
     let survey = available::survey(&SysRoot::host()).unwrap();
     for found in survey.iter().filter(|found| found.def.traits.read_only) {
         let def = found.def;
-        if !found.is_mountable || !fsarena_sys::testkit::program(def.mkfs) {
+        if !found.is_mountable || !fsarena_sys::testkit::has_program(def.mkfs) {
             continue;
         }
-        for (at, set) in def.options.iter().enumerate() {
+        for (number, set) in def.option_sets.iter().enumerate() {
             let id = format!("{} {}", def.id, set.id);
             let image =
-                image::create_sparse(&place.journal, &place.dir.join(format!("{}-{at}", def.id)), 64 << 20).unwrap();
+                image::create_sparse(&test_dir.journal, &test_dir.path.join(format!("{}-{number}", def.id)), 64 << 20)
+                    .unwrap();
             let image = ScratchDevice::from_image(image);
             let mut options = lifecycle::variant_options(def, &variant(def, set.id)).unwrap();
             options.contents = Some(files.clone());
             let made = format(&image, def, &options, &mut |_| {}).map_err(|error| error.to_string());
-            let proof = || lifecycle::check_option_set(def, &variant(def, set.id), image.path());
-            let made = made.and_then(|made| proof().map(|()| made).map_err(|error| error.to_string()));
+            let check_made = || lifecycle::check_option_set(def, &variant(def, set.id), image.path());
+            let made = made.and_then(|made| check_made().map(|()| made).map_err(|error| error.to_string()));
             let made = match made {
                 Err(_) if version_may_lack(def, set.id) => {
-                    fsarena_sys::testkit::skipped(&format!("mkfs.erofs of this machine cannot make {id}"));
+                    fsarena_sys::testkit::record_skip(&format!("mkfs.erofs of this machine cannot make {id}"));
                     continue;
                 }
                 made => made.unwrap_or_else(|error| panic!("{id}: {error}")),
@@ -134,7 +135,7 @@ fn every_read_only_option_set_holds_the_files_that_it_was_made_of() {
             let bytes = made.packed_bytes.unwrap();
             assert!(bytes % 4096 == 0 && bytes < 1 << 20, "{id}: {bytes}");
             lifecycle::write_image(image.path(), bytes, &device).unwrap();
-            let mounted = lifecycle::mount(&device, &place.journal, def, &options, &target, &mut |_| {});
+            let mounted = lifecycle::mount(&device, &test_dir.journal, def, &options, &target, &mut |_| {});
             let mounted = mounted.unwrap_or_else(|error| panic!("{id}: {error}"));
             assert_eq!(std::fs::read_to_string(target.join("work/file")).unwrap(), text, "{id}");
             assert!(std::fs::write(target.join("work/new"), "").is_err(), "{id}");
@@ -148,19 +149,19 @@ fn every_read_only_option_set_holds_the_files_that_it_was_made_of() {
 /// tmpfs has no device and no mkfs: its mount makes it, with the size that it is given.
 #[test]
 fn tmpfs_is_mounted_without_a_device_at_a_given_size() {
-    if !root() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let target = place.mount_point("mnt");
+    let test_dir = TestDir::new();
+    let target = test_dir.make_dir("mnt");
     let def = filesystems::find("tmpfs").unwrap();
-    for set in def.options {
+    for set in def.option_sets {
         let mut options = lifecycle::variant_options(def, &variant(def, set.id)).unwrap();
         options.limit_size(def, 8 << 20);
         let devices = Devices { members: vec![], journal: None };
-        let mounted = lifecycle::mount(devices, &place.journal, def, &options, &target, &mut |_| {});
+        let mounted = lifecycle::mount(devices, &test_dir.journal, def, &options, &target, &mut |_| {});
         if mounted.is_err() && (set.id.starts_with("huge") || set.id == "noswap") {
-            fsarena_sys::testkit::skipped(&format!("this kernel mounts no tmpfs with {}", set.id));
+            fsarena_sys::testkit::record_skip(&format!("this kernel mounts no tmpfs with {}", set.id));
             continue;
         }
         let mounted = mounted.unwrap_or_else(|error| panic!("{}: {error}", set.id));
@@ -172,11 +173,11 @@ fn tmpfs_is_mounted_without_a_device_at_a_given_size() {
 
 #[test]
 fn each_mkfs_overwrites_every_other_filesystem() {
-    if !root() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let device = place.scratch("image", 512);
+    let test_dir = TestDir::new();
+    let device = test_dir.make_scratch_device("image", 512);
     let installed: Vec<_> = available::survey(&SysRoot::host())
         .unwrap()
         .into_iter()
@@ -187,28 +188,28 @@ fn each_mkfs_overwrites_every_other_filesystem() {
         made.unwrap_or_else(|error| panic!("{}: {error}", def.id));
     };
     // Alternating between two filesystems covers both directions.
-    for (i, one) in installed.iter().enumerate() {
-        for other in &installed[i + 1..] {
-            make(one.def);
-            make(other.def);
+    for (i, first) in installed.iter().enumerate() {
+        for second in &installed[i + 1..] {
+            make(first.def);
+            make(second.def);
         }
-        make(one.def);
+        make(first.def);
     }
 }
 
 /// A confined mkfs can write only to its own device, whatever the name of another device is.
 #[test]
 fn a_confined_program_cannot_write_to_another_device() {
-    if !root() {
+    if !runs_as_root() {
         return;
     }
     if !has_landlock() {
-        fsarena_sys::testkit::skipped("this kernel has no Landlock");
+        fsarena_sys::testkit::record_skip("this kernel has no Landlock");
         return;
     }
-    let place = Place::new();
-    let (target, victim) = (place.scratch("target", 32), place.foreign("victim", 32));
-    let link = place.dir.join("link");
+    let test_dir = TestDir::new();
+    let (target, victim) = (test_dir.make_scratch_device("target", 32), test_dir.make_user_disk("victim", 32));
+    let link = test_dir.path.join("link");
     std::os::unix::fs::symlink(victim.path(), &link).unwrap();
     let make = |program: &str, args: &[&str], on: &[&Path]| {
         let argv = Argv::new(program).args(args).args(on).confine_writes_to([target.path()]);
@@ -216,7 +217,7 @@ fn a_confined_program_cannot_write_to_another_device() {
     };
     assert!(make("mke2fs", &["-q", "-F"], &[target.path()]));
     let before = std::fs::read(victim.path()).unwrap();
-    for other in [victim.path(), &link, &place.dir.join("victim")] {
+    for other in [victim.path(), &link, &test_dir.path.join("victim")] {
         assert!(!make("mke2fs", &["-q", "-F"], &[other]), "{other:?}");
         assert!(!make("blkdiscard", &["-f"], &[other]), "{other:?}");
     }
@@ -226,11 +227,11 @@ fn a_confined_program_cannot_write_to_another_device() {
 
 #[test]
 fn the_error_of_a_failing_mkfs_has_its_output() {
-    if !root() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let device = place.scratch("small", 16);
+    let test_dir = TestDir::new();
+    let device = test_dir.make_scratch_device("small", 16);
     let options = VariantOptions { mkfs: vec!["-b".into(), "12".into()], ..VariantOptions::default() };
     let error = lifecycle::format(&device, filesystems::find("ext4").unwrap(), &options, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("invalid block size"), "{error}");
@@ -238,16 +239,16 @@ fn the_error_of_a_failing_mkfs_has_its_output() {
 
 #[test]
 fn a_busy_mount_point_names_its_user() {
-    if !root() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let device = place.scratch("image", 64);
-    let target = place.mount_point("mnt");
+    let test_dir = TestDir::new();
+    let device = test_dir.make_scratch_device("image", 64);
+    let target = test_dir.make_dir("mnt");
     let ext2 = filesystems::find("ext2").unwrap();
     lifecycle::format(&device, ext2, &VariantOptions::default(), &mut |_| {}).unwrap();
     let options = VariantOptions::default();
-    let mount = || lifecycle::mount(&device, &place.journal, ext2, &options, &target, &mut |_| {});
+    let mount = || lifecycle::mount(&device, &test_dir.journal, ext2, &options, &target, &mut |_| {});
     let mounted = mount().unwrap();
     assert!(mount().unwrap_err().to_string().contains("mounted there already"));
     let file = std::fs::File::create(target.join("open")).unwrap();
@@ -259,16 +260,16 @@ fn a_busy_mount_point_names_its_user() {
 
 #[test]
 fn a_loop_device_offers_discard_only_on_request() {
-    if !root() {
+    if !runs_as_root() {
         return;
     }
-    let place = Place::new();
-    let image = place.dir.join("image");
+    let test_dir = TestDir::new();
+    let image = test_dir.path.join("image");
     std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
     for offered in [false, true, false] {
-        let device = place.attach(&image, offered);
+        let device = test_dir.attach(&image, offered);
         let name = device.path().file_name().unwrap().to_str().unwrap().to_string();
-        let limit = SysRoot::host().fact(&format!("sys/class/block/{name}/queue/discard_max_bytes")).unwrap();
+        let limit = SysRoot::host().read_trimmed(&format!("sys/class/block/{name}/queue/discard_max_bytes")).unwrap();
         assert_eq!(limit != "0", offered, "{limit}");
         device.detach(&mut |_| {}).unwrap();
         assert!(loopdev::devices_of_image(&SysRoot::host(), &image).unwrap().is_empty());

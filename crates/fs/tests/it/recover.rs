@@ -1,7 +1,7 @@
 //! Tests recovery after a SIGKILL: a child process mounts a filesystem and is killed before it can clean up; the parent then
 //! recovers.
 
-use crate::common::root;
+use crate::common::runs_as_root;
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{filesystems, safety::ScratchDevice};
 use fsarena_sys::loopdev::{self, LoopOptions};
@@ -18,7 +18,7 @@ fn recover_removes_everything_that_a_killed_process_left() {
     if let Some(dir) = std::env::var_os(CHILD) {
         set_up_and_wait(Path::new(&dir));
     }
-    if !root() {
+    if !runs_as_root() {
         return;
     }
     let temp = tempfile::Builder::new().prefix("fsarena-test-").tempdir().unwrap();
@@ -58,7 +58,7 @@ fn recover_removes_everything_that_a_killed_process_left() {
 fn set_up_and_wait(dir: &Path) -> ! {
     let journal = Journal::create(&dir.join("state"), "runs/killed").unwrap();
     let (work, target) = (dir.join("work"), dir.join("work/mnt"));
-    let _tree = journal.note(UndoStep::RemoveTree { path: work.clone() }).unwrap();
+    let _tree = journal.record(UndoStep::RemoveTree { path: work.clone() }).unwrap();
     std::fs::create_dir_all(&target).unwrap();
     let image = image::create(&journal, &work.join("image 1"), 64 << 20, false).unwrap();
     let options = LoopOptions { direct_io: false, discard: false };

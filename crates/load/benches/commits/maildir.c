@@ -12,7 +12,7 @@
 enum { MESSAGE = 8 << 10, MAILBOXES = 16, NOISE = 64 << 10 };
 
 static const char *dir;
-static int names[MAILBOXES];
+static int new_dirs[MAILBOXES];
 static long messages;
 static atomic_long next;
 static char noise[NOISE + MESSAGE];
@@ -24,7 +24,7 @@ static void check(int failed, const char *what) {
     }
 }
 
-static void *client(void *none) {
+static void *client(void *unused) {
     char temporary[4096], path[4096];
     for (long number; (number = next++) < messages;) {
         long mailbox = number % MAILBOXES;
@@ -36,9 +36,9 @@ static void *client(void *none) {
         check(fsync(file), "fsync");
         close(file);
         check(rename(temporary, path), "rename");
-        check(fsync(names[mailbox]), "fsync");
+        check(fsync(new_dirs[mailbox]), "fsync");
     }
-    return none;
+    return unused;
 }
 
 int main(int argc, char **argv) {
@@ -47,16 +47,16 @@ int main(int argc, char **argv) {
     int clients = atoi(argv[2]);
     messages = atol(argv[3]);
     pthread_t threads[1024];
-    for (int at = 0; at < NOISE + MESSAGE; at++) noise[at] = random();
-    for (int at = 0; at < MAILBOXES; at++) {
+    for (int i = 0; i < NOISE + MESSAGE; i++) noise[i] = random();
+    for (int i = 0; i < MAILBOXES; i++) {
         char path[4096];
-        snprintf(path, sizeof path, "%s/user%05d/new", dir, at);
-        check((names[at] = open(path, O_RDONLY | O_CLOEXEC)) < 0, path);
+        snprintf(path, sizeof path, "%s/user%05d/new", dir, i);
+        check((new_dirs[i] = open(path, O_RDONLY | O_CLOEXEC)) < 0, path);
     }
-    struct timespec begun, ended;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
-    for (int at = 0; at < clients; at++) pthread_create(&threads[at], 0, client, 0);
-    for (int at = 0; at < clients; at++) pthread_join(threads[at], 0);
-    clock_gettime(CLOCK_MONOTONIC, &ended);
-    printf("%f\n", messages / (ended.tv_sec - begun.tv_sec + (ended.tv_nsec - begun.tv_nsec) / 1e9));
+    struct timespec start, end;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (int i = 0; i < clients; i++) pthread_create(&threads[i], 0, client, 0);
+    for (int i = 0; i < clients; i++) pthread_join(threads[i], 0);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    printf("%f\n", messages / (end.tv_sec - start.tv_sec + (end.tv_nsec - start.tv_nsec) / 1e9));
 }

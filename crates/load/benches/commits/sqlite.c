@@ -1,6 +1,6 @@
 // Transactions of the workload `sqlite` on a database that the workload created, by SQLite's C interface. The program is
 // linked with the SQLite that fsarena contains. The declarations are here, because its header is not available.
-//   sqlite DATABASE JOURNAL update|read|insert TIMES   prints transactions a second
+//   sqlite DATABASE JOURNAL update|read|insert OPERATIONS   prints transactions a second
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -36,23 +36,23 @@ static void check(int failed, const char *what) {
 // Runs in a thread, like every client of a load.
 static void *client(void *arguments) {
     char **argv = arguments;
-    const char *what = argv[3];
-    long times = atol(argv[4]);
-    int reads = !strcmp(what, "read"), inserts = !strcmp(what, "insert");
+    const char *operation = argv[3];
+    long operations = atol(argv[4]);
+    int reads = !strcmp(operation, "read"), inserts = !strcmp(operation, "insert");
     const char *sql = reads     ? "SELECT value FROM data WHERE key = ?1"
                       : inserts ? "INSERT INTO log (stamp, value) VALUES (?1, ?2)"
                                 : "UPDATE data SET stamp = ?2, value = ?3 WHERE key = ?1";
     char pragmas[200];
     sqlite3 *database;
     sqlite3_stmt *statement;
-    for (int at = 0; at < NOISE + VALUE; at++) noise[at] = random();
+    for (int i = 0; i < NOISE + VALUE; i++) noise[i] = random();
     check(sqlite3_open(argv[1], &database), "open");
     snprintf(pragmas, sizeof pragmas, "PRAGMA journal_mode=%s; PRAGMA synchronous=full", argv[2]);
     check(sqlite3_exec(database, pragmas, 0, 0, 0), pragmas);
     check(sqlite3_prepare_v3(database, sql, -1, PERSISTENT, &statement, 0), sql);
-    struct timespec begun, ended;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
-    for (long at = 0; at < times; at++) {
+    struct timespec start, end;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (long i = 0; i < operations; i++) {
         uint64_t stamp = (uint64_t)random() << 33 ^ random();
         const char *bytes = noise + stamp % NOISE;
         int next = 1;
@@ -61,14 +61,14 @@ static void *client(void *arguments) {
             sqlite3_bind_int64(statement, next++, stamp);
             sqlite3_bind_blob(statement, next, bytes, VALUE, 0);
         }
-        check(sqlite3_step(statement) != (reads ? ROW : DONE), what);
+        check(sqlite3_step(statement) != (reads ? ROW : DONE), operation);
         if (reads) memcpy(value, sqlite3_column_blob(statement, 0), sqlite3_column_bytes(statement, 0));
         sqlite3_reset(statement);
     }
-    clock_gettime(CLOCK_MONOTONIC, &ended);
+    clock_gettime(CLOCK_MONOTONIC, &end);
     sqlite3_finalize(statement);
     sqlite3_close(database);
-    printf("%f\n", times / (ended.tv_sec - begun.tv_sec + (ended.tv_nsec - begun.tv_nsec) / 1e9));
+    printf("%f\n", operations / (end.tv_sec - start.tv_sec + (end.tv_nsec - start.tv_nsec) / 1e9));
     return 0;
 }
 

@@ -17,14 +17,14 @@
 enum { RECORD = 2300, SEGMENT = 8 << 20, KEEP = 5, NOISE = 64 << 10 };
 
 static const char *dir;
-static int names, file;
-static long segment = KEEP, position, left;
+static int dir_fd, file;
+static long segment = KEEP, position, records_left;
 static char noise[NOISE + RECORD];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t group_committed = PTHREAD_COND_INITIALIZER;
 static char *pending, *spare;
-static long pending_bytes, queued, synced, leading;
+static long pending_bytes, last_queued, last_synced, has_leader;
 
 static void check(int failed, const char *what) {
     if (failed) {
@@ -56,7 +56,7 @@ static void next_segment(void) {
     snprintf(path, sizeof path, "%s/%08ld.log", dir, segment);
     check((file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666)) < 0, path);
     check(fallocate(file, 0, 0, SEGMENT), "fallocate");
-    check(fsync(names), "fsync");
+    check(fsync(dir_fd), "fsync");
     position = 0;
 }
 
@@ -71,50 +71,50 @@ static void commit(const char *group, long bytes) {
     position += bytes;
 }
 
-static void *client(void *none) {
+static void *client(void *unused) {
     pthread_mutex_lock(&lock);
-    while (left > 0) {
-        left--;
-        long number = ++queued;
+    while (records_left > 0) {
+        records_left--;
+        long number = ++last_queued;
         char *record = pending + pending_bytes;
         const char *contents = noise + number * 7919 % NOISE;
-        uint32_t head[4] = {number, number >> 32, RECORD - 16, checksum(contents, RECORD - 16)};
-        memcpy(record, head, 16);
+        uint32_t header[4] = {number, number >> 32, RECORD - 16, checksum(contents, RECORD - 16)};
+        memcpy(record, header, 16);
         memcpy(record + 16, contents, RECORD - 16);
         pending_bytes += RECORD;
-        while (synced < number) {
-            if (leading) {
-                pthread_cond_wait(&settled, &lock);
+        while (last_synced < number) {
+            if (has_leader) {
+                pthread_cond_wait(&group_committed, &lock);
                 continue;
             }
             char *group = pending;
-            long bytes = pending_bytes, last = queued;
-            pending = spare, pending_bytes = 0, leading = 1;
+            long bytes = pending_bytes, last = last_queued;
+            pending = spare, pending_bytes = 0, has_leader = 1;
             pthread_mutex_unlock(&lock);
             commit(group, bytes);
             pthread_mutex_lock(&lock);
-            spare = group, synced = last, leading = 0;
-            pthread_cond_broadcast(&settled);
+            spare = group, last_synced = last, has_leader = 0;
+            pthread_cond_broadcast(&group_committed);
         }
     }
     pthread_mutex_unlock(&lock);
-    return none;
+    return unused;
 }
 
 int main(int argc, char **argv) {
     if (argc != 4) return 2;
     dir = argv[1];
     int clients = atoi(argv[2]);
-    long records = left = atol(argv[3]);
+    long records = records_left = atol(argv[3]);
     pthread_t threads[1024];
-    for (int at = 0; at < NOISE + RECORD; at++) noise[at] = random();
+    for (int i = 0; i < NOISE + RECORD; i++) noise[i] = random();
     pending = malloc((long)RECORD * clients), spare = malloc((long)RECORD * clients);
-    check((names = open(dir, O_RDONLY | O_CLOEXEC)) < 0, dir);
+    check((dir_fd = open(dir, O_RDONLY | O_CLOEXEC)) < 0, dir);
     next_segment();
-    struct timespec begun, ended;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
-    for (int at = 0; at < clients; at++) pthread_create(&threads[at], 0, client, 0);
-    for (int at = 0; at < clients; at++) pthread_join(threads[at], 0);
-    clock_gettime(CLOCK_MONOTONIC, &ended);
-    printf("%f\n", records / (ended.tv_sec - begun.tv_sec + (ended.tv_nsec - begun.tv_nsec) / 1e9));
+    struct timespec start, end;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (int i = 0; i < clients; i++) pthread_create(&threads[i], 0, client, 0);
+    for (int i = 0; i < clients; i++) pthread_join(threads[i], 0);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    printf("%f\n", records / (end.tv_sec - start.tv_sec + (end.tv_nsec - start.tv_nsec) / 1e9));
 }

@@ -1,6 +1,6 @@
 //! Churn: creates, deletes, overwrites and appends to files with the sizes and ages of a published profile.
 
-use super::profile::{AgeDistribution, DirectoryTree, draw_size};
+use super::profile::{AgeDistribution, DirectoryTree, draw_file_bytes};
 use crate::payload::generate_noise;
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
@@ -18,47 +18,50 @@ pub struct ChurnPlan {
     /// The seed.
     pub seed: u64,
     /// The size of the filesystem in bytes.
-    pub capacity: u64,
-    /// The share of the capacity that files take.
+    #[serde(rename = "capacity")]
+    pub capacity_bytes: u64,
+    /// The share of the capacity that files take, from 0 to 1.
     pub fullness: f64,
     /// The bytes to write after the files have taken that share for the first time, in per cent of the capacity.
-    pub percent: u32,
+    #[serde(rename = "percent")]
+    pub churn_percent: u32,
 }
 
-/// The bytes of a block, in which the space of a file is counted and contents are drawn.
+/// The bytes of a block. A file takes whole blocks, and its contents are whole blocks of the pool.
 pub const BLOCK_BYTES: usize = 4096;
 /// The space that a file takes besides its blocks, in bytes: its inode and its name.
-const FILE_OVERHEAD: u64 = 512;
-/// The percentage of writes that append to a file. The same percentage overwrites a part of a file; the other writes create a
-/// file. The profile has no such figures.
+const FILE_OVERHEAD_BYTES: u64 = 512;
+/// The percentage of writes that append to a file. The same percentage overwrites a part of a file; the other writes
+/// create a file. The profile has no such figures.
 const APPEND_PERCENT: u32 = 15;
 /// The capacity divided by this number is the size of the largest file.
 const LARGEST_FILE_DIVISOR: u64 = 64;
 /// The data is synced whenever the capacity divided by this number has been written.
 const SYNC_DIVISOR: u64 = 64;
-/// The number of blocks that all contents are made of: enough that no filesystem compresses 128 KiB of them.
+/// The number of blocks in the pool of which all contents consist: so many that no filesystem can compress 128 KiB of
+/// them.
 const POOL_BLOCKS: usize = 4096;
 
 impl ChurnPlan {
     /// The bytes to write after the filesystem has been filled.
     pub fn bytes_to_churn(&self) -> u64 {
-        (u128::from(self.capacity) * u128::from(self.percent) / 100) as u64
+        (u128::from(self.capacity_bytes) * u128::from(self.churn_percent) / 100) as u64
     }
 
-    /// The number of parts of the history: one for each time that the capacity is written. The filesystem is mounted again for
-    /// each part.
-    pub fn parts(&self) -> u32 {
-        self.percent.div_ceil(100)
+    /// The number of parts of the history: one for each time that the capacity is written. The filesystem is mounted
+    /// again for each part.
+    pub fn part_count(&self) -> u32 {
+        self.churn_percent.div_ceil(100)
     }
 
     /// The bytes that files may take.
     fn target_bytes(&self) -> u64 {
-        (self.capacity as f64 * self.fullness) as u64
+        (self.capacity_bytes as f64 * self.fullness) as u64
     }
 
     /// All operations of the history, each with the part that it belongs to.
-    pub fn operations(&self) -> Churn {
-        Churn::new(*self)
+    pub fn operations(&self) -> ChurnOperations {
+        ChurnOperations::new(*self)
     }
 
     /// Performs a part of the history in a directory, which holds what the earlier parts left.
@@ -69,7 +72,7 @@ impl ChurnPlan {
         let pool = generate_noise(POOL_SEED, POOL_BLOCKS * BLOCK_BYTES);
         let mut performer = HistoryPerformer { dir, dirs: vec![], dir_of_file: BTreeMap::new(), pool };
         for (operation_part, operation) in self.operations().take_while(|(operation_part, _)| *operation_part <= part) {
-            performer.perform_or_follow(&operation, operation_part == part)?;
+            performer.perform_or_track(&operation, operation_part == part)?;
         }
         Ok(())
     }
@@ -80,8 +83,8 @@ const POOL_SEED: u64 = 0xA6E;
 
 /// One operation of churn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-pub enum Operation {
-    /// Make a directory below another one. The parent of the first is the directory of the history.
+pub enum ChurnOperation {
+    /// Make a directory in another one, the first in the directory of the history.
     MakeDir {
         /// Its number.
         dir: usize,
@@ -121,38 +124,50 @@ pub enum Operation {
 #[derive(Debug, Clone, Copy)]
 struct LiveFile {
     bytes: u64,
-    /// Its index in [`Churn::numbers`].
+    /// Its index in [`ChurnOperations::live_numbers`].
     index: usize,
 }
 
 /// The space that a file of this size takes, in bytes.
-fn space_bytes(bytes: u64) -> u64 {
-    bytes.next_multiple_of(BLOCK_BYTES as u64) + FILE_OVERHEAD
+fn file_space_bytes(file_bytes: u64) -> u64 {
+    file_bytes.next_multiple_of(BLOCK_BYTES as u64) + FILE_OVERHEAD_BYTES
 }
 
-/// An iterator over the operations of a history, each after the number of the part that it belongs to.
-pub struct Churn {
+/// An iterator over the operations of a history, each with the number of its part.
+pub struct ChurnOperations {
     plan: ChurnPlan,
     rng: ChaCha8Rng,
     ages: AgeDistribution,
     dirs: DirectoryTree,
+    /// The number of directories made so far.
     made_dirs: usize,
-    /// The files that exist, by number, and their numbers in the order of their deaths.
+    /// The files that exist, by number.
     live_files: BTreeMap<u64, LiveFile>,
-    deaths: BTreeMap<(u64, u64), u64>,
+    /// The number of each file that exists, by its time of death (see `created_bytes`) and its number.
+    files_by_death: BTreeMap<(u64, u64), u64>,
     /// The numbers of the files that exist, in any order.
     live_numbers: Vec<u64>,
+    /// The space of the files that exist.
     used_bytes: u64,
     /// The number of files created so far.
     created_files: u64,
-    /// Bytes of created files so far: the clock of lifetimes.
+    /// Bytes of the files created since the filesystem was filled: the clock of lifetimes.
     created_bytes: u64,
     /// Bytes written since the filesystem was filled; None before.
     churned_bytes: Option<u64>,
+    /// Bytes written since the last sync.
     unsynced_bytes: u64,
-    /// The write that waits until there is space for it.
-    pending: Option<PendingWrite>,
+    /// The write that waits until deletions have made space for it.
+    pending_write: Option<PendingWrite>,
     has_ended: bool,
+}
+
+/// A drawn write.
+enum DrawnWrite {
+    /// Overwrites a part of a file.
+    Overwrite(ChurnOperation),
+    /// Appends to a file or makes a new one.
+    NeedsSpace(PendingWrite),
 }
 
 /// A write that needs space.
@@ -163,31 +178,32 @@ struct PendingWrite {
     bytes: u64,
 }
 
-impl Churn {
-    fn new(plan: ChurnPlan) -> Churn {
+impl ChurnOperations {
+    fn new(plan: ChurnPlan) -> ChurnOperations {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(plan.seed, 0xC4));
-        Churn {
+        ChurnOperations {
             plan,
             ages: AgeDistribution::new(),
             dirs: DirectoryTree::draw(&mut rng),
             rng,
             made_dirs: 0,
             live_files: BTreeMap::new(),
-            deaths: BTreeMap::new(),
+            files_by_death: BTreeMap::new(),
             live_numbers: vec![],
             used_bytes: 0,
             created_files: 0,
             created_bytes: 0,
             churned_bytes: None,
             unsynced_bytes: 0,
-            pending: None,
+            pending_write: None,
             has_ended: false,
         }
     }
 
+    /// The part of the history that the next operation belongs to.
     fn current_part(&self) -> u32 {
-        let part = self.churned_bytes.unwrap_or(0) / self.plan.capacity.max(1);
-        (part as u32).min(self.plan.parts() - 1)
+        let part = self.churned_bytes.unwrap_or(0) / self.plan.capacity_bytes.max(1);
+        (part as u32).min(self.plan.part_count() - 1)
     }
 
     fn count_written(&mut self, bytes: u64) {
@@ -197,54 +213,54 @@ impl Churn {
         }
     }
 
-    fn next_operation(&mut self) -> Option<Operation> {
+    fn next_operation(&mut self) -> Option<ChurnOperation> {
         if self.made_dirs < self.dirs.parents.len() {
             let dir = self.made_dirs;
             self.made_dirs += 1;
-            return Some(Operation::MakeDir { dir, parent: self.dirs.parents[dir] });
+            return Some(ChurnOperation::MakeDir { dir, parent: self.dirs.parents[dir] });
         }
         if self.churned_bytes.is_some_and(|churned| churned >= self.plan.bytes_to_churn()) {
             self.has_ended = true;
-            return Some(Operation::Sync);
+            return Some(ChurnOperation::Sync);
         }
-        if self.unsynced_bytes >= self.plan.capacity / SYNC_DIVISOR {
+        if self.unsynced_bytes >= self.plan.capacity_bytes / SYNC_DIVISOR {
             self.unsynced_bytes = 0;
-            return Some(Operation::Sync);
+            return Some(ChurnOperation::Sync);
         }
-        let pending = match self.pending.take() {
+        let pending = match self.pending_write.take() {
             Some(pending) => pending,
             None => match self.draw_write() {
-                Ok(operation) => return Some(operation),
-                Err(pending) => pending,
+                DrawnWrite::Overwrite(operation) => return Some(operation),
+                DrawnWrite::NeedsSpace(pending) => pending,
             },
         };
-        if self.used_bytes + space_bytes(pending.bytes) <= self.plan.target_bytes() {
+        if self.used_bytes + file_space_bytes(pending.bytes) <= self.plan.target_bytes() {
             return Some(self.apply_write(pending));
         }
         if self.churned_bytes.is_none() {
-            // The files take their share for the first time.
+            // Now the files take their share for the first time.
             self.churned_bytes = Some(0);
         }
-        let Some((_, file)) = self.deaths.pop_first() else {
+        let Some((_, file)) = self.files_by_death.pop_first() else {
             // A single file is larger than the space that files may take.
             self.has_ended = true;
-            return Some(Operation::Sync);
+            return Some(ChurnOperation::Sync);
         };
-        self.pending = Some(pending);
+        self.pending_write = Some(pending);
         self.remove_live_file(file);
-        Some(Operation::Delete { file })
+        Some(ChurnOperation::Delete { file })
     }
 
-    /// Draws the next write: an overwrite, or a write that needs space.
-    fn draw_write(&mut self) -> Result<Operation, PendingWrite> {
+    /// Draws the next write. Until the filesystem has been filled, each write makes a new file.
+    fn draw_write(&mut self) -> DrawnWrite {
         let draw = self.rng.random_range(0..100);
-        let bytes = draw_size(&mut self.rng, (self.plan.capacity / LARGEST_FILE_DIVISOR).max(1));
+        let bytes = draw_file_bytes(&mut self.rng, (self.plan.capacity_bytes / LARGEST_FILE_DIVISOR).max(1));
         if self.churned_bytes.is_none() || self.live_numbers.is_empty() || draw >= 2 * APPEND_PERCENT {
-            return Err(PendingWrite { append_to: None, bytes });
+            return DrawnWrite::NeedsSpace(PendingWrite { append_to: None, bytes });
         }
         let file = self.live_numbers[self.rng.random_range(0..self.live_numbers.len())];
         if draw < APPEND_PERCENT {
-            return Err(PendingWrite { append_to: Some(file), bytes });
+            return DrawnWrite::NeedsSpace(PendingWrite { append_to: Some(file), bytes });
         }
         let length = self.live_files[&file].bytes;
         let bytes = bytes.min(length);
@@ -252,59 +268,66 @@ impl Churn {
         let offset = self.rng.random_range(0..=blocks) * BLOCK_BYTES as u64;
         let version = self.churned_bytes.unwrap_or(0);
         self.count_written(bytes);
-        Ok(Operation::Write { file, offset, bytes, version })
+        DrawnWrite::Overwrite(ChurnOperation::Write { file, offset, bytes, version })
     }
 
-    fn apply_write(&mut self, PendingWrite { append_to, bytes }: PendingWrite) -> Operation {
+    /// Appends to a file or creates one in the simulated history, and returns the operation.
+    fn apply_write(&mut self, PendingWrite { append_to, bytes }: PendingWrite) -> ChurnOperation {
         if let Some((file, mut live)) = append_to.and_then(|file| Some((file, *self.live_files.get(&file)?))) {
             let (offset, version) = (live.bytes, self.churned_bytes.unwrap_or(0));
-            self.used_bytes -= space_bytes(live.bytes);
+            self.used_bytes -= file_space_bytes(live.bytes);
             live.bytes += bytes;
-            self.used_bytes += space_bytes(live.bytes);
+            self.used_bytes += file_space_bytes(live.bytes);
             self.live_files.insert(file, live);
             self.count_written(bytes);
-            return Operation::Write { file, offset, bytes, version };
+            return ChurnOperation::Write { file, offset, bytes, version };
         }
         let (file, dir) = (self.created_files, self.dirs.draw_directory(&mut self.rng));
         self.created_files += 1;
-        let hours = match self.churned_bytes {
-            None => self.ages.draw_remaining_lifetime(&mut self.rng),
-            Some(_) => self.ages.draw_lifetime(&mut self.rng),
+        let lifetime_hours = match self.churned_bytes {
+            None => self.ages.draw_remaining_hours(&mut self.rng),
+            Some(_) => self.ages.draw_lifetime_hours(&mut self.rng),
         };
-        // In the mean lifetime of a file, as many bytes are created as all files have.
-        let bytes_per_hour = self.plan.target_bytes() as f64 / self.ages.mean_lifetime();
+        // In the mean lifetime of a file, the bytes of all files are created once.
+        let bytes_per_hour = self.plan.target_bytes() as f64 / self.ages.mean_lifetime_hours();
+        // The clock stands at 0 until the filesystem has been filled.
         let now = self.churned_bytes.map_or(0, |_| self.created_bytes);
-        let death = (now + (hours * bytes_per_hour) as u64, file);
+        let death = (now + (lifetime_hours * bytes_per_hour) as u64, file);
         let live = LiveFile { bytes, index: self.live_numbers.len() };
         if self.churned_bytes.is_some() {
             self.created_bytes += bytes;
         }
-        self.used_bytes += space_bytes(live.bytes);
+        self.used_bytes += file_space_bytes(live.bytes);
         self.live_files.insert(file, live);
-        self.deaths.insert(death, file);
+        self.files_by_death.insert(death, file);
         self.live_numbers.push(file);
         self.count_written(bytes);
-        Operation::Create { file, dir, bytes }
+        ChurnOperation::Create { file, dir, bytes }
     }
 
+    /// Removes a file from the files that exist.
     fn remove_live_file(&mut self, file: u64) {
         if let Some(live) = self.live_files.remove(&file) {
-            self.used_bytes -= space_bytes(live.bytes);
+            self.used_bytes -= file_space_bytes(live.bytes);
             self.live_numbers.swap_remove(live.index);
-            if let Some(moved) = self.live_numbers.get(live.index) {
-                self.live_files.entry(*moved).and_modify(|moved| moved.index = live.index);
+            // The last number has moved to this index.
+            if let Some(moved_number) = self.live_numbers.get(live.index) {
+                self.live_files.entry(*moved_number).and_modify(|moved| moved.index = live.index);
             }
         }
-        if self.pending.is_some_and(|pending| pending.append_to == Some(file)) {
-            self.pending = self.pending.map(|pending| PendingWrite { append_to: None, ..pending });
+        // A write that would have appended to the file makes a new one instead.
+        if let Some(pending) = &mut self.pending_write
+            && pending.append_to == Some(file)
+        {
+            pending.append_to = None;
         }
     }
 }
 
-impl Iterator for Churn {
-    type Item = (u32, Operation);
+impl Iterator for ChurnOperations {
+    type Item = (u32, ChurnOperation);
 
-    fn next(&mut self) -> Option<(u32, Operation)> {
+    fn next(&mut self) -> Option<(u32, ChurnOperation)> {
         if self.has_ended {
             return None;
         }
@@ -317,44 +340,44 @@ impl Iterator for Churn {
 /// Performs operations in a directory.
 struct HistoryPerformer<'a> {
     dir: &'a Path,
-    /// The directories so far.
+    /// The paths of the directories so far, by number.
     dirs: Vec<PathBuf>,
-    /// The directory of each file that exists.
+    /// The number of the directory of each file that exists, by the file's number.
     dir_of_file: BTreeMap<u64, usize>,
     /// The blocks that contents consist of.
     pool: Vec<u8>,
 }
 
 impl HistoryPerformer<'_> {
-    /// Performs an operation, or if `performs` is false only records which directories and files it makes or removes.
-    fn perform_or_follow(&mut self, operation: &Operation, performs: bool) -> io::Result<()> {
+    /// Performs an operation. If `performs` is false, only tracks which directories and files it makes or removes.
+    fn perform_or_track(&mut self, operation: &ChurnOperation, performs: bool) -> io::Result<()> {
         match *operation {
-            Operation::MakeDir { dir, parent } => {
-                let above = self.dirs.get(parent).map_or(self.dir, PathBuf::as_path);
-                let path = above.join(format!("d{dir}"));
+            ChurnOperation::MakeDir { dir, parent } => {
+                let parent_path = self.dirs.get(parent).map_or(self.dir, PathBuf::as_path);
+                let path = parent_path.join(format!("d{dir}"));
                 if performs {
                     std::fs::create_dir(&path)?;
                 }
                 self.dirs.push(path);
             }
-            Operation::Create { file, dir, bytes } => {
+            ChurnOperation::Create { file, dir, bytes } => {
                 self.dir_of_file.insert(file, dir);
                 if performs {
                     self.write_contents(&File::create_new(self.path(file))?, file, 0, bytes, 0)?;
                 }
             }
-            Operation::Write { file, offset, bytes, version } if performs => {
-                let open = File::options().write(true).open(self.path(file))?;
-                self.write_contents(&open, file, offset, bytes, version + 1)?;
+            ChurnOperation::Write { file, offset, bytes, version } if performs => {
+                let open_file = File::options().write(true).open(self.path(file))?;
+                self.write_contents(&open_file, file, offset, bytes, version + 1)?;
             }
-            Operation::Delete { file } => {
+            ChurnOperation::Delete { file } => {
                 if performs {
                     std::fs::remove_file(self.path(file))?;
                 }
                 self.dir_of_file.remove(&file);
             }
-            Operation::Sync if performs => rustix::fs::syncfs(File::open(self.dir)?)?,
-            Operation::Write { .. } | Operation::Sync => {}
+            ChurnOperation::Sync if performs => rustix::fs::syncfs(File::open(self.dir)?)?,
+            ChurnOperation::Write { .. } | ChurnOperation::Sync => {}
         }
         Ok(())
     }
@@ -363,23 +386,23 @@ impl HistoryPerformer<'_> {
         self.dirs[self.dir_of_file[&file]].join(format!("f{file}"))
     }
 
-    /// Writes contents that depend on the file, the offset and the version. They consist of whole blocks of the pool, so that an
-    /// image of the device has few different blocks.
-    fn write_contents(&self, to: &File, file: u64, offset: u64, bytes: u64, version: u64) -> io::Result<()> {
+    /// Writes contents that depend on the file, the offset and the version. They consist of whole blocks of the pool,
+    /// so that an image of the device has few different blocks.
+    fn write_contents(&self, open_file: &File, file: u64, offset: u64, bytes: u64, version: u64) -> io::Result<()> {
         let end = offset + bytes;
-        let mut at = offset;
+        let mut position = offset;
         let mut buffer = Vec::with_capacity(WRITE_BYTES);
-        while at < end {
+        while position < end {
             buffer.clear();
-            let begin = at;
-            while at < end && buffer.len() + BLOCK_BYTES <= WRITE_BYTES {
-                let (block, within) = (at / BLOCK_BYTES as u64, at as usize % BLOCK_BYTES);
-                let length = (BLOCK_BYTES - within).min((end - at) as usize);
-                let number = mix(mix(file, version), block) as usize % POOL_BLOCKS;
-                buffer.extend_from_slice(&self.pool[number * BLOCK_BYTES + within..][..length]);
-                at += length as u64;
+            let write_offset = position;
+            while position < end && buffer.len() + BLOCK_BYTES <= WRITE_BYTES {
+                let (block, offset_in_block) = (position / BLOCK_BYTES as u64, position as usize % BLOCK_BYTES);
+                let length = (BLOCK_BYTES - offset_in_block).min((end - position) as usize);
+                let pool_block = mix(mix(file, version), block) as usize % POOL_BLOCKS;
+                buffer.extend_from_slice(&self.pool[pool_block * BLOCK_BYTES + offset_in_block..][..length]);
+                position += length as u64;
             }
-            to.write_all_at(&buffer, begin)?;
+            open_file.write_all_at(&buffer, write_offset)?;
         }
         Ok(())
     }
@@ -393,9 +416,9 @@ mod tests {
     use super::*;
     use crate::ageing::tree_copy;
 
-    const PLAN: ChurnPlan = ChurnPlan { seed: 3, capacity: 16 << 20, fullness: 0.5, percent: 150 };
+    const PLAN: ChurnPlan = ChurnPlan { seed: 3, capacity_bytes: 16 << 20, fullness: 0.5, churn_percent: 150 };
 
-    fn digest(operations: impl Iterator<Item = (u32, Operation)>) -> blake3::Hash {
+    fn digest(operations: impl Iterator<Item = (u32, ChurnOperation)>) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
         for operation in operations {
             hasher.update(format!("{operation:?}").as_bytes());
@@ -410,50 +433,49 @@ mod tests {
     }
 
     #[test]
-    fn files_take_the_given_share_during_churn() {
-        let (mut living, mut written, mut filled) = (BTreeMap::new(), 0, 0);
+    fn files_take_their_share_of_the_capacity_during_churn() {
+        let (mut live_file_bytes, mut written_bytes) = (BTreeMap::new(), 0);
         for (part, operation) in PLAN.operations() {
-            assert!(part < PLAN.parts());
+            assert!(part < PLAN.part_count());
             match operation {
-                Operation::Create { file, bytes, .. } => drop(living.insert(file, bytes)),
-                Operation::Write { file, offset, bytes, .. } => {
-                    let length = living.get_mut(&file).expect("it exists");
+                ChurnOperation::Create { file, bytes, .. } => drop(live_file_bytes.insert(file, bytes)),
+                ChurnOperation::Write { file, offset, bytes, .. } => {
+                    let length = live_file_bytes.get_mut(&file).expect("it exists");
                     assert!(offset <= *length);
                     *length = (*length).max(offset + bytes);
                 }
-                Operation::Delete { file } => drop(living.remove(&file).expect("it exists")),
-                Operation::MakeDir { .. } | Operation::Sync => {}
+                ChurnOperation::Delete { file } => drop(live_file_bytes.remove(&file).expect("it exists")),
+                ChurnOperation::MakeDir { .. } | ChurnOperation::Sync => {}
             }
-            let space: u64 = living.values().map(|bytes| space_bytes(*bytes)).sum();
+            let space: u64 = live_file_bytes.values().map(|bytes| file_space_bytes(*bytes)).sum();
             assert!(space <= PLAN.target_bytes());
-            if let Operation::Create { bytes, .. } | Operation::Write { bytes, .. } = operation {
-                written += bytes;
-                // The filesystem is full at the first deletion, and nearly full from then on.
-                filled = filled.max(space);
+            if let ChurnOperation::Create { bytes, .. } | ChurnOperation::Write { bytes, .. } = operation {
+                written_bytes += bytes;
+                // The files take their share at the first deletion, and nearly that from then on.
                 assert!(
-                    written < 8 << 20 || space > PLAN.target_bytes() * 9 / 10,
+                    written_bytes < 8 << 20 || space > PLAN.target_bytes() * 9 / 10,
                     "{space} of {}",
                     PLAN.target_bytes()
                 );
             }
         }
-        let expected_bytes = PLAN.bytes_to_churn() + PLAN.target_bytes() * 9 / 10 - 512 * living.len() as u64;
+        let expected_bytes = PLAN.bytes_to_churn() + PLAN.target_bytes() * 9 / 10 - 512 * live_file_bytes.len() as u64;
         assert!(
-            (expected_bytes / 10 * 8..expected_bytes / 10 * 12).contains(&written),
-            "{written} written, about {expected_bytes}"
+            (expected_bytes / 10 * 8..expected_bytes / 10 * 12).contains(&written_bytes),
+            "{written_bytes} written, about {expected_bytes}"
         );
     }
 
     #[test]
     fn parts_one_after_the_other_leave_the_same_tree_in_another_directory() {
-        let plan = ChurnPlan { capacity: 4 << 20, ..PLAN };
+        let plan = ChurnPlan { capacity_bytes: 4 << 20, ..PLAN };
         let digest_of = |plan: ChurnPlan| {
-            // A sync there costs nothing.
+            // A sync in memory costs nothing.
             let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-            (0..plan.parts()).for_each(|part| plan.perform_part(part, dir.path()).unwrap());
-            tree_copy::digest(dir.path()).unwrap()
+            (0..plan.part_count()).for_each(|part| plan.perform_part(part, dir.path()).unwrap());
+            tree_copy::digest_tree(dir.path()).unwrap()
         };
-        assert_eq!(plan.parts(), 2);
+        assert_eq!(plan.part_count(), 2);
         assert_eq!(digest_of(plan), digest_of(plan));
         assert_ne!(digest_of(plan), digest_of(ChurnPlan { seed: 4, ..plan }));
     }

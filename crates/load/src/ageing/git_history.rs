@@ -1,15 +1,15 @@
 //! A history of commits with the statistics of git's own repository, as a stream for git-fast-import(1).
 //!
-//! Measured on the last 10,000 commits without merges of <https://github.com/git/git> up to 2026-08-20: files per commit, whether a
-//! file is changed, added or removed, and the lines added to a file and removed from it; and on the 4,847 files of its tree:
-//! their sizes and depths.
+//! Measured on the last 10,000 commits without merges of <https://github.com/git/git> up to 2026-08-20: files per
+//! commit, whether a file is changed, added or removed, and the lines added to a file and removed from it; and on the
+//! 4,847 files of its tree: their sizes and depths.
 
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use rand::{RngExt, SeedableRng};
 use std::io::{self, Write};
 
-/// Quantiles of a distribution: pairs of a share, and the value that this share of the values does not exceed.
+/// Quantiles of a distribution: pairs of a share and a value. That share of all values is at most that value.
 type Quantiles = [(f64, f64); 9];
 
 /// Files per commit; 3.2 on average.
@@ -75,14 +75,14 @@ const FIRST_COMMIT_TIME: u64 = 1_500_000_000;
 const COMMIT_INTERVAL_S: u64 = 3600;
 
 /// Draws a value from a distribution. Between two quantiles, values are spread evenly.
-fn draw_from(rng: &mut ChaCha8Rng, quantiles: &Quantiles) -> usize {
+fn draw_value(rng: &mut ChaCha8Rng, quantiles: &Quantiles) -> usize {
     let share = rng.random::<f64>();
-    let (mut low, mut from) = (0.0, 0.0);
-    for (until, high) in quantiles {
-        if share < *until {
-            return (low + (high - low) * (share - from) / (until - from)).round() as usize;
+    let (mut low_share, mut low) = (0.0, 0.0);
+    for (high_share, high) in quantiles {
+        if share < *high_share {
+            return (low + (high - low) * (share - low_share) / (high_share - low_share)).round() as usize;
         }
-        (low, from) = (*high, *until);
+        (low_share, low) = (*high_share, *high);
     }
     low as usize
 }
@@ -90,33 +90,34 @@ fn draw_from(rng: &mut ChaCha8Rng, quantiles: &Quantiles) -> usize {
 /// A file of the tree.
 struct TextFile {
     path: String,
-    lines: Vec<u32>,
+    /// The number of each line for [`LineGenerator::push_line`]. A file without lines has been removed.
+    line_numbers: Vec<u32>,
 }
 
-/// Writes a history of `commits` commits after the first one, as a stream for `git fast-import`. The commits have the marks
-/// `:1` to `:commits + 1`; equal seeds give equal bytes.
+/// Writes a history of `commits` commits after the first one, as a stream for `git fast-import`. The commits have the
+/// marks `:1` to `:commits + 1`; equal seeds give equal bytes.
 ///
 /// # Errors
 /// If the stream cannot be written.
-pub fn write_fast_import_stream(seed: u64, commits: u32, to: &mut dyn Write) -> io::Result<()> {
+pub fn write_fast_import_stream(seed: u64, commits: u32, out: &mut dyn Write) -> io::Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(mix(seed, 0x617));
-    let mut history = History { lines: LineGenerator::new(&mut rng), rng, files: vec![], file_count: 0 };
-    let first: Vec<usize> = (0..FIRST_COMMIT_FILES).map(|_| history.add_file()).collect();
-    history.write_commit(1, &first, &[], to)?;
+    let mut history = GitHistory { line_generator: LineGenerator::new(&mut rng), rng, files: vec![] };
+    let first_files: Vec<usize> = (0..FIRST_COMMIT_FILES).map(|_| history.add_file()).collect();
+    history.write_commit(1, &first_files, &[], out)?;
     for commit in 1..=u64::from(commits) {
         let mut changed = vec![];
         let mut removed = vec![];
-        for _ in 0..draw_from(&mut history.rng, &FILES_PER_COMMIT).max(1) {
-            let kind = history.rng.random::<f64>();
-            if kind < ADDED_FILE_SHARE {
+        for _ in 0..draw_value(&mut history.rng, &FILES_PER_COMMIT).max(1) {
+            let kind_draw = history.rng.random::<f64>();
+            if kind_draw < ADDED_FILE_SHARE {
                 changed.push(history.add_file());
             } else {
                 let file = history.rng.random_range(0..history.files.len());
-                if history.files[file].lines.is_empty() || changed.contains(&file) {
+                if history.files[file].line_numbers.is_empty() || changed.contains(&file) {
                     continue;
                 }
-                if kind < ADDED_FILE_SHARE + REMOVED_FILE_SHARE {
-                    history.files[file].lines.clear();
+                if kind_draw < ADDED_FILE_SHARE + REMOVED_FILE_SHARE {
+                    history.files[file].line_numbers.clear();
                     removed.push(file);
                 } else {
                     history.change_lines(file);
@@ -124,9 +125,9 @@ pub fn write_fast_import_stream(seed: u64, commits: u32, to: &mut dyn Write) -> 
                 }
             }
         }
-        history.write_commit(commit + 1, &changed, &removed, to)?;
+        history.write_commit(commit + 1, &changed, &removed, out)?;
     }
-    writeln!(to, "done")
+    writeln!(out, "done")
 }
 
 /// A generator of lines of text.
@@ -140,79 +141,83 @@ impl LineGenerator {
         LineGenerator { words: (0..WORD_COUNT).map(|_| word()).collect() }
     }
 
-    /// Appends the line with a number.
-    fn push_line(&self, number: u32, to: &mut Vec<u8>) {
-        let begin = to.len();
+    /// Appends the text of the line with a number. Equal numbers give equal lines.
+    fn push_line(&self, number: u32, text: &mut Vec<u8>) {
+        let start = text.len();
         let mut word = u64::from(number);
-        while to.len() - begin < LINE_BYTES - 8 {
+        while text.len() - start < LINE_BYTES - 8 {
             word = mix(word, 1);
             // The square makes some words frequent.
             let rank = (word % 10_000) as f64 / 10_000.0;
-            to.extend_from_slice(self.words[(rank * rank * WORD_COUNT as f64) as usize].as_bytes());
-            to.push(b' ');
+            text.extend_from_slice(self.words[(rank * rank * WORD_COUNT as f64) as usize].as_bytes());
+            text.push(b' ');
         }
-        to.push(b'\n');
+        text.push(b'\n');
     }
 }
 
-struct History {
-    lines: LineGenerator,
+/// The state of the generated history after the last written commit.
+struct GitHistory {
+    line_generator: LineGenerator,
     rng: ChaCha8Rng,
+    /// All files that any commit added, including the removed ones.
     files: Vec<TextFile>,
-    file_count: usize,
 }
 
-impl History {
-    fn draw_line(&mut self) -> u32 {
+impl GitHistory {
+    fn draw_line_number(&mut self) -> u32 {
         self.rng.random()
     }
 
     /// Adds a file; returns its index.
     fn add_file(&mut self) -> usize {
-        let lines = (draw_from(&mut self.rng, &FILE_SIZES) / LINE_BYTES).max(1);
-        let lines = (0..lines).map(|_| self.draw_line()).collect();
+        let line_count = (draw_value(&mut self.rng, &FILE_SIZES) / LINE_BYTES).max(1);
+        let line_numbers = (0..line_count).map(|_| self.draw_line_number()).collect();
         // A directory lies at the top or in one of the directories at the top.
         let dir = self.rng.random_range(0..DIRECTORY_COUNT);
-        let above = if dir < 15 { String::new() } else { format!("d{}/", dir % 15) };
-        let path = format!("{above}d{dir}/file{}.c", self.file_count);
-        self.file_count += 1;
-        self.files.push(TextFile { path, lines });
+        let parent = if dir < 15 { String::new() } else { format!("d{}/", dir % 15) };
+        let path = format!("{parent}d{dir}/file{}.c", self.files.len());
+        self.files.push(TextFile { path, line_numbers });
         self.files.len() - 1
     }
 
     /// Removes lines from a file at one place, and adds lines there.
     fn change_lines(&mut self, file: usize) {
-        let (added, removed) = (draw_from(&mut self.rng, &LINES_ADDED), draw_from(&mut self.rng, &LINES_REMOVED));
-        let added: Vec<u32> = (0..added.max(usize::from(removed == 0))).map(|_| self.draw_line()).collect();
-        let lines = &mut self.files[file].lines;
+        let added_count = draw_value(&mut self.rng, &LINES_ADDED);
+        let removed_count = draw_value(&mut self.rng, &LINES_REMOVED);
+        // A change that removes no line adds at least one.
+        let added_count = added_count.max(usize::from(removed_count == 0));
+        let added: Vec<u32> = (0..added_count).map(|_| self.draw_line_number()).collect();
+        let lines = &mut self.files[file].line_numbers;
         let start = self.rng.random_range(0..=lines.len());
-        // One line always stays: an empty file is one that was removed.
-        let end = (start + removed).min(lines.len());
+        let end = (start + removed_count).min(lines.len());
         lines.splice(start..end, added);
+        // One line always stays: a file without lines counts as removed.
         if lines.is_empty() {
             lines.push(0);
         }
     }
 
-    fn write_commit(&self, mark: u64, changed: &[usize], removed: &[usize], to: &mut dyn Write) -> io::Result<()> {
+    /// Writes a commit with the new contents of the changed files, and without the removed ones.
+    fn write_commit(&self, mark: u64, changed: &[usize], removed: &[usize], out: &mut dyn Write) -> io::Result<()> {
         let time = FIRST_COMMIT_TIME + mark * COMMIT_INTERVAL_S;
-        writeln!(to, "commit refs/heads/main\nmark :{mark}\nauthor F <f@example.org> {time} +0000")?;
-        writeln!(to, "committer F <f@example.org> {time} +0000\ndata <<END\nCommit {mark}\nEND")?;
+        writeln!(out, "commit refs/heads/main\nmark :{mark}\nauthor F <f@example.org> {time} +0000")?;
+        writeln!(out, "committer F <f@example.org> {time} +0000\ndata <<END\nCommit {mark}\nEND")?;
         if mark > 1 {
-            writeln!(to, "from :{}", mark - 1)?;
+            writeln!(out, "from :{}", mark - 1)?;
         }
         let mut contents = vec![];
         for file in changed.iter().map(|file| &self.files[*file]) {
             contents.clear();
-            file.lines.iter().for_each(|line| self.lines.push_line(*line, &mut contents));
-            writeln!(to, "M 100644 inline {}\ndata {}", file.path, contents.len())?;
-            to.write_all(&contents)?;
-            writeln!(to)?;
+            file.line_numbers.iter().for_each(|number| self.line_generator.push_line(*number, &mut contents));
+            writeln!(out, "M 100644 inline {}\ndata {}", file.path, contents.len())?;
+            out.write_all(&contents)?;
+            writeln!(out)?;
         }
         for file in removed {
-            writeln!(to, "D {}", self.files[*file].path)?;
+            writeln!(out, "D {}", self.files[*file].path)?;
         }
-        writeln!(to)
+        writeln!(out)
     }
 }
 
@@ -231,7 +236,7 @@ mod tests {
         assert!(bytes == stream(1) && bytes != stream(2));
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let mut mean_ratio = |quantiles, measured: f64| {
-            (0..200_000).map(|_| draw_from(&mut rng, quantiles)).sum::<usize>() as f64 / 200_000.0 / measured
+            (0..200_000).map(|_| draw_value(&mut rng, quantiles)).sum::<usize>() as f64 / 200_000.0 / measured
         };
         // Between the few quantiles of the tail the values are spread evenly, so the means are larger.
         let ratios = [

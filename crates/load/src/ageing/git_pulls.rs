@@ -1,5 +1,5 @@
-//! Pulls the commits of a git repository one after the other, as Conway et al. do ("File Systems Fated for Senescence? Nonsense,
-//! Says Science!", FAST 2017).
+//! Pulls the commits of a git repository one after the other, as Conway et al. do ("File Systems Fated for Senescence?
+//! Nonsense, Says Science!", FAST 2017).
 
 use super::git_history::write_fast_import_stream;
 use crate::task::{Result, TaskError, failed_to};
@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The parameters that determine the pulls of a history.
+/// The parameters that determine the pulls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GitPulls {
     /// The seed of a generated history.
@@ -19,11 +19,12 @@ pub struct GitPulls {
     pulls: u32,
     /// The repository, and its commit that the last pull gets; None for a generated history.
     repository: Option<(PathBuf, String)>,
-    /// The version of git.
-    git: String,
+    /// The output of `git version`.
+    #[serde(rename = "git")]
+    git_version: String,
 }
 
-/// The pulls of a part of the history. The filesystem is mounted anew for each part.
+/// The number of pulls in a part. The filesystem is mounted again for each part.
 const PULLS_PER_PART: u32 = 100;
 /// The directory of the repository that pulls.
 const REPOSITORY_DIR: &str = "repository";
@@ -31,8 +32,8 @@ const REPOSITORY_DIR: &str = "repository";
 const FIRST_COMMIT_BYTES: u64 = 160 << 20;
 const BYTES_PER_PULL: u64 = 64 << 10;
 
-/// The configuration of git: it does not pack on its own, use several threads, refuse a repository of another user, or depend
-/// on the configuration of the user.
+/// The configuration of git. With it, git never packs by itself, uses one thread, accepts repositories of other users,
+/// and does not depend on the configuration of the user.
 const GIT_CONFIG: &str = "[gc]\n auto = 0\n[maintenance]\n auto = false\n[pack]\n threads = 1\n[index]\n threads = 1\n\
                       [safe]\n directory = *\n[uploadpack]\n allowAnySHA1InWant = true\n[init]\n defaultBranch = main\n\
                       [user]\n name = F\n email = f@example.org\n[core]\n autocrlf = false\n[protocol \"file\"]\n allow = always\n";
@@ -43,22 +44,23 @@ impl GitPulls {
     /// # Errors
     /// If git is missing, or the repository has no commit.
     pub fn new(seed: u64, pulls: u32, repository: Option<PathBuf>) -> Result<GitPulls> {
-        let git = Argv::new("git").arg("version").run_checked(&mut |_| ())?.stdout.trim().to_string();
-        let Some(path) = repository else { return Ok(GitPulls { seed, pulls, repository: None, git }) };
+        let git_version = Argv::new("git").arg("version").run_checked(&mut |_| ())?.stdout.trim().to_string();
+        let Some(path) = repository else { return Ok(GitPulls { seed, pulls, repository: None, git_version }) };
         let command = Argv::new("git").args(["-c", "safe.directory=*", "-C"]).arg(&path).args(["rev-parse", "HEAD"]);
         let head = command.run_checked(&mut |_| ())?.stdout.trim().to_string();
-        // All images have the same history.
-        Ok(GitPulls { seed: 0, pulls, repository: Some((path, head)), git })
+        // The seed does not change the history of a repository, so all images have the same one.
+        Ok(GitPulls { seed: 0, pulls, repository: Some((path, head)), git_version })
     }
 
-    /// The space that the files take after this many pulls. `repository_bytes` is the size of the user's repository, if it is one.
+    /// The bytes that the files take after this number of pulls. `repository_bytes` is the size of the user's
+    /// repository; None for a generated history.
     pub fn space_bytes(pulls: u32, repository_bytes: Option<u64>) -> u64 {
         // Files take about three times the space of their compressed objects.
         repository_bytes.map_or(FIRST_COMMIT_BYTES, |bytes| 4 * bytes) + u64::from(pulls) * BYTES_PER_PULL
     }
 
     /// The number of parts.
-    pub fn parts(&self) -> u32 {
+    pub fn part_count(&self) -> u32 {
         self.pulls.div_ceil(PULLS_PER_PART)
     }
 
@@ -75,82 +77,82 @@ impl GitPulls {
     ) -> Result<()> {
         let config_path = source_dir.join("gitconfig");
         std::fs::write(&config_path, GIT_CONFIG).map_err(failed_to("write", &config_path))?;
-        let git = Git { config_path };
+        let git = GitCommands { config_path };
         let (source, head) = match &self.repository {
             Some((path, head)) => (path.clone(), head.clone()),
             None => (self.generate_repository(source_dir, &git)?, "main".into()),
         };
         let commits = self.list_commits(&source, &head, &git)?;
         let repository = dir.join(REPOSITORY_DIR);
-        let (first, last) = (part * PULLS_PER_PART, ((part + 1) * PULLS_PER_PART).min(self.pulls));
+        // The commit before the part, and its last commit.
+        let (before, last) = (part * PULLS_PER_PART, ((part + 1) * PULLS_PER_PART).min(self.pulls));
         if part == 0 {
             git.command(dir, ["init", "-q", REPOSITORY_DIR]).run_checked(log)?;
             git.pull_command(&repository, &source, &commits[0]).run_checked(log)?;
         }
-        let pulled = &commits[first as usize + 1..=last as usize];
-        for (index, commit) in pulled.iter().enumerate() {
+        let part_commits = &commits[before as usize + 1..=last as usize];
+        for (index, commit) in part_commits.iter().enumerate() {
+            let pull = git.pull_command(&repository, &source, commit);
             // The log keeps the last pull of a part.
-            let is_last = index + 1 == pulled.len();
-            let mut log_if_last = |record: CommandRecord| {
-                if is_last {
-                    log(record)
-                }
-            };
-            git.pull_command(&repository, &source, commit).run_checked(&mut log_if_last)?;
+            if index + 1 == part_commits.len() {
+                pull.run_checked(log)?;
+            } else {
+                pull.run_checked(&mut |_| ())?;
+            }
         }
         Ok(())
     }
 
-    /// The commits to pull, the first one first.
-    fn list_commits(&self, source: &Path, head: &str, git: &Git) -> Result<Vec<String>> {
+    /// Lists the commits to pull, the oldest first.
+    fn list_commits(&self, source: &Path, head: &str, git: &GitCommands) -> Result<Vec<String>> {
         let count = self.pulls + 1;
-        let number = count.to_string();
-        let listed =
-            git.command(source, ["rev-list", "--first-parent", "-n", &number, head]).run_checked(&mut |_| ())?;
-        let mut commits: Vec<String> = listed.stdout.lines().map(String::from).collect();
+        let max_count = count.to_string();
+        let listing =
+            git.command(source, ["rev-list", "--first-parent", "-n", &max_count, head]).run_checked(&mut |_| ())?;
+        let mut commits: Vec<String> = listing.stdout.lines().map(String::from).collect();
         commits.reverse();
         if commits.len() < count as usize {
             let (available, path) = (commits.len().saturating_sub(1), source.display());
-            let why = format!("{path} has {available} commits to pull after its first, fewer than {}", self.pulls);
-            return Err(TaskError::Plan(why));
+            let reason = format!("{path} has {available} commits to pull after its first, fewer than {}", self.pulls);
+            return Err(TaskError::Plan(reason));
         }
         Ok(commits)
     }
 
-    /// Makes the repository of the generated history, unless it exists.
-    fn generate_repository(&self, source_dir: &Path, git: &Git) -> Result<PathBuf> {
-        let generated = source_dir.join(format!("history-{}-{}.git", self.seed, self.pulls));
-        if generated.exists() {
-            return Ok(generated);
+    /// Makes the repository of the generated history, unless it exists, and returns its path.
+    fn generate_repository(&self, source_dir: &Path, git: &GitCommands) -> Result<PathBuf> {
+        let finished_path = source_dir.join(format!("history-{}-{}.git", self.seed, self.pulls));
+        if finished_path.exists() {
+            return Ok(finished_path);
         }
         let path = source_dir.join("history.git");
         git.command(source_dir, ["init", "-q", "--bare", "history.git"]).run_checked(&mut |_| ())?;
         let mut import = Command::new("git");
         import.current_dir(&path).args(["fast-import", "--quiet", "--done"]).envs(git.environment());
         let mut child = import.stdin(Stdio::piped()).spawn().map_err(failed_to("start git in", &path))?;
-        let written = match child.stdin.take() {
+        let write_result = match child.stdin.take() {
             Some(stdin) => {
-                let mut to = BufWriter::with_capacity(1 << 20, stdin);
-                write_fast_import_stream(self.seed, self.pulls, &mut to).and_then(|()| to.flush())
+                let mut stream = BufWriter::with_capacity(1 << 20, stdin);
+                write_fast_import_stream(self.seed, self.pulls, &mut stream).and_then(|()| stream.flush())
             }
             None => Ok(()),
         };
         let status = child.wait().map_err(failed_to("wait for git in", &path))?;
-        written.map_err(failed_to("write the history to", &path))?;
+        write_result.map_err(failed_to("write the history to", &path))?;
         if !status.success() {
             return Err(TaskError::Unfit(format!("git fast-import in {} ended: {status}", path.display())));
         }
-        std::fs::rename(&path, &generated).map_err(failed_to("rename", &path))?;
-        Ok(generated)
+        std::fs::rename(&path, &finished_path).map_err(failed_to("rename", &path))?;
+        Ok(finished_path)
     }
 }
 
-/// Builds the commands of git, which has a separate configuration.
-struct Git {
+/// Builds commands of git that use [`GIT_CONFIG`] instead of the configuration of this machine.
+struct GitCommands {
     config_path: PathBuf,
 }
 
-impl Git {
+impl GitCommands {
     /// The environment of git. It keeps times, users and the configuration of this machine out of the files.
     fn environment(&self) -> [(&'static str, PathBuf); 4] {
         let date = || PathBuf::from("1500000000 +0000");
@@ -179,22 +181,22 @@ mod tests {
 
     #[test]
     fn pulls_of_equal_seeds_leave_equal_trees() {
-        if !fsarena_sys::testkit::program("git") {
+        if !fsarena_sys::testkit::has_program("git") {
             return;
         }
-        let digest = |seed| {
+        let tree_digest_of = |seed| {
             let dir = tempfile::tempdir_in("/dev/shm").unwrap();
             let (root, source_dir) = (dir.path().join("root"), dir.path().join("other"));
             for dir in [&root, &source_dir] {
                 std::fs::create_dir(dir).unwrap();
             }
             let pulls = GitPulls::new(seed, 3, None).unwrap();
-            assert_eq!(pulls.parts(), 1);
+            assert_eq!(pulls.part_count(), 1);
             pulls.perform_part(0, &root, &source_dir, &mut |_| ()).unwrap();
-            tree_copy::digest(&root).unwrap()
+            tree_copy::digest_tree(&root).unwrap()
         };
-        let one = digest(1);
-        assert_eq!(one, digest(1));
-        assert!(one.files > 4000, "{one:?}");
+        let tree_digest = tree_digest_of(1);
+        assert_eq!(tree_digest, tree_digest_of(1));
+        assert!(tree_digest.files > 4000, "{tree_digest:?}");
     }
 }

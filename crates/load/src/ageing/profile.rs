@@ -1,12 +1,13 @@
 //! The profile of file sizes, file ages and directories that churn reproduces.
 //!
-//! Source: the profile `agrawal` of Geriatrix (Kadekodi, Nagarajan, Ganger: "Geriatrix: Aging what you see and what you don't
-//! see", USENIX ATC 2018), which has the distributions of Agrawal, Bolosky, Douceur, Lorch: "A Five-Year Study of File-System
-//! Metadata", FAST 2007: 60,000 filesystems of Windows desktops.
+//! Source: the profile `agrawal` of Geriatrix (Kadekodi, Nagarajan, Ganger: "Geriatrix: Aging what you see and what you
+//! don't see", USENIX ATC 2018), which has the distributions of Agrawal, Bolosky, Douceur, Lorch: "A Five-Year Study of
+//! File-System Metadata", FAST 2007: 60,000 filesystems of Windows desktops.
 
 use rand::{Rng, RngExt};
 
-/// Upper bounds of classes of file sizes in bytes, and the weight of each class. A class begins at a quarter of its bound.
+/// Upper bounds of classes of file sizes in bytes, and the weight of each class. A class begins at a quarter of its
+/// bound.
 const SIZE_CLASSES: [(u64, u32); 11] = [
     (8, 1),
     (32, 7),
@@ -71,7 +72,7 @@ fn draw_class(rng: &mut impl Rng, weights: impl Iterator<Item = u32> + Clone) ->
 ///
 /// # Panics
 /// If `max_bytes` is 0.
-pub fn draw_size(rng: &mut impl Rng, max_bytes: u64) -> u64 {
+pub fn draw_file_bytes(rng: &mut impl Rng, max_bytes: u64) -> u64 {
     let (bound, _) = SIZE_CLASSES[draw_class(rng, SIZE_CLASSES.iter().map(|(_, weight)| *weight))];
     let bytes = bound as f64 * 4f64.powf(-rng.random::<f64>());
     (bytes.round() as u64).clamp(1, max_bytes)
@@ -80,8 +81,8 @@ pub fn draw_size(rng: &mut impl Rng, max_bytes: u64) -> u64 {
 /// The ages of files, and the lifetimes that lead to them.
 ///
 /// If files are created at a constant rate and the distribution of ages does not change, the density of ages is
-/// proportional to the share of files that live at least as long. The density is constant within a class. No lifetimes
-/// lead to a density that rises with age, so a class denser than the one before is joined with it.
+/// proportional to the share of files that live at least as long. So it cannot rise with age. Within a class the
+/// density is constant, and a class that is denser than the class before is joined with it.
 pub struct AgeDistribution {
     classes: Vec<AgeClass>,
 }
@@ -122,12 +123,12 @@ impl AgeDistribution {
     }
 
     /// The mean lifetime of a file in hours: the number of files divided by the files that are created in an hour.
-    pub fn mean_lifetime(&self) -> f64 {
+    pub fn mean_lifetime_hours(&self) -> f64 {
         1.0 / self.classes[0].density
     }
 
     /// Draws how many more hours an existing file lives. These times have the same distribution as the ages.
-    pub fn draw_remaining_lifetime(&self, rng: &mut impl Rng) -> f64 {
+    pub fn draw_remaining_hours(&self, rng: &mut impl Rng) -> f64 {
         let mut remaining = rng.random::<f64>();
         for class in &self.classes {
             if remaining < class.share() {
@@ -140,18 +141,19 @@ impl AgeDistribution {
 
     /// Draws how many hours a new file lives. The share of survivors is proportional to the density, so it falls only
     /// where a class ends; the deaths there are spread by ±25%.
-    pub fn draw_lifetime(&self, rng: &mut impl Rng) -> f64 {
-        let survivors = rng.random::<f64>() * self.classes[0].density;
-        let last = self.classes.iter().rfind(|class| class.density > survivors).unwrap_or(&self.classes[0]);
-        last.end_hours * rng.random_range(0.75..1.25)
+    pub fn draw_lifetime_hours(&self, rng: &mut impl Rng) -> f64 {
+        let density_at_death = rng.random::<f64>() * self.classes[0].density;
+        let last_class =
+            self.classes.iter().rfind(|class| class.density > density_at_death).unwrap_or(&self.classes[0]);
+        last_class.end_hours * rng.random_range(0.75..1.25)
     }
 }
 
-/// The directories of a profile, each with its parent, and which of them are at each depth.
+/// The directories of the profile. They are numbered from 0, by depth.
 pub struct DirectoryTree {
-    /// The parent of each directory. The first is the top, and its own parent.
+    /// The number of each directory's parent. The first directory is the top, and its own parent.
     pub parents: Vec<usize>,
-    /// The directories at each depth from 1.
+    /// The range of the numbers of the directories at each depth from 1.
     ranges_by_depth: Vec<std::ops::Range<usize>>,
 }
 
@@ -160,17 +162,17 @@ impl DirectoryTree {
     pub fn draw(rng: &mut impl Rng) -> DirectoryTree {
         let (mut parents, mut ranges_by_depth) = (vec![], Vec::<std::ops::Range<usize>>::new());
         for (_, count) in DEPTH_CLASSES {
-            let begin = parents.len();
+            let start = parents.len();
             for _ in 0..count {
-                let above = ranges_by_depth.last().cloned().unwrap_or(0..1);
-                parents.push(rng.random_range(above));
+                let possible_parents = ranges_by_depth.last().cloned().unwrap_or(0..1);
+                parents.push(rng.random_range(possible_parents));
             }
-            ranges_by_depth.push(begin..parents.len());
+            ranges_by_depth.push(start..parents.len());
         }
         DirectoryTree { parents, ranges_by_depth }
     }
 
-    /// Draws the directory of a new file.
+    /// Draws the number of the directory of a new file.
     pub fn draw_directory(&self, rng: &mut impl Rng) -> usize {
         let depth = draw_class(rng, DEPTH_CLASSES.iter().map(|(weight, _)| *weight));
         rng.random_range(self.ranges_by_depth[depth].clone())
@@ -186,7 +188,7 @@ mod tests {
     #[test]
     fn sizes_have_the_median_of_the_profile() {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
-        let mut sizes: Vec<u64> = (0..20_000).map(|_| draw_size(&mut rng, u64::MAX)).collect();
+        let mut sizes: Vec<u64> = (0..20_000).map(|_| draw_file_bytes(&mut rng, u64::MAX)).collect();
         sizes.sort_unstable();
         // 114 of 230 files are in the classes to 2048 bytes.
         assert!((1900..2250).contains(&sizes[10_000]), "{}", sizes[10_000]);
@@ -200,15 +202,15 @@ mod tests {
     fn lifetimes_lead_to_the_ages_of_the_profile() {
         let (ages, mut rng) = (AgeDistribution::new(), ChaCha8Rng::seed_from_u64(2));
         // 31 of 464 files are younger than 240 hours, and the density falls from there on.
-        assert!((ages.mean_lifetime() - 240.0 * 464.0 / 31.0).abs() < 1.0, "{}", ages.mean_lifetime());
-        let lifetimes: Vec<f64> = (0..40_000).map(|_| ages.draw_lifetime(&mut rng)).collect();
+        assert!((ages.mean_lifetime_hours() - 240.0 * 464.0 / 31.0).abs() < 1.0, "{}", ages.mean_lifetime_hours());
+        let lifetimes: Vec<f64> = (0..40_000).map(|_| ages.draw_lifetime_hours(&mut rng)).collect();
         let total: f64 = lifetimes.iter().sum();
-        assert!((total / 40_000.0 / ages.mean_lifetime() - 1.0).abs() < 0.02, "{}", total / 40_000.0);
+        assert!((total / 40_000.0 / ages.mean_lifetime_hours() - 1.0).abs() < 0.02, "{}", total / 40_000.0);
         // A file of lifetime L has, at a random moment of its life, an age below a with probability min(a, L)/L.
         for (age, weight) in [(1945.59, 150.0), (5502.98, 294.0), (15_768.0, 440.0)] {
             let younger = lifetimes.iter().map(|lifetime| lifetime.min(age)).sum::<f64>() / total;
             let remaining_share =
-                (0..40_000).filter(|_| ages.draw_remaining_lifetime(&mut rng) < age).count() as f64 / 40_000.0;
+                (0..40_000).filter(|_| ages.draw_remaining_hours(&mut rng) < age).count() as f64 / 40_000.0;
             let published = weight / 464.0;
             // Deaths are spread around the end of a class, which makes the oldest class older.
             assert!((younger - published).abs() < 0.04, "{age} hours: {younger}, published {published}");

@@ -9,9 +9,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::{ffi::OsStr, path::Path};
 use walkdir::{DirEntry, WalkDir};
 
-/// The bits of a mode that a digest includes: the type, and whether the owner may execute the file. The others depend on the
-/// umask.
-const COUNTED_MODE_BITS: u32 = 0o170_100;
+/// The bits of a mode that a digest includes: the type, and whether the owner may execute the file. The others depend
+/// on the umask.
+const DIGESTED_MODE_BITS: u32 = 0o170_100;
 
 /// The entries below a directory in the order of their names, each with its path below that directory.
 fn walk_sorted(root: &Path) -> impl Iterator<Item = io::Result<DirEntry>> {
@@ -26,11 +26,11 @@ fn is_git_bookkeeping(path: &Path) -> bool {
     parts.next().is_some_and(|first| ["index", "FETCH_HEAD", "ORIG_HEAD", "logs"].map(OsStr::new).contains(&first))
 }
 
-/// The digest of everything below a directory.
+/// Computes the digest of everything below a directory.
 ///
 /// # Errors
 /// If a file cannot be read.
-pub fn digest(root: &Path) -> io::Result<TreeDigest> {
+pub fn digest_tree(root: &Path) -> io::Result<TreeDigest> {
     let (mut hasher, mut files, mut bytes) = (blake3::Hasher::new(), 0, 0);
     let mut buffer = vec![0; 1 << 20];
     for entry in walk_sorted(root) {
@@ -38,9 +38,9 @@ pub fn digest(root: &Path) -> io::Result<TreeDigest> {
         let (meta, path) = (entry.metadata()?, entry.path());
         let relative = path.strip_prefix(root).unwrap_or(path);
         let name = relative.as_os_str().as_bytes();
-        let is_counted = meta.is_file() && !is_git_bookkeeping(relative);
-        let length = if is_counted { meta.len() } else { 0 };
-        for number in [name.len() as u64, u64::from(meta.mode() & COUNTED_MODE_BITS), length] {
+        let includes_contents = meta.is_file() && !is_git_bookkeeping(relative);
+        let length = if includes_contents { meta.len() } else { 0 };
+        for number in [name.len() as u64, u64::from(meta.mode() & DIGESTED_MODE_BITS), length] {
             hasher.update(&number.to_le_bytes());
         }
         hasher.update(name);
@@ -49,26 +49,26 @@ pub fn digest(root: &Path) -> io::Result<TreeDigest> {
         } else if meta.is_file() {
             (files, bytes) = (files + 1, bytes + length);
         }
-        if is_counted {
+        if includes_contents {
             let mut file = File::open(path)?;
             loop {
-                let count = file.read(&mut buffer)?;
-                if count == 0 {
+                let read_bytes = file.read(&mut buffer)?;
+                if read_bytes == 0 {
                     break;
                 }
-                hasher.update(&buffer[..count]);
+                hasher.update(&buffer[..read_bytes]);
             }
         }
     }
     Ok(TreeDigest { digest: hasher.finalize().to_hex()[..32].into(), files, bytes })
 }
 
-/// The digest of the positions of all files' extents below a directory, in the order of the files' names. None if the filesystem
-/// does not report extents.
+/// Computes the digest of the positions of the extents of all files below a directory, in the order of the files'
+/// names. None if the filesystem does not report extents.
 ///
 /// # Errors
 /// If the filesystem cannot be synced, or a file cannot be opened.
-pub fn layout_digest(root: &Path) -> io::Result<Option<String>> {
+pub fn digest_layout(root: &Path) -> io::Result<Option<String>> {
     rustix::fs::syncfs(File::open(root)?)?;
     let mut hasher = blake3::Hasher::new();
     for entry in walk_sorted(root) {
@@ -92,7 +92,7 @@ pub fn layout_digest(root: &Path) -> io::Result<Option<String>> {
 ///
 /// # Errors
 /// If a file cannot be read or written.
-pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+pub fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     let mut directories: Vec<(std::path::PathBuf, Metadata)> = vec![];
     for entry in walk_sorted(from) {
         let entry = entry?;
@@ -111,7 +111,7 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
             return Err(io::Error::other(format!("{} is a special file", path.display())));
         }
     }
-    // A directory that is read-only takes no files, and each new file changes its time.
+    // Last, because a read-only directory accepts no files, and each new file changes the time of its directory.
     for (path, meta) in directories.iter().rev() {
         copy_times_and_mode(&File::open(path)?, meta)?;
     }
@@ -135,7 +135,7 @@ mod tests {
         std::fs::create_dir_all(root.join(".git")).unwrap();
         std::fs::write(root.join("file"), "text").unwrap();
         std::fs::write(root.join(".git/index"), "inode numbers").unwrap();
-        assert_eq!(digest(&root).unwrap().bytes, 4);
+        assert_eq!(digest_tree(&root).unwrap().bytes, 4);
     }
 
     #[test]
@@ -147,14 +147,14 @@ mod tests {
         std::fs::write(path("from/sub/file"), "text").unwrap();
         symlink("file", path("from/sub/link")).unwrap();
         std::fs::set_permissions(path("from/sub"), PermissionsExt::from_mode(0o555)).unwrap();
-        copy(&path("from"), &path("to")).unwrap();
-        let [from, to] = ["from", "to"].map(|name| digest(&path(name)).unwrap());
-        assert_eq!((from.files, from.bytes), (1, 4));
-        assert_eq!(from, to);
+        copy_tree(&path("from"), &path("to")).unwrap();
+        let [original, copy] = ["from", "to"].map(|name| digest_tree(&path(name)).unwrap());
+        assert_eq!((original.files, original.bytes), (1, 4));
+        assert_eq!(original, copy);
         let modified = |name: &str| path(name).metadata().unwrap().modified().unwrap();
         assert_eq!(modified("from/sub"), modified("to/sub"));
         std::fs::write(path("to/sub/file"), "tex?").unwrap();
-        assert_ne!(digest(&path("to")).unwrap(), from);
+        assert_ne!(digest_tree(&path("to")).unwrap(), original);
         std::fs::set_permissions(path("from/sub"), PermissionsExt::from_mode(0o755)).unwrap();
         std::fs::set_permissions(path("to/sub"), PermissionsExt::from_mode(0o755)).unwrap();
     }

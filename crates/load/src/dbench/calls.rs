@@ -34,11 +34,11 @@ pub struct PathBuffer {
 }
 
 impl PathBuffer {
-    /// Sets the path to the root, followed by the bytes that `add` appends.
-    pub fn set(&mut self, root: &[u8], add: impl FnOnce(&mut Vec<u8>)) {
+    /// Sets the path to the root, followed by the bytes that `append_rest` appends.
+    pub fn set(&mut self, root: &[u8], append_rest: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.clear();
         self.bytes.extend_from_slice(root);
-        add(&mut self.bytes);
+        append_rest(&mut self.bytes);
         self.bytes.push(0);
     }
 
@@ -65,13 +65,14 @@ impl PathBuffer {
         self.bytes.push(0);
     }
 
-    /// Calls `with` with the directory and the last part of the path, and returns its result.
-    fn with_split_last<T>(&mut self, with: impl FnOnce(&CStr, &[u8]) -> T) -> Option<T> {
+    /// Calls `use_parts` with the directory and the last part of the path, and returns its result. Returns `None` for a
+    /// path without a slash.
+    fn with_split_last<T>(&mut self, use_parts: impl FnOnce(&CStr, &[u8]) -> T) -> Option<T> {
         let slash = self.bytes.iter().rposition(|byte| *byte == b'/')?;
         self.bytes[slash] = 0;
         let (directory, last) = self.bytes.split_at(slash + 1);
         let directory = CStr::from_bytes_until_nul(directory).unwrap_or_default();
-        let result = with(directory, &last[..last.len() - 1]);
+        let result = use_parts(directory, &last[..last.len() - 1]);
         self.bytes[slash] = b'/';
         Some(result)
     }
@@ -79,36 +80,37 @@ impl PathBuffer {
 
 /// Looks a name up as a case-insensitive file server does: if `stat` fails, reads the directory until an entry
 /// matches in another case.
-pub fn look_up_name(name: &mut PathBuffer, entries: &mut EntryBuffer) {
-    if stat(name.as_c_str()).is_ok() {
+pub fn look_up_name(path: &mut PathBuffer, entries: &mut EntryBuffer) {
+    if stat(path.as_c_str()).is_ok() {
         return;
     }
-    name.with_split_last(|directory, last| {
+    path.with_split_last(|directory, last| {
         read_directory(directory, entries, |entry| last.eq_ignore_ascii_case(entry));
     });
 }
 
-/// Lists the directory of a pattern, up to `entries_left` entries. Does nothing for a name without wildcards, because `look_up_name` has
-/// looked it up already.
-pub fn list_pattern(name: &mut PathBuffer, entries: &mut EntryBuffer, mut entries_left: i64) {
-    if !name.bytes().iter().any(|byte| WILDCARDS.contains(byte)) {
+/// Lists the directory of a pattern, up to `max_entries` entries. Does nothing for a name without wildcards, because
+/// `look_up_name` has looked it up already.
+pub fn list_pattern(pattern: &mut PathBuffer, entries: &mut EntryBuffer, max_entries: i64) {
+    if !pattern.bytes().iter().any(|byte| WILDCARDS.contains(byte)) {
         return;
     }
-    name.with_split_last(|directory, _| {
+    let mut entry_count = 0;
+    pattern.with_split_last(|directory, _| {
         read_directory(directory, entries, |_| {
-            entries_left -= 1;
-            entries_left <= 0
+            entry_count += 1;
+            entry_count >= max_entries
         });
     });
 }
 
 /// Reads a directory until `is_last` returns true, with the system calls of opendir, readdir and closedir.
 fn read_directory(directory: &CStr, entries: &mut EntryBuffer, mut is_last: impl FnMut(&[u8]) -> bool) {
-    let Ok(open) = open_file(directory, OPENDIR_FLAGS) else { return };
+    let Ok(directory_fd) = open_file(directory, OPENDIR_FLAGS) else { return };
     // opendir(3) reads the status to choose the size of its buffer.
-    let _ = fstat(&open);
-    let mut raw = RawDir::new(&open, &mut entries.0);
-    while let Some(Ok(entry)) = raw.next() {
+    let _ = fstat(&directory_fd);
+    let mut raw_entries = RawDir::new(&directory_fd, &mut entries.0);
+    while let Some(Ok(entry)) = raw_entries.next() {
         if is_last(entry.file_name().to_bytes()) {
             return;
         }
@@ -117,24 +119,24 @@ fn read_directory(directory: &CStr, entries: &mut EntryBuffer, mut is_last: impl
 
 /// Removes the files below a directory; the directories stay.
 pub fn delete_tree(path: &mut PathBuffer) {
-    let Ok(open) = open_file(path.as_c_str(), OPENDIR_FLAGS) else { return };
-    let _ = fstat(&open);
+    let Ok(directory_fd) = open_file(path.as_c_str(), OPENDIR_FLAGS) else { return };
+    let _ = fstat(&directory_fd);
     let mut entries = EntryBuffer::new();
-    let mut raw = RawDir::new(&open, &mut entries.0);
-    let length = path.bytes().len();
-    while let Some(Ok(entry)) = raw.next() {
-        let last = entry.file_name().to_bytes();
-        if last == b"." || last == b".." {
+    let mut raw_entries = RawDir::new(&directory_fd, &mut entries.0);
+    let directory_length = path.bytes().len();
+    while let Some(Ok(entry)) = raw_entries.next() {
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
             continue;
         }
-        path.append(&[b"/", last]);
+        path.append(&[b"/", name]);
         match stat(path.as_c_str()) {
             Ok(status) if status.st_mode & libc::S_IFMT == libc::S_IFDIR => delete_tree(path),
             // Ignores an error. An operation that requires the removal will fail.
             Ok(_) => drop(nix::unistd::unlink(path.as_c_str())),
             Err(_) => {}
         }
-        path.truncate(length);
+        path.truncate(directory_length);
     }
 }
 
@@ -170,6 +172,7 @@ fn set_lock(file: &OwnedFd, lock_type: libc::c_int, offset: i64, size: i64) {
 }
 
 /// Opens or creates a file, or creates and opens a directory, as the options and the disposition of NTCreateX require.
+/// The disposition says whether an existing file is opened or truncated, and a missing one created.
 ///
 /// # Errors
 /// The error of the system call.
@@ -190,7 +193,7 @@ pub fn create_or_open(path: &CStr, options: i64, disposition: i64) -> io::Result
     };
     match open_file(path, libc::O_RDWR | flags) {
         Err(error) if error.raw_os_error() == Some(libc::EISDIR) => open_file(path, directory_flags),
-        done => done,
+        result => result,
     }
 }
 
@@ -198,8 +201,8 @@ pub fn create_or_open(path: &CStr, options: i64, disposition: i64) -> io::Result
 const FILE_MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 
 /// Converts a path for the standard library.
-pub fn as_path(text: &CStr) -> &Path {
-    Path::new(OsStr::from_bytes(text.to_bytes()))
+pub fn as_path(path: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 
 /// Opens a file by open(2). A new file gets mode 0600.
@@ -215,16 +218,16 @@ mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
 
-    fn name_in(path: &std::path::Path) -> PathBuffer {
-        let mut name = PathBuffer::default();
-        name.set(path.as_os_str().as_bytes(), |bytes| bytes.extend_from_slice(b"/Ab"));
-        name
+    fn path_of_ab(dir: &std::path::Path) -> PathBuffer {
+        let mut path = PathBuffer::default();
+        path.set(dir.as_os_str().as_bytes(), |bytes| bytes.extend_from_slice(b"/Ab"));
+        path
     }
 
     #[test]
     fn looking_a_name_up_leaves_it_unchanged() {
         let dir = tempfile::tempdir().unwrap();
-        let mut name = name_in(dir.path());
+        let mut name = path_of_ab(dir.path());
         let before = name.bytes().to_vec();
         look_up_name(&mut name, &mut EntryBuffer::new());
         std::fs::write(dir.path().join("aB"), "").unwrap();
@@ -238,19 +241,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         (0..2000).for_each(|number| drop(std::fs::write(dir.path().join(format!("f{number}")), "")));
         let path = std::ffi::CString::new(dir.path().as_os_str().as_bytes()).unwrap();
-        let read_until = |until: &[u8]| {
+        let read_until = |last_name: &[u8]| {
             let mut names = vec![];
             read_directory(&path, &mut EntryBuffer::new(), |entry| {
                 names.push(entry.to_vec());
-                entry.eq_ignore_ascii_case(until)
+                entry.eq_ignore_ascii_case(last_name)
             });
             names
         };
-        let mut all = read_until(b"none");
+        let mut all_names = read_until(b"none");
         assert_eq!(read_until(b"F1000").last().unwrap(), b"f1000");
-        all.sort();
-        all.dedup();
-        assert_eq!(all.len(), 2002);
+        all_names.sort();
+        all_names.dedup();
+        assert_eq!(all_names.len(), 2002);
     }
 
     #[test]
@@ -269,7 +272,7 @@ mod tests {
     #[test]
     fn dispositions_open_create_and_truncate_as_in_the_real_dbench() {
         let dir = tempfile::tempdir().unwrap();
-        let name = name_in(dir.path());
+        let name = path_of_ab(dir.path());
         assert_eq!(create_or_open(name.as_c_str(), 0x40, 1).unwrap_err().raw_os_error(), Some(libc::ENOENT));
         let file = create_or_open(name.as_c_str(), 0x40, 2).unwrap();
         rustix::io::pwrite(&file, b"abc", 0).unwrap();

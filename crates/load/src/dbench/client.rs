@@ -1,5 +1,5 @@
-//! A client of dbench, which plays the program repeatedly until the run is over: its options, its table of open files, and
-//! the data that it writes.
+//! A client of dbench, which plays the program repeatedly until the run is over: its options, its table of open files,
+//! and the data that it writes.
 
 use crate::dbench::calls::{self, EntryBuffer, PathBuffer, as_path};
 use crate::dbench::cursor::{Cursor, Step};
@@ -73,15 +73,16 @@ pub struct DbenchClient<'r> {
     counters: &'r ClientCounters,
     /// The name that replaces `client1` in file names.
     own_name: Vec<u8>,
-    handles: Handles,
+    handles: HandleTable,
+    /// The names of the current operation as paths: its file and, for a rename, the new name.
     paths: [PathBuffer; 2],
     entry_buffer: EntryBuffer,
     /// The buffer of reads.
     read_buffer: Vec<u8>,
     /// The index of the pattern to write; `None` writes the default data.
     pattern: Option<usize>,
-    /// The start of this pass, in ticks.
-    pass_start: u64,
+    /// The time from which the times of timed lines count, in ticks.
+    time_base: u64,
     /// The start of the last operation under a rate, in ticks, and the value of `moved_bytes` at that time.
     last_paced: Option<(u64, u64)>,
     /// Bytes read and written so far.
@@ -98,12 +99,12 @@ impl<'r> DbenchClient<'r> {
             cursor: Cursor::new(shared.program, number, shared.options.clients, shared.options.seed),
             counters: shared.counters.client(number),
             own_name: format!("client{number}").into_bytes(),
-            handles: Handles::default(),
+            handles: HandleTable::default(),
             paths: Default::default(),
             entry_buffer: EntryBuffer::new(),
             read_buffer: vec![0; shared.program.max_io_bytes],
             pattern: None,
-            pass_start: 0,
+            time_base: 0,
             last_paced: None,
             moved_bytes: 0,
             write_count: 0,
@@ -114,7 +115,7 @@ impl<'r> DbenchClient<'r> {
     /// [`ClientCounters::failure`].
     pub fn run(mut self) {
         self.shared.counters.wait_for_start();
-        self.begin_pass();
+        self.restart_time_base();
         // `fail` has recorded the reason of a failure.
         let _ = self.play();
     }
@@ -127,18 +128,18 @@ impl<'r> DbenchClient<'r> {
                     if let Some(bytes_per_ns) = self.shared.bytes_per_ns {
                         self.wait_for_rate(bytes_per_ns);
                     }
-                    let from = clock.now();
+                    let start = clock.now();
                     self.perform_operation(kind, instruction, numbers)?;
-                    self.count_operation(kind, numbers, clock.now().saturating_sub(from));
+                    self.count_operation(kind, numbers, clock.now().saturating_sub(start));
                 }
                 Step::WaitUntil(ns) if self.shared.bytes_per_ns.is_none() => {
-                    self.wait_until(self.pass_start + self.shared.clock.scale.ticks(ns));
+                    self.wait_until(self.time_base + self.shared.clock.scale.ticks(ns));
                 }
                 Step::WaitUntil(_) => {}
-                Step::End => self.begin_pass(),
+                Step::End => self.restart_time_base(),
                 control => {
                     self.perform_control_step(control);
-                    self.begin_pass();
+                    self.restart_time_base();
                 }
             }
         }
@@ -147,8 +148,8 @@ impl<'r> DbenchClient<'r> {
 
     /// Restarts the time base of timed lines and of the rate. As in the real dbench, this also happens after every line
     /// that is not a file operation.
-    fn begin_pass(&mut self) {
-        self.pass_start = self.shared.clock.now();
+    fn restart_time_base(&mut self) {
+        self.time_base = self.shared.clock.now();
         self.last_paced = None;
     }
 
@@ -161,8 +162,8 @@ impl<'r> DbenchClient<'r> {
             }
             Step::SetSyncPoint(point) => self.counters.sync_point.store(point, Relaxed),
             Step::WaitForSyncPoint { client, point } => {
-                let awaited = self.shared.counters.client(client as u32);
-                while awaited.sync_point.load(Relaxed) != point && self.shared.counters.phase() != Phase::Over {
+                let other_client = self.shared.counters.client(client as u32);
+                while other_client.sync_point.load(Relaxed) != point && self.shared.counters.phase() != Phase::Over {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
@@ -175,13 +176,14 @@ impl<'r> DbenchClient<'r> {
     #[inline]
     fn count_operation(&mut self, kind: OperationKind, numbers: Numbers, ticks: u64) {
         // As in the real dbench, a short read counts with the requested bytes.
-        let moved = if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) { numbers[2] as u64 } else { 0 };
-        self.moved_bytes += moved;
+        let moved_bytes =
+            if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) { numbers[2] as u64 } else { 0 };
+        self.moved_bytes += moved_bytes;
         add_unshared(&self.counters.operations, 1);
-        add_unshared(&self.counters.bytes, moved);
+        add_unshared(&self.counters.bytes, moved_bytes);
         if self.shared.counters.phase() == Phase::Measured {
             self.counters.count_operation(kind, self.shared.clock.scale.ns(ticks));
-            add_unshared(&self.counters.measured_bytes[usize::from(kind == OperationKind::WriteX)], moved);
+            add_unshared(&self.counters.measured_bytes[usize::from(kind == OperationKind::WriteX)], moved_bytes);
         }
     }
 
@@ -189,12 +191,12 @@ impl<'r> DbenchClient<'r> {
     /// up.
     fn wait_for_rate(&mut self, bytes_per_ns: f64) {
         let now = self.shared.clock.now();
-        let Some((last, bytes)) = self.last_paced else {
+        let Some((last_start, bytes_then)) = self.last_paced else {
             self.last_paced = (self.moved_bytes > 0).then_some((now, self.moved_bytes));
             return;
         };
-        let ns = ((self.moved_bytes - bytes) as f64 / bytes_per_ns) as u64;
-        self.wait_until(last + self.shared.clock.scale.ticks(ns));
+        let ns = ((self.moved_bytes - bytes_then) as f64 / bytes_per_ns) as u64;
+        self.wait_until(last_start + self.shared.clock.scale.ticks(ns));
         self.last_paced = Some((self.shared.clock.now(), self.moved_bytes));
     }
 
@@ -204,9 +206,9 @@ impl<'r> DbenchClient<'r> {
         if now <= due {
             return self.sleep_until(due);
         }
-        let late = self.shared.clock.scale.ns(now - due);
-        if self.shared.counters.phase() == Phase::Measured && late > self.counters.lateness_ns.load(Relaxed) {
-            self.counters.lateness_ns.store(late, Relaxed);
+        let lateness_ns = self.shared.clock.scale.ns(now - due);
+        if self.shared.counters.phase() == Phase::Measured && lateness_ns > self.counters.lateness_ns.load(Relaxed) {
+            self.counters.lateness_ns.store(lateness_ns, Relaxed);
         }
     }
 
@@ -292,7 +294,7 @@ impl<'r> DbenchClient<'r> {
         Ok(())
     }
 
-    fn create_file(&mut self, instruction: &Instruction, [options, disposition, number, _]: Numbers) -> ClientResult {
+    fn create_file(&mut self, instruction: &Instruction, [options, disposition, handle, _]: Numbers) -> ClientResult {
         let name = &self.paths[0];
         let file = match calls::create_or_open(name.as_c_str(), options, disposition) {
             Ok(file) => file,
@@ -311,9 +313,9 @@ impl<'r> DbenchClient<'r> {
         }
         let _ = fstat(&file);
         let name = name.as_c_str().to_bytes_with_nul().to_vec();
-        if self.handles.insert(number, OpenFile { file, name }).is_err() {
-            let why = format!("{MAX_HANDLES} files are open, the most that a client can have");
-            return self.fail(instruction, None, &[why.as_bytes()]);
+        if self.handles.insert(handle, OpenFile { file, name }).is_err() {
+            let problem = format!("{MAX_HANDLES} files are open, the most that a client can have");
+            return self.fail(instruction, None, &[problem.as_bytes()]);
         }
         Ok(())
     }
@@ -321,10 +323,10 @@ impl<'r> DbenchClient<'r> {
     fn read_file(
         &mut self,
         instruction: &Instruction,
-        [number, offset, size, expected_bytes]: Numbers,
+        [handle, offset, size, expected_bytes]: Numbers,
     ) -> ClientResult {
         let size = self.check_size(instruction, size)?;
-        let Some(open) = self.handles.get(number) else { return Ok(()) };
+        let Some(open) = self.handles.get(handle) else { return Ok(()) };
         let result = rustix::io::pread(&open.file, &mut self.read_buffer[..size], offset as u64);
         if result.map_or(-1, |read| read as i64) != expected_bytes && instruction.expected == ExpectedResult::Success {
             let error = result.err().map(io::Error::from);
@@ -336,11 +338,11 @@ impl<'r> DbenchClient<'r> {
     fn write_file(
         &mut self,
         instruction: &Instruction,
-        [number, offset, size, expected_bytes]: Numbers,
+        [handle, offset, size, expected_bytes]: Numbers,
     ) -> ClientResult {
         let size = self.check_size(instruction, size)?;
         self.write_count = self.write_count.wrapping_add(1);
-        let Some(open) = self.handles.get(number) else { return Ok(()) };
+        let Some(open) = self.handles.get(handle) else { return Ok(()) };
         let payload = self.shared.payloads.data_for_write(self.pattern, self.write_count, size);
         match rustix::io::pwrite(&open.file, payload, offset as u64) {
             Ok(written) if written as i64 == expected_bytes => Ok(()),
@@ -354,13 +356,13 @@ impl<'r> DbenchClient<'r> {
         match usize::try_from(size) {
             Ok(size) if size <= self.read_buffer.len() => Ok(size),
             _ => {
-                let what = format!("{size} bytes to read or write");
-                self.fail(instruction, None, &[what.as_bytes()])
+                let problem = format!("{size} bytes to read or write");
+                self.fail(instruction, None, &[problem.as_bytes()])
             }
         }
     }
 
-    /// Composes a name of the operation into `names[index]`.
+    /// Composes a name of the operation in `paths[index]`.
     fn compose_name(&mut self, index: usize, instruction: &Instruction) -> ClientResult {
         let (names, id) = (&self.shared.program.names, instruction.names[index]);
         let root = self.shared.root.as_bytes();
@@ -374,33 +376,35 @@ impl<'r> DbenchClient<'r> {
     }
 
     /// Fails the client if an operation has another result than the loadfile states, as in the real dbench.
-    fn check_result(&self, instruction: &Instruction, what: &str, result: io::Result<()>) -> ClientResult {
+    fn check_result(&self, instruction: &Instruction, operation: &str, result: io::Result<()>) -> ClientResult {
         let name = self.paths[0].bytes();
         match (result, instruction.expected) {
             (Ok(()), ExpectedResult::Failure) => {
-                self.fail(instruction, None, &[what.as_bytes(), b" succeeded: ", name])
+                self.fail(instruction, None, &[operation.as_bytes(), b" succeeded: ", name])
             }
             (Err(error), ExpectedResult::Success) => {
-                self.fail(instruction, Some(error), &[what.as_bytes(), b" ", name])
+                self.fail(instruction, Some(error), &[operation.as_bytes(), b" ", name])
             }
             _ => Ok(()),
         }
     }
 
-    fn fail_for_closed_handle<T>(&self, instruction: &Instruction, number: i64) -> ClientResult<T> {
-        let what = format!("handle {number} is not open");
+    fn fail_for_closed_handle<T>(&self, instruction: &Instruction, handle: i64) -> ClientResult<T> {
+        let problem = format!("handle {handle} is not open");
         // An earlier unexpected result is the cause.
-        let before = match self.counters.unexpected_result.message() {
+        let cause = match self.counters.unexpected_result.message() {
             Some(earlier) => format!("; before, at line {}: {}", earlier.line, earlier.text),
             None => String::new(),
         };
-        self.fail(instruction, None, &[what.as_bytes(), before.as_bytes()])
+        self.fail(instruction, None, &[problem.as_bytes(), cause.as_bytes()])
     }
 
+    /// Records a result that the loadfile does not state. `parts` together are the message.
     fn record_unexpected_result(&self, instruction: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) {
         self.counters.unexpected_result.record(instruction.line, error, parts);
     }
 
+    /// Fails the client. `parts` together are the message.
     fn fail<T>(&self, instruction: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) -> ClientResult<T> {
         self.counters.failure.record(instruction.line, error, parts);
         Err(ClientFailed)
@@ -425,30 +429,31 @@ struct OpenFile {
     name: Vec<u8>,
 }
 
-/// The open files of a client by their handle numbers in the loadfile. As in the real dbench, a file goes into the first
-/// free slot; of two files with the same number, the one in the lower slot is used.
+/// The open files of a client by their handle numbers in the loadfile. As in the real dbench, a file goes into the
+/// first free slot; of two files with the same number, the one in the lower slot is used.
 #[derive(Debug, Default)]
-struct Handles {
+struct HandleTable {
+    /// The handle number of each slot.
     numbers: Vec<Option<i64>>,
     files: Vec<Option<OpenFile>>,
 }
 
-impl Handles {
+impl HandleTable {
     /// Stores a file under a number.
     ///
     /// # Errors
     /// Returns the file if the table is full.
     fn insert(&mut self, number: i64, file: OpenFile) -> Result<(), OpenFile> {
-        let free = self.numbers.iter().position(Option::is_none).unwrap_or(self.numbers.len());
-        if free == MAX_HANDLES {
+        let slot = self.numbers.iter().position(Option::is_none).unwrap_or(self.numbers.len());
+        if slot == MAX_HANDLES {
             return Err(file);
         }
-        if free == self.numbers.len() {
+        if slot == self.numbers.len() {
             self.numbers.push(None);
             self.files.push(None);
         }
-        self.numbers[free] = Some(number);
-        self.files[free] = Some(file);
+        self.numbers[slot] = Some(number);
+        self.files[slot] = Some(file);
         Ok(())
     }
 
@@ -470,7 +475,7 @@ impl Handles {
 /// Number of offsets in the noise at which the data of a write can begin, so that successive writes differ.
 const OFFSET_COUNT: usize = 256;
 /// Bytes between two such offsets.
-const OFFSET_STEP: usize = 509;
+const OFFSET_STEP_BYTES: usize = 509;
 
 /// The data that clients write. It is made before the run starts, and all clients share it.
 #[derive(Debug)]
@@ -487,7 +492,8 @@ impl WritePayloads {
     /// Makes the data for a program.
     pub fn new(program: &LoadProgram, content: Content, seed: u64) -> WritePayloads {
         let varies = content != Content::Zeros;
-        let mut default_data = vec![0; program.max_io_bytes + if varies { OFFSET_COUNT * OFFSET_STEP } else { 0 }];
+        let mut default_data =
+            vec![0; program.max_io_bytes + if varies { OFFSET_COUNT * OFFSET_STEP_BYTES } else { 0 }];
         if varies {
             ChaCha8Rng::seed_from_u64(mix(seed, 3)).fill_bytes(&mut default_data);
         }
@@ -495,14 +501,15 @@ impl WritePayloads {
         WritePayloads { default_data, varies, patterns: program.patterns.iter().map(repeat_pattern).collect() }
     }
 
-    /// Returns `bytes` bytes of data for the write with this number.
+    /// Returns `bytes` bytes of data for the write with this number: of the pattern with this index, or of the default
+    /// data.
     #[inline]
-    pub fn data_for_write(&self, pattern: Option<usize>, write: usize, bytes: usize) -> &[u8] {
+    pub fn data_for_write(&self, pattern: Option<usize>, write_number: usize, bytes: usize) -> &[u8] {
         match pattern {
             Some(index) => &self.patterns[index][..bytes],
             None => {
-                let from = if self.varies { write % OFFSET_COUNT * OFFSET_STEP } else { 0 };
-                &self.default_data[from..from + bytes]
+                let start = if self.varies { write_number % OFFSET_COUNT * OFFSET_STEP_BYTES } else { 0 };
+                &self.default_data[start..start + bytes]
             }
         }
     }
@@ -519,7 +526,7 @@ mod tests {
 
     #[test]
     fn handle_slots_are_reused_and_limited() {
-        let mut handles = Handles::default();
+        let mut handles = HandleTable::default();
         for number in 0..MAX_HANDLES as i64 {
             handles.insert(number, open("a")).unwrap();
         }

@@ -4,7 +4,7 @@
 use crate::dbench::client::{ClientMode, DbenchClient, MAX_HANDLES, PlayerOptions, SharedState};
 use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters};
 use crate::error::{Result, TaskError};
-use fsarena_core::series::{MOST_POINTS, Point};
+use fsarena_core::series::{MAX_SERIES_POINTS, SeriesPoint};
 use fsarena_core::setting_text::setting;
 use fsarena_engine::series::{SeriesInterval, merge_to_points};
 use fsarena_sys::cancel;
@@ -26,10 +26,10 @@ pub struct RunMeasurements {
     pub warm_up: Duration,
     /// Length of the measured phase.
     pub measured_phase: Duration,
-    /// Bytes read and written in the measured phase.
+    /// Bytes read, and bytes written, in the measured phase.
     pub bytes: [u64; 2],
     /// Operations and bytes of all phases over time.
-    pub series: Vec<Point>,
+    pub series: Vec<SeriesPoint>,
 }
 
 /// Runs all clients from start to end.
@@ -52,13 +52,13 @@ fn run_threads(shared: &SharedState) -> Result<RunMeasurements> {
                 Ok(handle) => started.push(handle),
                 Err(source) => {
                     shared.counters.start_phase(Phase::Over);
-                    let what = format!("no thread for client {number}; take fewer clients, or raise `ulimit -u`");
-                    return Err(TaskError::Missing(format!("{what}: {source}")));
+                    let problem = format!("no thread for client {number}; take fewer clients, or raise `ulimit -u`");
+                    return Err(TaskError::Missing(format!("{problem}: {source}")));
                 }
             }
         }
-        let measurements = watch(shared.counters, shared.options, &mut |wait| {
-            std::thread::sleep(wait);
+        let measurements = watch(shared.counters, shared.options, &mut |timeout| {
+            std::thread::sleep(timeout);
             started.iter().any(|handle| handle.is_finished())
         });
         shared.counters.start_phase(Phase::Over);
@@ -88,13 +88,13 @@ fn run_processes(shared: &SharedState) -> Result<RunMeasurements> {
             Err(source) => {
                 shared.counters.start_phase(Phase::Over);
                 children.into_iter().try_for_each(reap)?;
-                let what =
+                let problem =
                     format!("no process for client {number}; take fewer clients, or raise `ulimit -u` and `ulimit -n`");
-                return Err(TaskError::Missing(format!("{what}: {source}")));
+                return Err(TaskError::Missing(format!("{problem}: {source}")));
             }
         }
     }
-    let measurements = watch(shared.counters, shared.options, &mut |wait| wait_until_any_ended(&children, wait));
+    let measurements = watch(shared.counters, shared.options, &mut |timeout| wait_until_any_ended(&children, timeout));
     shared.counters.start_phase(Phase::Over);
     let mut reaped = Ok(());
     for child in children {
@@ -114,8 +114,8 @@ fn fork_client(shared: &SharedState, number: u32) -> std::io::Result<ClientProce
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error()),
         0 => {
-            let work = std::panic::AssertUnwindSafe(|| run_child(shared, number, parent));
-            let code = if std::panic::catch_unwind(work).is_ok() { 0 } else { 101 };
+            let client_work = std::panic::AssertUnwindSafe(|| run_child(shared, number, parent));
+            let code = if std::panic::catch_unwind(client_work).is_ok() { 0 } else { 101 };
             // SAFETY: _exit ends this process and returns nothing.
             unsafe { libc::_exit(code) }
         }
@@ -136,33 +136,33 @@ fn fork_client(shared: &SharedState, number: u32) -> std::io::Result<ClientProce
 
 fn run_child(shared: &SharedState, number: u32, parent: Pid) {
     // A client that outlives its parent would never end. The parent may have ended before this call.
-    let dies_with_parent = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    if dies_with_parent.is_ok() && rustix::process::getppid() == Some(parent) {
+    let death_signal_set = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    if death_signal_set.is_ok() && rustix::process::getppid() == Some(parent) {
         DbenchClient::new(shared, number).run();
     }
 }
 
-/// Waits until a child ends, at most `wait`. Returns whether one ended.
-fn wait_until_any_ended(children: &[ClientProcess], wait: Duration) -> bool {
+/// Waits until a child ends, at most for the timeout. Returns whether one ended.
+fn wait_until_any_ended(children: &[ClientProcess], timeout: Duration) -> bool {
     let fds = children.iter().map(|child| PollFd::new(&child.pidfd, PollFlags::IN));
-    let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+    let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
     // A signal ends the wait early, and the caller checks for it.
-    poll(&mut fds.collect::<Vec<_>>(), Some(&wait)).is_ok_and(|ended| ended > 0)
+    poll(&mut fds.collect::<Vec<_>>(), Some(&timeout)).is_ok_and(|ended_count| ended_count > 0)
 }
 
 /// Waits until a child has ended, and returns an error if it did not end with exit code 0.
 fn reap(child: ClientProcess) -> Result<()> {
-    let unclean_end = |how: String| Err(TaskError::Failed(format!("client {} ended by {how}", child.number)));
+    let abnormal_end = |cause: String| Err(TaskError::Failed(format!("client {} ended by {cause}", child.number)));
     loop {
         match waitpid(Some(child.pid), WaitOptions::empty()) {
             Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return unclean_end(errno.to_string()),
-            Ok(None) => return unclean_end("nothing".into()),
+            Err(errno) => return abnormal_end(errno.to_string()),
+            Ok(None) => return abnormal_end("nothing".into()),
             Ok(Some((_, status))) => {
                 return match (status.exit_status(), status.terminating_signal()) {
                     (Some(0), _) => Ok(()),
-                    (Some(code), _) => unclean_end(format!("exit {code}")),
-                    (_, signal) => unclean_end(format!("signal {}", signal.unwrap_or(0))),
+                    (Some(code), _) => abnormal_end(format!("exit {code}")),
+                    (_, signal) => abnormal_end(format!("signal {}", signal.unwrap_or(0))),
                 };
             }
         }
@@ -170,33 +170,36 @@ fn reap(child: ClientProcess) -> Result<()> {
 }
 
 /// Starts the phases one after the other and records the time series. Returns `None` if the run ends early, because a
-/// client ended or failed or a signal cancelled it. `ended` waits for the given time, and returns whether a client ended.
+/// client ended or failed or a signal cancelled it. `wait_for_end` waits at most for its timeout, and returns whether a
+/// client ended.
 fn watch(
     counters: &SharedCounters,
     options: &PlayerOptions,
     wait_for_end: &mut dyn FnMut(Duration) -> bool,
 ) -> Option<RunMeasurements> {
     // A client may end before this thread counts it as ready, so always check for the end first.
-    let mut ended_early = |wait: Duration| {
-        wait_for_end(wait)
-            || cancel::requested().is_some()
+    let mut ends_early = |timeout: Duration| {
+        wait_for_end(timeout)
+            || cancel::received_signal().is_some()
             || counters.clients().any(|client| client.failure.count.load(Relaxed) > 0)
     };
     while counters.ready_count() < options.clients {
-        if ended_early(Duration::from_millis(1)) {
+        if ends_early(Duration::from_millis(1)) {
             return None;
         }
     }
-    let (begun, mut series) = (Instant::now(), TimeSeries::begin(options));
+    let (warm_up_start, mut series) = (Instant::now(), TimeSeries::start(options));
     counters.start_phase(Phase::WarmUp);
     let (min_warm_up, max_warm_up) = (options.warm_up, options.warm_up + options.measured);
-    // As in the real dbench, the warm-up lasts until every client has moved data. It has a limit, because the clients of
-    // some loads move no data.
+    // As in the real dbench, the warm-up lasts until every client has moved data. It has a limit, because the clients
+    // of some loads move no data.
     let have_moved_data = || counters.clients().all(|client| client.bytes.load(Relaxed) > 0);
-    while begun.elapsed() < min_warm_up
-        || (min_warm_up > Duration::ZERO && begun.elapsed() < max_warm_up && !have_moved_data())
+    while warm_up_start.elapsed() < min_warm_up
+        || (min_warm_up > Duration::ZERO && warm_up_start.elapsed() < max_warm_up && !have_moved_data())
     {
-        if ended_early(min_warm_up.saturating_sub(begun.elapsed()).clamp(Duration::from_millis(1), POLL_INTERVAL)) {
+        if ends_early(
+            min_warm_up.saturating_sub(warm_up_start.elapsed()).clamp(Duration::from_millis(1), POLL_INTERVAL),
+        ) {
             return None;
         }
         series.update(counters);
@@ -204,20 +207,20 @@ fn watch(
     if min_warm_up > Duration::ZERO {
         series.end_warm_up(counters);
     }
-    let measured_begun = Instant::now();
+    let measured_start = Instant::now();
     counters.start_phase(Phase::Measured);
-    while measured_begun.elapsed() < options.measured {
-        if ended_early(options.measured.saturating_sub(measured_begun.elapsed()).min(POLL_INTERVAL)) {
+    while measured_start.elapsed() < options.measured {
+        if ends_early(options.measured.saturating_sub(measured_start.elapsed()).min(POLL_INTERVAL)) {
             return None;
         }
         series.update(counters);
     }
     let bytes =
         [0, 1].map(|direction| counters.clients().map(|client| client.measured_bytes[direction].load(Relaxed)).sum());
-    let measured_phase = measured_begun.elapsed();
+    let measured_phase = measured_start.elapsed();
     counters.start_phase(Phase::Over);
     Some(RunMeasurements {
-        warm_up: measured_begun.duration_since(begun),
+        warm_up: measured_start.duration_since(warm_up_start),
         measured_phase,
         bytes,
         series: series.points(counters),
@@ -229,16 +232,16 @@ fn check_failures(counters: &SharedCounters) -> Result<()> {
     for (number, client) in counters.clients().enumerate() {
         let Some(message) = client.failure.message() else { continue };
         let text = message.text.trim_end_matches('\0');
-        let failed = format!("client {number} failed at line {}: {text}", message.line);
+        let failure = format!("client {number} failed at line {}: {text}", message.line);
         return Err(match message.errno {
-            Some(errno) => TaskError::io(failed)(std::io::Error::from_raw_os_error(errno)),
-            None => TaskError::Failed(failed),
+            Some(errno) => TaskError::io(failure)(std::io::Error::from_raw_os_error(errno)),
+            None => TaskError::Failed(failure),
         });
     }
     Ok(())
 }
 
-/// Allowance for the descriptors that this program and its libraries have open besides.
+/// Allowance for the other descriptors that this program and its libraries have open.
 const OTHER_DESCRIPTORS: u64 = 32;
 
 /// The open file limit that one process requires if a client has at most `max_open_files` files open.
@@ -267,15 +270,16 @@ pub fn check_open_file_limit(clients: u32, mode: ClientMode, max_open_files: u64
     )
 }
 
+/// Checks that `needed` open files are within the hard limit; `None` is no limit.
 fn check_against_limit(clients: u32, mode: ClientMode, needed: u64, hard_limit: Option<u64>) -> Result<()> {
     let Some(hard_limit) = hard_limit.filter(|hard_limit| *hard_limit < needed) else { return Ok(()) };
-    let instead = match mode {
+    let alternative = match mode {
         ClientMode::Threads => format!(", or make them processes: {}", setting("set", "by=processes")),
         ClientMode::Processes => String::new(),
     };
     Err(TaskError::Missing(format!(
         "{clients} clients take {needed} open files in one process, and {hard_limit} are allowed: raise the hard limit \
-         (`ulimit -Hn`), or take fewer clients{instead}"
+         (`ulimit -Hn`), or take fewer clients{alternative}"
     )))
 }
 
@@ -285,25 +289,27 @@ const MIN_INTERVAL: Duration = Duration::from_millis(100);
 /// The operations and bytes of all clients over time, from their counters. It has no latencies, because summing the
 /// histograms of a thousand clients again and again would take CPU time from them.
 pub struct TimeSeries {
-    begun: Instant,
+    start: Instant,
+    /// The shortest length of an interval.
     interval: Duration,
-    /// The end of the last stretch, and the operations and bytes until then.
-    last: (Duration, u64, u64),
+    /// The end of the last interval, counted from the start, and the operations and bytes until then.
+    last_end: (Duration, u64, u64),
     intervals: Vec<SeriesInterval<'static>>,
+    /// Number of intervals of the warm-up.
     warm_up_intervals: usize,
 }
 
 impl TimeSeries {
     /// Starts the series now.
-    pub fn begin(options: &PlayerOptions) -> TimeSeries {
-        let interval = ((options.warm_up + options.measured) / MOST_POINTS as u32).max(MIN_INTERVAL);
-        let last = (Duration::ZERO, 0, 0);
-        TimeSeries { begun: Instant::now(), interval, last, intervals: vec![], warm_up_intervals: 0 }
+    pub fn start(options: &PlayerOptions) -> TimeSeries {
+        let interval = ((options.warm_up + options.measured) / MAX_SERIES_POINTS as u32).max(MIN_INTERVAL);
+        let last_end = (Duration::ZERO, 0, 0);
+        TimeSeries { start: Instant::now(), interval, last_end, intervals: vec![], warm_up_intervals: 0 }
     }
 
-    /// Reads the counters if the current stretch is over.
+    /// Reads the counters if the current interval is over.
     pub fn update(&mut self, counters: &SharedCounters) {
-        if self.begun.elapsed() >= self.last.0 + self.interval {
+        if self.start.elapsed() >= self.last_end.0 + self.interval {
             self.end_interval(counters);
         }
     }
@@ -315,17 +321,17 @@ impl TimeSeries {
     }
 
     /// Ends the series and returns its points.
-    pub fn points(mut self, counters: &SharedCounters) -> Vec<Point> {
+    pub fn points(mut self, counters: &SharedCounters) -> Vec<SeriesPoint> {
         self.end_interval(counters);
         merge_to_points(&self.intervals, self.warm_up_intervals)
     }
 
     fn end_interval(&mut self, counters: &SharedCounters) {
-        let now = self.begun.elapsed();
+        let now = self.start.elapsed();
         let sum = |counter: fn(&ClientCounters) -> u64| counters.clients().map(counter).sum::<u64>();
         let operations = sum(|client| client.operations.load(Relaxed));
         let bytes = sum(|client| client.bytes.load(Relaxed));
-        let (before, operations_before, bytes_before) = self.last;
+        let (before, operations_before, bytes_before) = self.last_end;
         if now > before {
             self.intervals.push(SeriesInterval {
                 start_s: before.as_secs_f64(),
@@ -335,7 +341,7 @@ impl TimeSeries {
                 latencies: &[],
             });
         }
-        self.last = (now, operations, bytes);
+        self.last_end = (now, operations, bytes);
     }
 }
 
@@ -370,7 +376,7 @@ mod tests {
             seed: 1,
         };
         let counters = SharedCounters::new(2).unwrap();
-        let mut series = TimeSeries::begin(&options);
+        let mut series = TimeSeries::start(&options);
         assert_eq!(series.interval, MIN_INTERVAL);
         add_unshared(&counters.client(0).operations, 3);
         add_unshared(&counters.client(1).bytes, 500);

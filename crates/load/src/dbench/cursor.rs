@@ -1,5 +1,5 @@
-//! Walks through the steps of a program for one client: resolves loops, repetitions, and numbers that depend on the run.
-//! Performs no operations.
+//! Walks through the steps of a program for one client: resolves loops, repetitions, and numbers that depend on the
+//! run. Performs no operations.
 
 use super::kind::{MAX_NUMBERS, Numbers, OperationKind};
 use super::name::MAX_RANDOM_STRINGS;
@@ -42,8 +42,10 @@ pub struct Cursor<'p> {
     next_index: usize,
     /// Remaining repetitions of the current operation.
     repetitions_left: i64,
-    /// The index of the first instruction of the loop, and its remaining rounds.
-    loop_state: (usize, i64),
+    /// The index of the first instruction of the current loop.
+    loop_start: usize,
+    /// Remaining rounds of the current loop, including this one.
+    loop_rounds_left: i64,
     /// The numbers of the previous operation.
     previous_numbers: Numbers,
     client: i64,
@@ -60,7 +62,8 @@ impl<'p> Cursor<'p> {
             program,
             next_index: 0,
             repetitions_left: 1,
-            loop_state: (0, 0),
+            loop_start: 0,
+            loop_rounds_left: 0,
             previous_numbers: [0; MAX_NUMBERS],
             client: client.into(),
             clients: clients.into(),
@@ -88,14 +91,14 @@ impl<'p> Cursor<'p> {
                 return Step::Operation(kind, instruction, self.previous_numbers);
             }
             self.next_index += 1;
-            if let Some(next) = self.handle_control(instruction) {
-                return next;
+            if let Some(step) = self.apply_control(instruction) {
+                return step;
             }
         }
     }
 
-    /// Handles an instruction that is not an operation. Returns a step if the client has something to do.
-    fn handle_control(&mut self, instruction: &Instruction) -> Option<Step<'p>> {
+    /// Applies an instruction that is not an operation to the cursor. Returns a step if the client has something to do.
+    fn apply_control(&mut self, instruction: &Instruction) -> Option<Step<'p>> {
         let program = self.program;
         let number = |index| program.number(instruction, index).unwrap_or(0);
         Some(match instruction.action {
@@ -110,13 +113,14 @@ impl<'p> Cursor<'p> {
                 Step::StringDrawn
             }
             InstructionAction::Loop => {
-                self.loop_state = (self.next_index, number(0));
+                self.loop_start = self.next_index;
+                self.loop_rounds_left = number(0);
                 return None;
             }
             InstructionAction::EndLoop => {
-                self.loop_state.1 -= 1;
-                if self.loop_state.1 > 0 {
-                    self.next_index = self.loop_state.0;
+                self.loop_rounds_left -= 1;
+                if self.loop_rounds_left > 0 {
+                    self.next_index = self.loop_start;
                 }
                 return None;
             }
@@ -142,7 +146,7 @@ impl<'p> Cursor<'p> {
             Number::Random(qualifiers) => {
                 qualifiers.iter().fold((self.rng.next_u64() >> 1) as i64, |value, qualifier| qualifier.apply(value))
             }
-            Number::PreviousPlus(more) => previous.wrapping_add(*more),
+            Number::PreviousPlus(summand) => previous.wrapping_add(*summand),
             Number::PreviousPlusChild => previous.wrapping_add(self.client),
             Number::PreviousPlusClients => previous.wrapping_add(self.clients),
             Number::RandomStringValue(slot) => parse_integer(&self.strings[usize::from(*slot)]).unwrap_or(0),
@@ -190,13 +194,13 @@ mod tests {
         let program = loadfile::parse("test", text.as_bytes()).unwrap();
         let draw = |client| {
             let mut cursor = Cursor::new(&program, client, 8, 5);
-            let mut drawn = vec![];
-            while drawn.len() < 100 {
+            let mut handles = vec![];
+            while handles.len() < 100 {
                 if let Step::Operation(_, _, numbers) = cursor.next_step() {
-                    drawn.push(numbers[0]);
+                    handles.push(numbers[0]);
                 }
             }
-            drawn
+            handles
         };
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));

@@ -56,8 +56,8 @@ pub struct KindDef {
     pub reading_prefix: &'static str,
     /// The number of file names in its arguments.
     pub name_count: usize,
-    /// The number of numbers that must follow the file names, in this order; the other operations need none. A loadfile may
-    /// have more.
+    /// The number of numbers that must follow the file names, in this order; the other operations need none. A loadfile
+    /// may have more.
     ///
     /// | operation | numbers |
     /// |---|---|
@@ -75,11 +75,11 @@ pub const MAX_NUMBERS: usize = 4;
 pub type Numbers = [i64; MAX_NUMBERS];
 
 const fn kind_def(kind: OperationKind, name: &'static str, [name_count, number_count]: [usize; 2]) -> KindDef {
-    let Operation { printed, reading } = OPERATIONS[kind as usize];
-    KindDef { kind, name, name_in_4_0: printed, reading_prefix: reading, name_count, number_count }
+    let Operation { printed_name, reading_prefix } = OPERATIONS[kind as usize];
+    KindDef { kind, name, name_in_4_0: printed_name, reading_prefix, name_count, number_count }
 }
 
-/// Every kind, in the order of [`OperationKind`] and of [`OPERATIONS`].
+/// The definition of every kind, in the order of [`OperationKind`] and of [`OPERATIONS`].
 pub const KIND_DEFS: [KindDef; 17] = [
     kind_def(OperationKind::NtCreateX, "NTCreateX", [1, 3]),
     kind_def(OperationKind::Close, "Close", [0, 1]),
@@ -123,8 +123,8 @@ mod tests {
 
     #[test]
     fn the_table_is_in_the_order_of_the_kinds_and_finds_each_by_its_names() {
-        for (at, def) in KIND_DEFS.iter().enumerate() {
-            assert_eq!(def.kind as usize, at);
+        for (index, def) in KIND_DEFS.iter().enumerate() {
+            assert_eq!(def.kind as usize, index);
             assert_eq!(OperationKind::from_name(def.name.to_lowercase().as_bytes()), Some(def.kind));
             assert_eq!(OperationKind::from_printed_name(def.name_in_4_0), Some(def.kind));
             assert!(def.name_in_4_0 == def.name || def.name.contains('_'), "{} is not {}", def.name_in_4_0, def.name);

@@ -1,5 +1,5 @@
-//! Statistics of one pass of a program, which is played in memory: the largest number of files and bytes at one time, and
-//! the figures for comparing the generated load with dbench's standard loadfile.
+//! Statistics of one pass of a program, which this module simulates without a filesystem: the largest number of files
+//! and bytes at one time, and the figures for comparing the generated load with dbench's standard loadfile.
 
 use super::cursor::{Cursor, Step};
 use super::kind::{KIND_DEFS, Numbers, OperationKind};
@@ -7,7 +7,7 @@ use super::name::{MAX_RANDOM_STRINGS, NameId};
 use super::program::{ExpectedResult, Instruction, LoadProgram};
 use std::collections::{BTreeMap, HashMap};
 
-/// Largest number of operations to count. A loadfile has fewer lines, but its loops can repeat them without a limit.
+/// Largest number of steps to simulate. A loadfile has fewer lines, but its loops can repeat them without a limit.
 const MAX_STEPS: u64 = 20_000_000;
 /// The option of NTCreateX that creates a directory.
 pub const DIRECTORY_OPTION: i64 = 0x1;
@@ -16,7 +16,7 @@ pub const DIRECTORY_OPTION: i64 = 0x1;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadStats {
     /// Number of operations, by [`OperationKind`].
-    pub counts: [u64; KIND_DEFS.len()],
+    pub operation_counts: [u64; KIND_DEFS.len()],
     /// Number of operations that are expected to fail, by [`OperationKind`].
     pub expected_failures: [u64; KIND_DEFS.len()],
     /// Bytes read.
@@ -30,53 +30,58 @@ pub struct LoadStats {
     /// Number of reads that begin where the previous read through the same handle ended.
     pub sequential_reads: u64,
     /// Number of writes that do not extend the file.
-    pub writes_within: u64,
+    pub in_place_writes: u64,
     /// Number of handles without a read or a write.
     pub unused_opens: u64,
     /// Number of handles with reads only.
     pub read_only_opens: u64,
     /// Largest number of files at one time.
-    pub most_files: u64,
+    pub peak_files: u64,
     /// Sum of the number of files after each operation. Divided by the number of operations, it is the mean.
     pub file_count_sum: u64,
     /// Largest number of handles at one time.
-    pub most_open_handles: u64,
+    pub peak_open_handles: u64,
     /// Number of created directories.
     pub directories: u64,
     /// Largest number of bytes of all files at one time.
-    pub most_bytes: u64,
+    pub peak_bytes: u64,
 }
 
 impl LoadStats {
-    /// Plays one pass and collects its statistics.
+    /// Simulates one pass and collects its statistics.
     pub fn collect(program: &LoadProgram) -> LoadStats {
-        let mut played =
-            PlayedPass { program, stats: LoadStats::default(), files: HashMap::new(), open_handles: vec![], bytes: 0 };
+        let mut pass = SimulatedPass {
+            program,
+            stats: LoadStats::default(),
+            files: HashMap::new(),
+            open_handles: vec![],
+            bytes: 0,
+        };
         let mut cursor = Cursor::new(program, 0, 1, 0);
         for _ in 0..MAX_STEPS {
             match cursor.next_step() {
                 Step::End => break,
                 Step::Operation(kind, instruction, numbers) => {
-                    played.count_operation(kind, instruction);
+                    pass.count_operation(kind, instruction);
                     if instruction.expected != ExpectedResult::Failure {
-                        played.apply(kind, instruction, numbers, &cursor.strings);
+                        pass.apply(kind, instruction, numbers, &cursor.strings);
                     }
-                    played.update_peaks();
+                    pass.update_file_stats();
                 }
                 _ => {}
             }
         }
-        played.stats
+        pass.stats
     }
 
     /// Operations of all kinds.
     pub fn operations(&self) -> u64 {
-        self.counts.iter().sum()
+        self.operation_counts.iter().sum()
     }
 
     /// Operations of one kind.
     pub fn count(&self, kind: OperationKind) -> u64 {
-        self.counts[kind as usize]
+        self.operation_counts[kind as usize]
     }
 }
 
@@ -93,30 +98,32 @@ struct OpenHandle {
     read_end: Option<i64>,
 }
 
-/// The files and handles of the pass so far.
-struct PlayedPass<'p> {
+/// A simulated pass: its files and handles, and its statistics so far.
+struct SimulatedPass<'p> {
     program: &'p LoadProgram,
     stats: LoadStats,
+    /// The files and directories by name.
     files: HashMap<Vec<u8>, FileSize>,
     open_handles: Vec<OpenHandle>,
     /// Bytes of all files.
     bytes: i64,
 }
 
-impl PlayedPass<'_> {
+impl SimulatedPass<'_> {
     fn count_operation(&mut self, kind: OperationKind, instruction: &Instruction) {
-        self.stats.counts[kind as usize] += 1;
+        self.stats.operation_counts[kind as usize] += 1;
         if instruction.expected == ExpectedResult::Failure {
             self.stats.expected_failures[kind as usize] += 1;
         }
     }
 
-    fn update_peaks(&mut self) {
+    /// Updates the peaks and the sum of the number of files, after an operation.
+    fn update_file_stats(&mut self) {
         let files = self.files.len() as u64 - self.stats.directories;
         self.stats.file_count_sum += files;
-        self.stats.most_files = self.stats.most_files.max(files);
-        self.stats.most_open_handles = self.stats.most_open_handles.max(self.open_handles.len() as u64);
-        self.stats.most_bytes = self.stats.most_bytes.max(self.bytes.max(0) as u64);
+        self.stats.peak_files = self.stats.peak_files.max(files);
+        self.stats.peak_open_handles = self.stats.peak_open_handles.max(self.open_handles.len() as u64);
+        self.stats.peak_bytes = self.stats.peak_bytes.max(self.bytes.max(0) as u64);
     }
 
     fn compose_name(&self, id: NameId, strings: &[Vec<u8>; MAX_RANDOM_STRINGS]) -> Vec<u8> {
@@ -125,6 +132,7 @@ impl PlayedPass<'_> {
         name
     }
 
+    /// Applies a successful operation to the files and handles.
     fn apply(
         &mut self,
         kind: OperationKind,
@@ -136,16 +144,16 @@ impl PlayedPass<'_> {
             OperationKind::NtCreateX => self.create(self.compose_name(instruction.names[0], strings), numbers),
             OperationKind::Close => self.close(numbers[0]),
             OperationKind::Rename => {
-                let [from, to] = instruction.names.map(|name| self.compose_name(name, strings));
-                if let Some(size) = self.files.remove(&from) {
-                    self.remove(&to);
-                    self.files.insert(to, size);
+                let [old_name, new_name] = instruction.names.map(|name| self.compose_name(name, strings));
+                if let Some(size) = self.files.remove(&old_name) {
+                    self.remove(&new_name);
+                    self.files.insert(new_name, size);
                 }
             }
             OperationKind::Unlink => self.remove(&self.compose_name(instruction.names[0], strings)),
             OperationKind::Deltree => {
-                let below = [self.compose_name(instruction.names[0], strings), b"/".to_vec()].concat();
-                let removed = self.files.keys().filter(|name| name.starts_with(&below));
+                let prefix = [self.compose_name(instruction.names[0], strings), b"/".to_vec()].concat();
+                let removed = self.files.keys().filter(|name| name.starts_with(&prefix));
                 removed.cloned().collect::<Vec<_>>().iter().for_each(|name| self.remove(name));
             }
             OperationKind::ReadX => self.read(numbers),
@@ -181,8 +189,8 @@ impl PlayedPass<'_> {
     }
 
     fn close(&mut self, handle: i64) {
-        let Some(at) = self.open_handles.iter().position(|open| open.handle == handle) else { return };
-        match self.open_handles.remove(at) {
+        let Some(index) = self.open_handles.iter().position(|open| open.handle == handle) else { return };
+        match self.open_handles.remove(index) {
             OpenHandle { writes: 0, reads: 0, .. } => self.stats.unused_opens += 1,
             OpenHandle { writes: 0, .. } => self.stats.read_only_opens += 1,
             _ => {}
@@ -208,7 +216,7 @@ impl PlayedPass<'_> {
         let name = open.name.clone();
         let Some(Some(length)) = self.files.get_mut(&name) else { return };
         if end <= *length {
-            self.stats.writes_within += 1;
+            self.stats.in_place_writes += 1;
         } else {
             self.bytes += end - *length;
             *length = end;
@@ -247,10 +255,10 @@ Deltree \"\\client1\" NT_STATUS_OK
         let stats = LoadStats::collect(&loadfile::parse("f", TEXT.as_bytes()).unwrap());
         assert_eq!((stats.operations(), stats.count(OperationKind::NtCreateX)), (18, 5));
         assert_eq!(stats.expected_failures[OperationKind::NtCreateX as usize], 1);
-        assert_eq!((stats.most_files, stats.directories, stats.most_open_handles), (2, 1, 2));
-        assert_eq!(stats.most_bytes, 10_100);
+        assert_eq!((stats.peak_files, stats.directories, stats.peak_open_handles), (2, 1, 2));
+        assert_eq!(stats.peak_bytes, 10_100);
         assert_eq!((stats.read_bytes, stats.written_bytes), (8292, 4197));
-        assert_eq!((stats.sequential_reads, stats.writes_within), (1, 1));
+        assert_eq!((stats.sequential_reads, stats.in_place_writes), (1, 1));
         assert_eq!((stats.unused_opens, stats.read_only_opens), (1, 1));
     }
 }

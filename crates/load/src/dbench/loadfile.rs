@@ -1,5 +1,5 @@
-//! Finds, decompresses and parses the loadfiles of dbench line by line. A file that is not a loadfile is refused because of
-//! its first bytes, its size or its first long line, so memory use is bounded for any input.
+//! Finds, decompresses and parses the loadfiles of dbench line by line. A file that is not a loadfile is refused
+//! because of its first bytes, its size or its first long line, so memory use is bounded for any input.
 
 use crate::dbench::LoadProgram;
 use crate::dbench::kind::{MAX_NUMBERS, OperationKind};
@@ -21,20 +21,20 @@ const INSTALLED_LOADFILES: [&str; 4] = [
 ];
 /// Largest size of the text in bytes, twenty times the standard loadfile.
 const MAX_TEXT_BYTES: u64 = 512 << 20;
-/// Largest number of lines of a program, which take 320 MB in memory.
+/// Largest number of lines of a program. They take 320 MB of memory.
 const MAX_LINES: usize = 10_000_000;
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 256 << 10;
 /// The first bytes of a file that gzip compressed.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Returns the loadfile that the user named, or else the installed one.
+/// Returns the loadfile of the user's settings, or the installed one if `path_setting` is empty.
 ///
 /// # Errors
-/// If none is named and none is installed.
-pub fn find(named_path: &str) -> Result<PathBuf> {
-    if !named_path.is_empty() {
-        return Ok(named_path.into());
+/// If the setting is empty and no loadfile is installed.
+pub fn find(path_setting: &str) -> Result<PathBuf> {
+    if !path_setting.is_empty() {
+        return Ok(path_setting.into());
     }
     let installed = INSTALLED_LOADFILES.iter().map(PathBuf::from).find(|path| path.is_file());
     installed.ok_or_else(|| {
@@ -52,17 +52,17 @@ pub fn find(named_path: &str) -> Result<PathBuf> {
 /// # Errors
 /// If the file cannot be read, is too large, or is not a loadfile; the last error has the number of the line.
 pub fn load(path: &Path) -> Result<LoadProgram> {
-    let read_failure = |source| read_error(path, source);
-    let file = input::open(path).map_err(read_failure)?;
-    let bytes = file.metadata().map_err(read_failure)?.len();
+    let to_error = |source| read_error(path, source);
+    let file = input::open(path).map_err(to_error)?;
+    let bytes = file.metadata().map_err(to_error)?.len();
     if bytes > MAX_TEXT_BYTES {
-        return Err(file_error(path, too_large(bytes)));
+        return Err(file_error(path, describe_excess(bytes)));
     }
-    let mut plain = BufReader::with_capacity(CHUNK_BYTES, file);
-    if plain.fill_buf().map_err(read_failure)?.starts_with(&GZIP_MAGIC) {
-        parse_lines(path, BufReader::with_capacity(CHUNK_BYTES, MultiGzDecoder::new(plain)))
+    let mut reader = BufReader::with_capacity(CHUNK_BYTES, file);
+    if reader.fill_buf().map_err(to_error)?.starts_with(&GZIP_MAGIC) {
+        parse_lines(path, BufReader::with_capacity(CHUNK_BYTES, MultiGzDecoder::new(reader)))
     } else {
-        parse_lines(path, plain)
+        parse_lines(path, reader)
     }
 }
 
@@ -74,25 +74,27 @@ pub fn parse(origin: &str, text: &[u8]) -> Result<LoadProgram> {
     parse_lines(Path::new(origin), text)
 }
 
-fn too_large(bytes: u64) -> String {
+/// The error text for a file or its unpacked text of more than [`MAX_TEXT_BYTES`].
+fn describe_excess(bytes: u64) -> String {
     let [bytes, max] = [bytes, MAX_TEXT_BYTES].map(bytesize::ByteSize);
     format!("{bytes} are too many to read (at most {max}): the standard loadfile has 26 MB")
 }
 
 fn parse_lines(path: &Path, mut text: impl BufRead) -> Result<LoadProgram> {
-    let error_at = |line, why| line_error(path, line, why);
+    let error_at = |line, reason| line_error(path, line, reason);
     let mut parser = LoadfileParser::default();
     let (mut line, mut number, mut bytes) = (Vec::with_capacity(MAX_LINE_BYTES + 2), 0, 0);
     loop {
         line.clear();
-        let longest = MAX_LINE_BYTES as u64 + 2;
-        let read = text.by_ref().take(longest).read_until(b'\n', &mut line);
+        // One byte more than the longest line and its newline, to detect longer lines.
+        let max_read_bytes = MAX_LINE_BYTES as u64 + 2;
+        let read_bytes = text.by_ref().take(max_read_bytes).read_until(b'\n', &mut line);
         number += 1;
-        bytes += read.map_err(|source| decompression_error(path, number, source))? as u64;
+        bytes += read_bytes.map_err(|source| decompression_error(path, number, source))? as u64;
         let Some(content) = line.strip_suffix(b"\n") else {
             match line.len() {
                 0 => break,
-                length if length as u64 == longest => {
+                length if length as u64 == max_read_bytes => {
                     let too_long = "it is longer than 1,022 bytes, the limit of a loadfile";
                     return Err(error_at(number, non_text_error(&line).unwrap_or_else(|| too_long.into())));
                 }
@@ -100,22 +102,22 @@ fn parse_lines(path: &Path, mut text: impl BufRead) -> Result<LoadProgram> {
             }
         };
         if bytes > MAX_TEXT_BYTES {
-            return Err(error_at(number, too_large(bytes)));
+            return Err(error_at(number, describe_excess(bytes)));
         }
-        parser.parse_line(number, content).map_err(|why| error_at(number, why))?;
+        parser.parse_line(number, content).map_err(|reason| error_at(number, reason))?;
         if parser.builder.line_count() > MAX_LINES {
             return Err(error_at(number, format!("more than {MAX_LINES} lines are too many to play")));
         }
     }
-    parser.finish().map_err(|(line, why)| error_at(line, why))
+    parser.finish().map_err(|(line, reason)| error_at(line, reason))
 }
 
-fn file_error(path: &Path, why: impl std::fmt::Display) -> TaskError {
-    TaskError::Plan(format!("loadfile {path:?}: {why}"))
+fn file_error(path: &Path, reason: impl std::fmt::Display) -> TaskError {
+    TaskError::Plan(format!("loadfile {path:?}: {reason}"))
 }
 
-fn line_error(path: &Path, line: u32, why: String) -> TaskError {
-    TaskError::Plan(format!("loadfile {path:?}, line {line}: {why}"))
+fn line_error(path: &Path, line: u32, reason: String) -> TaskError {
+    TaskError::Plan(format!("loadfile {path:?}, line {line}: {reason}"))
 }
 
 fn read_error(path: &Path, source: std::io::Error) -> TaskError {
@@ -127,12 +129,12 @@ fn read_error(path: &Path, source: std::io::Error) -> TaskError {
 
 /// The error of reading a line, which can be an error of the decompression.
 fn decompression_error(path: &Path, line: u32, source: std::io::Error) -> TaskError {
-    let why = match source.kind() {
+    let reason = match source.kind() {
         ErrorKind::UnexpectedEof => "the packed file ends here: it is cut short".into(),
         ErrorKind::InvalidInput | ErrorKind::InvalidData => format!("the packed file is damaged: {source}"),
         _ => return read_error(path, source),
     };
-    line_error(path, line, why)
+    line_error(path, line, reason)
 }
 
 /// The result of parsing a line. The error describes the invalid part of the line.
@@ -167,23 +169,23 @@ impl LoadfileParser {
     /// Parses one line, without the newline at its end.
     fn parse_line(&mut self, number: u32, line: &[u8]) -> ParseResult {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if let Some(why) = non_text_error(line) {
-            return Err(why);
+        if let Some(reason) = non_text_error(line) {
+            return Err(reason);
         }
         let mut words = Words(line);
-        let Some(first) = words.next().transpose()? else { return Ok(()) };
-        if first.starts_with(b"#") {
+        let Some(first_word) = words.next().transpose()? else { return Ok(()) };
+        if first_word.starts_with(b"#") {
             return Ok(());
         }
-        if first.first().is_some_and(u8::is_ascii_digit) {
-            let time = parse_time(first)?;
+        if first_word.first().is_some_and(u8::is_ascii_digit) {
+            let start_ns = parse_time(first_word)?;
             let operation = words.next().transpose()?.ok_or("no operation after the time")?;
-            return self.parse_operation(number, Some(time), operation, words);
+            return self.parse_operation(number, Some(start_ns), operation, words);
         }
-        if self.parse_directive(number, first, line)? {
+        if self.parse_directive(number, first_word, line)? {
             return Ok(());
         }
-        self.parse_operation(number, None, first, words)
+        self.parse_operation(number, None, first_word, words)
     }
 
     /// Returns the program after the last line.
@@ -197,23 +199,23 @@ impl LoadfileParser {
         }
         // The file may be cut short between two lines. Every pass would leave the file open.
         if let Some((handle, line)) = self.open_handles.first() {
-            let why = format!("handle {handle} is opened here and never closed: is the file cut short?");
-            return Err((*line, why));
+            let reason = format!("handle {handle} is opened here and never closed: is the file cut short?");
+            return Err((*line, reason));
         }
         self.builder.finish()
     }
 
     /// Parses a control line such as LOOP or SLEEP. Returns false for any other line.
-    fn parse_directive(&mut self, number: u32, first: &[u8], line: &[u8]) -> Result<bool, String> {
+    fn parse_directive(&mut self, number: u32, first_word: &[u8], line: &[u8]) -> Result<bool, String> {
         const DIRECTIVES: [&[u8]; 8] =
             [b"LOOP", b"ENDLOOP", b"REPEAT", b"SLEEP", b"SETSP", b"WAITSP", b"WRITEPATTERN", b"RANDOMSTRING"];
-        if !DIRECTIVES.contains(&first) {
+        if !DIRECTIVES.contains(&first_word) {
             return Ok(false);
         }
-        self.refuse_after_repeat()?;
-        let rest =
-            line[line.windows(first.len()).position(|window| window == first).unwrap_or(0)..].split_at(first.len()).1;
-        match first {
+        self.check_no_pending_repeat()?;
+        let start = line.windows(first_word.len()).position(|window| window == first_word).unwrap_or(0);
+        let rest = &line[start + first_word.len()..];
+        match first_word {
             b"LOOP" => {
                 self.builder.add_control(number, InstructionAction::Loop, &[parse_single_integer(rest, "LOOP", 1)?])?
             }
@@ -261,30 +263,33 @@ impl LoadfileParser {
         self.builder.add_string_draw(number, slot - b'0', RandomString::parse(text)?)
     }
 
-    fn refuse_after_repeat(&self) -> ParseResult {
+    /// Checks that the line before is not a REPEAT, which an operation must follow.
+    fn check_no_pending_repeat(&self) -> ParseResult {
         match self.pending_repeat {
             Some((line, _)) => Err(format!("no operation, and the REPEAT of line {line} needs one")),
             None => Ok(()),
         }
     }
 
-    fn parse_operation(&mut self, line: u32, time: Option<i64>, operation: &[u8], words: Words) -> ParseResult {
-        let (mut word_buffer, mut count) = ([&b""[..]; MAX_WORDS], 0);
+    /// Parses an operation with the words after its name. `start_ns` is the time at the start of its line, if there is
+    /// one.
+    fn parse_operation(&mut self, line: u32, start_ns: Option<i64>, operation: &[u8], words: Words) -> ParseResult {
+        let (mut word_buffer, mut word_count) = ([&b""[..]; MAX_WORDS], 0);
         for (slot, word) in word_buffer.iter_mut().zip(words) {
-            (*slot, count) = (word?, count + 1);
+            (*slot, word_count) = (word?, word_count + 1);
         }
-        let Some((status, words)) = word_buffer[..count].split_last() else {
+        let Some((status, words)) = word_buffer[..word_count].split_last() else {
             return Err(format!("`{}` stands alone: an operation ends with a status", abbreviate(operation)));
         };
         // In dbench 4.0, Sleep is an operation that is not counted.
         if operation.eq_ignore_ascii_case(b"Sleep") {
-            self.refuse_after_repeat()?;
-            let microseconds = words.first().and_then(|word| parse_integer(word)).filter(|us| *us >= 0);
+            self.check_no_pending_repeat()?;
+            let microseconds = words.first().and_then(|word| parse_integer(word)).filter(|number| *number >= 0);
             let microseconds = microseconds.ok_or("Sleep takes microseconds")?;
             return self.builder.add_control(line, InstructionAction::Sleep, &[microseconds]);
         }
         let Some(kind) = OperationKind::from_name(operation) else {
-            return Err(unknown_operation(operation));
+            return Err(unknown_operation_error(operation));
         };
         let expected = parse_status(status)?;
         let (names, numbers) = words.split_at(kind.def().name_count.min(words.len()));
@@ -293,7 +298,7 @@ impl LoadfileParser {
             self.numbers.push(Number::parse(word)?);
         }
         self.numbers.truncate(MAX_NUMBERS);
-        if let Some(ns) = time {
+        if let Some(ns) = start_ns {
             self.builder.add_control(line, InstructionAction::WaitUntil, &[ns])?;
         }
         if let Some((repeat_line, count)) = self.pending_repeat.take() {
@@ -329,7 +334,7 @@ fn abbreviate(word: &[u8]) -> String {
     String::from_utf8_lossy(word).chars().take(40).collect()
 }
 
-fn unknown_operation(operation: &[u8]) -> String {
+fn unknown_operation_error(operation: &[u8]) -> String {
     if operation.starts_with(b"SMB") {
         return "this is a loadfile of dbench 1; fsarena plays those of 4.0 and 5.0".into();
     }
@@ -358,12 +363,14 @@ fn parse_status(status: &[u8]) -> Result<ExpectedResult, String> {
     }
 }
 
+/// Writes a name with `/` instead of `\` into a buffer.
 fn replace_backslashes<'b>(name: &[u8], buffer: &'b mut Vec<u8>) -> &'b [u8] {
     buffer.clear();
     buffer.extend(name.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }));
     buffer
 }
 
+/// Parses integers between blanks.
 fn parse_integers(rest: &[u8]) -> Result<Vec<i64>, String> {
     let words = rest.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
     words
@@ -396,7 +403,7 @@ impl<'l> Iterator for Words<'l> {
             },
             _ => rest.split_at(rest.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(rest.len())),
         };
-        if !after.first().is_none_or(|byte| matches!(byte, b' ' | b'\t')) || (word.contains(&b'"')) {
+        if !after.first().is_none_or(|byte| matches!(byte, b' ' | b'\t')) || word.contains(&b'"') {
             return self.fail("a quote in the middle of a word");
         }
         self.0 = after;
@@ -405,9 +412,10 @@ impl<'l> Iterator for Words<'l> {
 }
 
 impl Words<'_> {
-    fn fail<T>(&mut self, why: &str) -> Option<Result<T, String>> {
+    /// Ends the words with an error.
+    fn fail<T>(&mut self, reason: &str) -> Option<Result<T, String>> {
         self.0 = &[];
-        Some(Err(why.into()))
+        Some(Err(reason.into()))
     }
 }
 
@@ -520,9 +528,9 @@ Unlink \"\\clients\\client1\\c\" 0x6 NT_STATUS_OK
         }
 
         #[test]
-        fn a_damaged_file_never_panics(at in 0usize..400, with in "[ -~\\n\"]{0,4}") {
+        fn a_damaged_file_never_panics(offset in 0usize..400, inserted in "[ -~\\n\"]{0,4}") {
             let mut text = VALID_LOADFILE.to_string();
-            text.insert_str(at.min(text.len()), &with);
+            text.insert_str(offset.min(text.len()), &inserted);
             if let Err(error) = parse("f", text.as_bytes()) {
                 prop_assert!(error.to_string().contains("line "), "{}", error);
             }

@@ -1,5 +1,5 @@
-//! The names of files in the program that a loadfile compiles to. Each name is stored once, as pieces of text between which the
-//! names of clients and random strings are inserted.
+//! The names of files in the program that a loadfile compiles to. Each name is stored once, as pieces of text between
+//! which the names of clients and random strings are inserted.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ impl NameId {
     pub const NONE: NameId = NameId(u32::MAX);
 }
 
-/// A piece of a name's text, and the insertion that follows it.
+/// A piece of a name's text, as a range of [`NameTable::text`], and the insertion that follows it.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct NamePiece {
     start: u32,
@@ -36,14 +36,16 @@ enum Insertion {
 
 /// All names of a program.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Names {
+pub struct NameTable {
+    /// The text of all pieces.
     text: Vec<u8>,
+    /// The pieces of all names.
     pieces: Vec<NamePiece>,
     /// The end of each name's pieces, which begin where those of the previous name end.
     piece_ends: Vec<u32>,
 }
 
-impl Names {
+impl NameTable {
     /// Number of names.
     #[cfg(test)]
     pub fn len(&self) -> usize {
@@ -64,45 +66,45 @@ impl Names {
     pub fn append_name(
         &self,
         name: NameId,
-        client: &[u8],
+        client_name: &[u8],
         strings: &[Vec<u8>; MAX_RANDOM_STRINGS],
-        into: &mut Vec<u8>,
+        buffer: &mut Vec<u8>,
     ) {
         for piece in self.pieces_of(name) {
-            into.extend_from_slice(&self.text[piece.start as usize..piece.end as usize]);
+            buffer.extend_from_slice(&self.text[piece.start as usize..piece.end as usize]);
             match piece.insertion {
                 Insertion::Nothing => {}
-                Insertion::Client => into.extend_from_slice(client),
-                Insertion::RandomString(which) => into.extend_from_slice(&strings[usize::from(which)]),
+                Insertion::Client => buffer.extend_from_slice(client_name),
+                Insertion::RandomString(number) => buffer.extend_from_slice(&strings[usize::from(number)]),
             }
         }
     }
 
     fn pieces_of(&self, NameId(index): NameId) -> &[NamePiece] {
         let index = index as usize;
-        let begin = if index == 0 { 0 } else { self.piece_ends[index - 1] };
-        &self.pieces[begin as usize..self.piece_ends[index] as usize]
+        let start = if index == 0 { 0 } else { self.piece_ends[index - 1] };
+        &self.pieces[start as usize..self.piece_ends[index] as usize]
     }
 }
 
 /// Builds the names of a program.
 #[derive(Debug, Default)]
-pub struct NamesBuilder {
-    names: Names,
+pub struct NameTableBuilder {
+    names: NameTable,
     ids: HashMap<Box<[u8]>, NameId>,
 }
 
-impl NamesBuilder {
-    /// Interns a name with `/` between its parts. With `has_strings`, the loadfile stores random strings, and
-    /// `$3` in the name stands for one.
+impl NameTableBuilder {
+    /// Adds a name with `/` between its parts, unless it is in the table already, and returns its id. With
+    /// `has_strings`, the loadfile stores random strings, and `$3` in the name stands for the string with number 3.
     ///
     /// # Errors
     /// If the name leads out of the directory of the run, has an invalid `$`, or there are too many names.
     pub fn intern(&mut self, name: &[u8], has_strings: bool) -> Result<NameId, String> {
         // A name with `$` is not reused, because its meaning depends on `has_strings`. Such names are rare.
         let inserts_string = has_strings && name.contains(&b'$');
-        if !inserts_string && let Some(known) = self.ids.get(name) {
-            return Ok(*known);
+        if !inserts_string && let Some(id) = self.ids.get(name) {
+            return Ok(*id);
         }
         check_name(name)?;
         let id = NameId(u32::try_from(self.names.piece_ends.len()).map_err(|_| "too many names".to_string())?);
@@ -115,7 +117,7 @@ impl NamesBuilder {
     }
 
     /// Returns all names.
-    pub fn finish(self) -> Names {
+    pub fn finish(self) -> NameTable {
         self.names
     }
 
@@ -166,15 +168,16 @@ pub fn check_name(name: &[u8]) -> Result<(), String> {
 mod tests {
     use super::*;
 
+    /// Adds a name to a table, and returns it with `/mnt` before it, as client 42 composes it.
     fn composed_name(name: &str, has_strings: bool) -> Result<String, String> {
-        let mut names = NamesBuilder::default();
+        let mut names = NameTableBuilder::default();
         names.intern(b"/before", false).unwrap();
         let id = names.intern(name.as_bytes(), has_strings)?;
         let mut strings: [Vec<u8>; MAX_RANDOM_STRINGS] = Default::default();
         strings[3] = b"abc".to_vec();
-        let mut into = b"/mnt".to_vec();
-        names.finish().append_name(id, b"client42", &strings, &mut into);
-        Ok(String::from_utf8(into).unwrap())
+        let mut buffer = b"/mnt".to_vec();
+        names.finish().append_name(id, b"client42", &strings, &mut buffer);
+        Ok(String::from_utf8(buffer).unwrap())
     }
 
     #[test]
@@ -201,7 +204,7 @@ mod tests {
 
     #[test]
     fn equal_names_have_one_id() {
-        let mut names = NamesBuilder::default();
+        let mut names = NameTableBuilder::default();
         let first = names.intern(b"/a", false).unwrap();
         assert_ne!(names.intern(b"/b", false).unwrap(), first);
         assert_eq!(names.intern(b"/a", false).unwrap(), first);

@@ -1,4 +1,5 @@
-//! The numbers of a loadfile, which can be literal, random, or relative to the previous operation, and its random strings.
+//! The numbers of a loadfile, which can be literal, random, or relative to the previous operation, and its random
+//! strings.
 
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ pub enum Number {
     RandomStringValue(u8),
 }
 
-/// The operation applied to a random number.
+/// An operation that is applied to a random number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Qualifier {
     /// `%n`: takes the remainder.
@@ -42,7 +43,7 @@ impl Number {
             b"+child" => Some(Number::PreviousPlusChild),
             b"+num_children" => Some(Number::PreviousPlusClients),
             [b'+', rest @ ..] => parse_integer(rest).map(Number::PreviousPlus),
-            [b'*', rest @ ..] => return parse_random(rest).map_err(|why| format!("`{}`: {why}", shown())),
+            [b'*', rest @ ..] => return parse_random(rest).map_err(|reason| format!("`{}`: {reason}", shown())),
             [b'$', digit @ b'0'..=b'9'] => Some(Number::RandomStringValue(digit - b'0')),
             _ => parse_integer(text).map(Number::Literal),
         };
@@ -50,6 +51,7 @@ impl Number {
     }
 }
 
+/// Parses the qualifiers of a random number, after its `*`.
 fn parse_random(mut text: &[u8]) -> Result<Number, String> {
     let mut qualifiers = vec![];
     while let [sign, rest @ ..] = text {
@@ -69,7 +71,7 @@ fn parse_random(mut text: &[u8]) -> Result<Number, String> {
 
 /// Parses an integer as C does: hexadecimal after `0x`, octal after `0`, otherwise decimal.
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text {
+    let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
     };
@@ -83,16 +85,16 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
         return None;
     }
     let value = i64::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok()?;
-    Some(if negative { -value } else { value })
+    Some(if is_negative { -value } else { value })
 }
 
 impl Qualifier {
     /// Applies the operation to a number.
     pub fn apply(self, value: i64) -> i64 {
         match self {
-            Qualifier::Modulo(by) => value % by,
-            Qualifier::Align(by) => value / by * by,
-            Qualifier::Plus(by) => value.saturating_add(by),
+            Qualifier::Modulo(divisor) => value % divisor,
+            Qualifier::Align(unit) => value / unit * unit,
+            Qualifier::Plus(summand) => value.saturating_add(summand),
         }
     }
 }
@@ -104,9 +106,11 @@ const MAX_STRING_BYTES: usize = 255;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RandomString(Vec<StringPart>);
 
+/// A part of a random string.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum StringPart {
     Text(Vec<u8>),
+    /// A `[set]`: each draw takes one of its bytes.
     OneOf(Vec<u8>),
 }
 
@@ -138,12 +142,12 @@ impl RandomString {
     }
 
     /// Draws a string into a buffer, which it clears first.
-    pub fn draw_into(&self, rng: &mut impl Rng, into: &mut Vec<u8>) {
-        into.clear();
+    pub fn draw_into(&self, rng: &mut impl Rng, buffer: &mut Vec<u8>) {
+        buffer.clear();
         for part in &self.0 {
             match part {
-                StringPart::Text(text) => into.extend_from_slice(text),
-                StringPart::OneOf(set) => into.push(set[rng.random_range(0..set.len())]),
+                StringPart::Text(text) => buffer.extend_from_slice(text),
+                StringPart::OneOf(set) => buffer.push(set[rng.random_range(0..set.len())]),
             }
         }
     }
@@ -155,7 +159,7 @@ mod tests {
     use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
     #[test]
-    fn whole_numbers_are_read_as_c_reads_them() {
+    fn integers_are_parsed_as_in_c() {
         for (text, value) in [("0", 0), ("16385", 16385), ("0x40", 64), ("010", 8), ("-1", -1), ("0X1f", 31)] {
             assert_eq!(parse_integer(text.as_bytes()), Some(value), "{text}");
         }
@@ -192,13 +196,13 @@ mod tests {
     fn every_character_of_a_set_is_drawn() {
         let string = RandomString::parse(b"f[ab]x[0]").unwrap();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let mut seen = std::collections::BTreeSet::new();
-        let mut drawn = vec![];
+        let mut strings = std::collections::BTreeSet::new();
+        let mut buffer = vec![];
         for _ in 0..100 {
-            string.draw_into(&mut rng, &mut drawn);
-            seen.insert(String::from_utf8(drawn.clone()).unwrap());
+            string.draw_into(&mut rng, &mut buffer);
+            strings.insert(String::from_utf8(buffer.clone()).unwrap());
         }
-        assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["fax0", "fbx0"]);
+        assert_eq!(strings.into_iter().collect::<Vec<_>>(), ["fax0", "fbx0"]);
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl MeasuredOperations {
 /// The result of a run.
 #[derive(Debug, Clone)]
 pub struct DbenchOutcome {
-    /// The lengths of the phases, and the series.
+    /// The lengths of the phases, the bytes, and the series.
     pub measurements: RunMeasurements,
     /// The operations of each kind that occurred.
     pub kinds: Vec<(OperationKind, MeasuredOperations)>,
@@ -59,7 +59,8 @@ pub struct DbenchOutcome {
     pub operations_by_client: Vec<u64>,
     /// CPU time of all clients in all phases.
     pub cpu: CpuTime,
-    /// Largest delay between the due time of an operation and its start, in nanoseconds; 0 without a rate or timed lines.
+    /// Largest delay between the due time of an operation and its start, in nanoseconds; 0 without a rate or timed
+    /// lines.
     pub lateness_ns: u64,
     /// Number of operations with another result than the loadfile states, after which the clients continued.
     pub unexpected_results: u64,
@@ -70,20 +71,21 @@ pub struct DbenchOutcome {
 impl DbenchOutcome {
     /// Sums up the counters of clients that have ended.
     pub fn from_counters(counters: &SharedCounters, measurements: RunMeasurements, cpu: CpuTime) -> DbenchOutcome {
-        let counter_of_each = |counter: fn(&ClientCounters) -> &AtomicU64| {
+        let load_each = |counter: fn(&ClientCounters) -> &AtomicU64| {
             counters.clients().map(move |client| counter(client).load(Relaxed))
         };
+        let mut kinds = vec![];
+        for def in &KIND_DEFS {
+            kinds.extend(sum_kind_counters(counters, def.kind).map(|measured| (def.kind, measured)));
+        }
         DbenchOutcome {
             measurements,
-            kinds: KIND_DEFS
-                .iter()
-                .filter_map(|def| Some((def.kind, measured_operations(counters, def.kind)?)))
-                .collect(),
-            operations: counter_of_each(|client| &client.operations).sum(),
-            operations_by_client: counter_of_each(|client| &client.operations).collect(),
+            kinds,
+            operations: load_each(|client| &client.operations).sum(),
+            operations_by_client: load_each(|client| &client.operations).collect(),
             cpu,
-            lateness_ns: counter_of_each(|client| &client.lateness_ns).max().unwrap_or(0),
-            unexpected_results: counter_of_each(|client| &client.unexpected_result.count).sum(),
+            lateness_ns: load_each(|client| &client.lateness_ns).max().unwrap_or(0),
+            unexpected_results: load_each(|client| &client.unexpected_result.count).sum(),
             first_unexpected_result: counters.clients().find_map(|client| client.unexpected_result.message()),
         }
     }
@@ -92,21 +94,21 @@ impl DbenchOutcome {
     pub fn task_output(&self) -> TaskOutput {
         TaskOutput {
             series: self.measurements.series.clone(),
-            latencies: fsarena_engine::to_latencies(&self.all_measured().latencies),
+            latencies: fsarena_engine::to_latencies(&self.sum_kinds().latencies),
             ..TaskOutput::from(self.readings())
         }
     }
 
-    /// Operations of all kinds.
-    pub fn all_measured(&self) -> MeasuredOperations {
-        let mut all = MeasuredOperations::empty();
+    /// The measured operations of all kinds together.
+    pub fn sum_kinds(&self) -> MeasuredOperations {
+        let mut sum = MeasuredOperations::empty();
         for (_, measured) in &self.kinds {
-            all.count += measured.count;
-            all.total_ns += measured.total_ns;
-            all.max_ns = all.max_ns.max(measured.max_ns);
-            all.latencies.add(&measured.latencies).unwrap_or_default();
+            sum.count += measured.count;
+            sum.total_ns += measured.total_ns;
+            sum.max_ns = sum.max_ns.max(measured.max_ns);
+            sum.latencies.add(&measured.latencies).unwrap_or_default();
         }
-        all
+        sum
     }
 
     /// All readings.
@@ -115,13 +117,14 @@ impl DbenchOutcome {
         for (kind, measured) in &self.kinds {
             let prefix = format!("{}_", kind.def().reading_prefix);
             measured.set_readings(&mut readings, &prefix);
-            if let Some(direction) =
-                [OperationKind::ReadX, OperationKind::WriteX].iter().position(|kind_with_data| kind_with_data == kind)
-            {
-                self.set_rates(&mut readings, &prefix, measured.count, self.measurements.bytes[direction]);
+            let [read_bytes, written_bytes] = self.measurements.bytes;
+            match kind {
+                OperationKind::ReadX => self.set_rates(&mut readings, &prefix, measured.count, read_bytes),
+                OperationKind::WriteX => self.set_rates(&mut readings, &prefix, measured.count, written_bytes),
+                _ => {}
             }
         }
-        let (all, bytes) = (self.all_measured(), self.measurements.bytes.iter().sum());
+        let (all, bytes) = (self.sum_kinds(), self.measurements.bytes.iter().sum());
         all.set_readings(&mut readings, "all_");
         self.set_rates(&mut readings, "all_", all.count, bytes);
         if all.count > 0 {
@@ -145,29 +148,29 @@ impl DbenchOutcome {
     }
 }
 
-/// The operations of one kind by all clients, or `None` if no client performed any.
-fn measured_operations(counters: &SharedCounters, kind: OperationKind) -> Option<MeasuredOperations> {
-    let mut all = MeasuredOperations::empty();
+/// Sums up the operations of one kind by all clients, or returns `None` if no client performed any.
+fn sum_kind_counters(counters: &SharedCounters, kind: OperationKind) -> Option<MeasuredOperations> {
+    let mut sum = MeasuredOperations::empty();
     for client in counters.clients() {
         let measured = &client.kinds[kind as usize];
         let count = measured.count.load(Relaxed);
         // Clients leave unused counters unwritten, so their pages are never allocated.
         if count > 0 {
-            all.count += count;
-            all.total_ns += measured.total_ns.load(Relaxed);
-            all.max_ns = all.max_ns.max(measured.max_ns.load(Relaxed));
-            measured.latencies.add_to(&mut all.latencies);
+            sum.count += count;
+            sum.total_ns += measured.total_ns.load(Relaxed);
+            sum.max_ns = sum.max_ns.max(measured.max_ns.load(Relaxed));
+            measured.latencies.add_to(&mut sum.latencies);
         }
     }
-    (all.count > 0).then_some(all)
+    (sum.count > 0).then_some(sum)
 }
 
-/// The readings of a kind whose operations move no data.
+/// The readings of a kind whose operations move no data. `$operations` describes them for the help.
 macro_rules! kind_readings {
-    ($prefix:literal, $of:literal) => {{
+    ($prefix:literal, $operations:literal) => {{
         let count = ReadingDef::neutral(concat!($prefix, "_operations_count"), Unit::Count);
-        let count = count.help(concat!("number of ", $of, ", after the warm-up"));
-        latency_readings!([count], concat!($prefix, "_"), concat!("of ", $of), ", name resolution included")
+        let count = count.help(concat!("number of ", $operations, ", after the warm-up"));
+        latency_readings!([count], concat!($prefix, "_"), concat!("of ", $operations), ", name resolution included")
     }};
 }
 
@@ -208,31 +211,31 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_readings_and_their_ids_are_unique() {
-        let mut ids: Vec<&str> = reading_defs().chain(readings::defs()).map(|def| def.id).collect();
+        let mut ids: Vec<&str> = reading_defs().chain(readings::reading_defs()).map(|def| def.id).collect();
         for kind in KIND_DEFS {
-            let latency = ["mean", "p50", "p95", "p99", "p999", "max"].map(|of| format!("latency_{of}_ns"));
-            for reading in latency.iter().map(String::as_str).chain(["operations_count"]) {
+            let latencies = ["mean", "p50", "p95", "p99", "p999", "max"].map(|name| format!("latency_{name}_ns"));
+            for reading in latencies.iter().map(String::as_str).chain(["operations_count"]) {
                 let id = format!("{}_{reading}", kind.reading_prefix);
                 assert!(ids.contains(&id.as_str()), "{id}");
             }
         }
-        let all = ids.len();
+        let id_count = ids.len();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), all);
+        assert_eq!(ids.len(), id_count);
     }
 
     #[test]
     fn percentiles_match_the_recorded_latencies_and_are_at_most_the_maximum() {
-        let mut latency = MeasuredOperations::empty().latencies;
-        (1..=1000).for_each(|micros| latency.record(micros * 1000).unwrap());
+        let mut latencies = MeasuredOperations::empty().latencies;
+        (1..=1000).for_each(|us| latencies.record(us * 1000).unwrap());
         let mut readings = Readings::default();
-        set_percentiles(&mut readings, "read_", &latency, 998_000);
-        let reading = |of: &str| readings.get(&format!("read_latency_{of}_ns")).unwrap();
-        for (of, ns) in [("p50", 500e3), ("p95", 950e3), ("p99", 990e3)] {
-            assert!((reading(of) / ns - 1.0).abs() < 0.002, "{of}: {}", reading(of));
+        set_percentiles(&mut readings, "read_", &latencies, 998_000);
+        let latency_of = |name: &str| readings.get(&format!("read_latency_{name}_ns")).unwrap();
+        for (name, ns) in [("p50", 500e3), ("p95", 950e3), ("p99", 990e3)] {
+            assert!((latency_of(name) / ns - 1.0).abs() < 0.002, "{name}: {}", latency_of(name));
         }
-        assert_eq!(reading("p999"), 998e3);
+        assert_eq!(latency_of("p999"), 998e3);
     }
 
     #[test]

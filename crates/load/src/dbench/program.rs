@@ -1,7 +1,7 @@
 //! A parsed load in the compact form in which fsarena stores and plays it, with 32 bytes for each line.
 
 use crate::dbench::kind::{MAX_NUMBERS, OperationKind};
-use crate::dbench::name::{NameId, Names, NamesBuilder};
+use crate::dbench::name::{NameId, NameTable, NameTableBuilder};
 use crate::dbench::number::{Number, Qualifier, RandomString};
 use crate::error::{Result, TaskError, failed_to};
 use fsarena_core::setting_text::setting;
@@ -22,7 +22,7 @@ pub enum ExpectedResult {
     Anything,
 }
 
-/// The action of one line.
+/// The action of one line. Its numbers are those of the [`Instruction`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InstructionAction {
     /// A file operation.
@@ -81,7 +81,7 @@ pub struct LoadProgram {
     /// The numbers that are random, relative, negative or large; see [`PackedNumber`].
     number_table: Vec<Number>,
     /// All names.
-    pub names: Names,
+    pub names: NameTable,
     /// The patterns for `InstructionAction::SetPattern`.
     pub patterns: Vec<Vec<u8>>,
     /// The random strings for `InstructionAction::DrawString`, each with the number by which names refer to it.
@@ -124,16 +124,16 @@ impl LoadProgram {
             + self.names.memory_bytes()
     }
 
-    /// Returns a number of an instruction.
+    /// Returns the value of a number of an instruction.
     ///
     /// # Errors
-    /// The definition of the number, if its value is known only during the run.
+    /// Returns the number itself, if its value is known only during the run.
     pub fn number(&self, instruction: &Instruction, index: usize) -> Result<i64, &Number> {
         match instruction.numbers[index].0 {
             small if small < TABLE_BIT => Ok(i64::from(small)),
-            at => match &self.number_table[(at - TABLE_BIT) as usize] {
+            marked_index => match &self.number_table[(marked_index - TABLE_BIT) as usize] {
                 Number::Literal(value) => Ok(*value),
-                other => Err(other),
+                number => Err(number),
             },
         }
     }
@@ -145,13 +145,12 @@ impl LoadProgram {
         bytes
     }
 
-    /// Decodes a program that [`LoadProgram::encode`] encoded.
+    /// Decodes a program that [`LoadProgram::encode`] encoded. The checksum ensures that all indices are in range.
     ///
     /// # Errors
-    /// If the bytes are not a program, or are damaged. Damage is refused because an index could be out of range. The text is for
-    /// the user.
+    /// If the bytes are not a program, or are damaged. The text is for the user.
     pub fn decode(bytes: &[u8]) -> Result<LoadProgram, String> {
-        let decode_error = |why: &str| format!("cannot decode this stored load: {why}");
+        let decode_error = |reason: &str| format!("cannot decode this stored load: {reason}");
         let (encoded, checksum) = bytes.split_last_chunk().ok_or_else(|| decode_error("too short"))?;
         if crc32fast::hash(encoded) != u32::from_le_bytes(*checksum) {
             return Err(decode_error("wrong checksum"));
@@ -159,8 +158,8 @@ impl LoadProgram {
         postcard::from_bytes(encoded).map_err(|error| decode_error(&error.to_string()))
     }
 
-    /// Writes the encoded program to a file, which the cells of a run read. Reading it takes milliseconds, while parsing
-    /// a loadfile takes tenths of a second, and guests have no loadfile.
+    /// Writes the encoded program to a file, which the cells of a run read. Reading it takes milliseconds, while
+    /// parsing a loadfile takes tenths of a second, and guests have no loadfile.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -174,7 +173,7 @@ impl LoadProgram {
     /// If the file is missing or damaged.
     pub fn read_from(path: &Path) -> Result<LoadProgram> {
         let bytes = std::fs::read(path).map_err(failed_to("read the load", path))?;
-        LoadProgram::decode(&bytes).map_err(|why| TaskError::Plan(format!("{}: {why}", path.display())))
+        LoadProgram::decode(&bytes).map_err(|reason| TaskError::Plan(format!("{}: {reason}", path.display())))
     }
 }
 
@@ -183,7 +182,7 @@ impl LoadProgram {
 pub struct LoadProgramBuilder {
     /// The program so far, without its names.
     program: LoadProgram,
-    names: NamesBuilder,
+    names: NameTableBuilder,
     /// The line of a LOOP that has not ended, and the index of its first instruction.
     open_loop: Option<(u32, usize)>,
 }
@@ -232,16 +231,16 @@ impl LoadProgramBuilder {
     /// If loops nest, a loop has no operations, or the program has more than 2³¹ numbers that are not small literals.
     pub fn add_control(&mut self, line: u32, action: InstructionAction, numbers: &[i64]) -> Result<(), String> {
         match (action, self.open_loop) {
-            (InstructionAction::Loop, Some((outer, _))) => {
-                return Err(format!("a LOOP within that of line {outer}"));
+            (InstructionAction::Loop, Some((outer_line, _))) => {
+                return Err(format!("a LOOP within that of line {outer_line}"));
             }
             (InstructionAction::Loop, None) => self.open_loop = Some((line, self.program.instructions.len())),
             (InstructionAction::EndLoop, None) => return Err("ENDLOOP without LOOP".into()),
-            (InstructionAction::EndLoop, Some((outer, from))) => {
-                // A client checks only at operations whether the run is over, so nothing could stop a long loop that has no
-                // operations.
-                if !self.program.instructions[from..].iter().any(Instruction::is_operation) {
-                    return Err(format!("the LOOP of line {outer} has no operations"));
+            (InstructionAction::EndLoop, Some((loop_line, start))) => {
+                // A client checks only at operations whether the run is over, so nothing could stop a long loop that
+                // has no operations.
+                if !self.program.instructions[start..].iter().any(Instruction::is_operation) {
+                    return Err(format!("the LOOP of line {loop_line} has no operations"));
                 }
                 self.open_loop = None;
             }
@@ -321,13 +320,13 @@ impl LoadProgramBuilder {
         Ok(PackedNumber(TABLE_BIT + index))
     }
 
-    /// Updates the largest size of a read or write. Returns an error if the size is out of range. If a random size is out of
-    /// range during the run, the client fails.
+    /// Updates the largest size of a read or write. Returns an error if the size is out of range. If a random size is
+    /// out of range during the run, the client fails.
     fn update_max_io_bytes(&mut self, kind: OperationKind, number: &Number) -> Result<(), String> {
         let size = match number {
             Number::Literal(value) => *value,
             Number::Random(qualifiers) => match qualifiers.as_slice() {
-                [.., Qualifier::Modulo(by)] => by - 1,
+                [.., Qualifier::Modulo(divisor)] => divisor - 1,
                 _ => MAX_IO_BYTES,
             },
             _ => MAX_IO_BYTES,
@@ -340,12 +339,12 @@ impl LoadProgramBuilder {
     }
 }
 
-/// Formats a count of things, such as `2 names`.
-fn format_count(number: usize, what: &str) -> String {
-    match number {
-        0 => format!("no {what}"),
-        1 => format!("a {what}"),
-        more => format!("{more} {what}s"),
+/// Formats a count of things, such as `no name`, `a name` and `2 names`.
+fn format_count(count: usize, noun: &str) -> String {
+    match count {
+        0 => format!("no {noun}"),
+        1 => format!("a {noun}"),
+        _ => format!("{count} {noun}s"),
     }
 }
 
@@ -379,12 +378,15 @@ mod tests {
     fn invalid_operations_and_loops_are_refused() {
         let mut builder = LoadProgramBuilder::default();
         let literal = |value| Number::Literal(value);
-        let write = [literal(1), literal(0), literal(MAX_IO_BYTES + 1), literal(0)];
-        assert!(builder.add_operation(1, OperationKind::WriteX, &[], &write, ExpectedResult::Success).is_err());
-        let few = builder.add_operation(1, OperationKind::WriteX, &[], &write[..3], ExpectedResult::Success);
-        assert_eq!(few.unwrap_err(), "WriteX needs 4 numbers, and has 3");
-        let names = builder.add_operation(1, OperationKind::Rename, &[b"/a"], &[], ExpectedResult::Success);
-        assert_eq!(names.unwrap_err(), "Rename takes 2 names, and has 1");
+        let too_large_write = [literal(1), literal(0), literal(MAX_IO_BYTES + 1), literal(0)];
+        assert!(
+            builder.add_operation(1, OperationKind::WriteX, &[], &too_large_write, ExpectedResult::Success).is_err()
+        );
+        let too_few_numbers =
+            builder.add_operation(1, OperationKind::WriteX, &[], &too_large_write[..3], ExpectedResult::Success);
+        assert_eq!(too_few_numbers.unwrap_err(), "WriteX needs 4 numbers, and has 3");
+        let too_few_names = builder.add_operation(1, OperationKind::Rename, &[b"/a"], &[], ExpectedResult::Success);
+        assert_eq!(too_few_names.unwrap_err(), "Rename takes 2 names, and has 1");
         assert!(builder.add_control(1, InstructionAction::EndLoop, &[]).is_err());
         builder.add_control(7, InstructionAction::Loop, &[2]).unwrap();
         assert!(builder.add_control(8, InstructionAction::Loop, &[2]).unwrap_err().contains("line 7"));
@@ -414,9 +416,9 @@ mod tests {
     #[test]
     fn damaged_bytes_are_refused() {
         let bytes = synthetic::generate_program(1).encode();
-        for at in [0, bytes.len() / 2, bytes.len() - 1] {
+        for offset in [0, bytes.len() / 2, bytes.len() - 1] {
             let mut damaged = bytes.clone();
-            damaged[at] ^= 0x40;
+            damaged[offset] ^= 0x40;
             assert!(LoadProgram::decode(&damaged).unwrap_err().contains("checksum"));
         }
         assert!(LoadProgram::decode(&[1, 2, 3]).unwrap_err().contains("too short"));

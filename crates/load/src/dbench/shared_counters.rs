@@ -1,5 +1,5 @@
-//! Memory that all clients and the thread that watches them share, also after fork(2): the phase of the run, and counters
-//! for each client. Only the client itself writes to its counters.
+//! Memory that all clients and the thread that watches them share, also after fork(2): the phase of the run, and
+//! counters for each client. Only the client itself writes to its counters.
 
 use crate::dbench::kind::{KIND_DEFS, OperationKind};
 use crate::error::{Result, TaskError};
@@ -62,7 +62,7 @@ pub struct ClientCounters {
     pub operations: AtomicU64,
     /// Bytes read and written in all phases.
     pub bytes: AtomicU64,
-    /// Bytes read and written in the measured phase.
+    /// Bytes read, and bytes written, in the measured phase.
     pub measured_bytes: [AtomicU64; 2],
     /// Largest delay between the due time of an operation and its start, in nanoseconds.
     pub lateness_ns: AtomicU64,
@@ -76,6 +76,7 @@ pub struct ClientCounters {
     pub kinds: [KindCounters; KIND_DEFS.len()],
 }
 
+/// The counters that all clients share.
 #[repr(C)]
 struct SharedHead {
     phase: AtomicU32,
@@ -89,8 +90,8 @@ pub struct SharedCounters {
     clients: u32,
 }
 
-/// Offset of the clients' counters in the memory. The head has a page of its own: all clients read the phase all the time, and
-/// counters that change in the same cache line would slow that down.
+/// Offset of the clients' counters in the memory. The head has a page of its own: all clients read the phase all the
+/// time, and counters that change in the same cache line would slow that down.
 const CLIENTS_OFFSET: usize = 4096;
 
 impl SharedCounters {
@@ -100,15 +101,13 @@ impl SharedCounters {
     /// If memory cannot be allocated.
     pub fn new(clients: u32) -> Result<SharedCounters> {
         let bytes = CLIENTS_OFFSET + clients as usize * size_of::<ClientCounters>();
-        let map = || -> std::io::Result<MmapRaw> {
-            let file = memfd_create(c"fsarena-dbench", MemfdFlags::CLOEXEC)?;
-            ftruncate(&file, bytes as u64)?;
-            MmapRaw::map_raw(&file)
-        };
-        let failed =
-            |error| TaskError::Missing(format!("no memory for the counters of {clients} clients; take fewer: {error}"));
-        let memory = map().map_err(failed)?;
-        Ok(SharedCounters { memory, clients })
+        match map_shared_memory(bytes) {
+            Ok(memory) => Ok(SharedCounters { memory, clients }),
+            Err(error) => {
+                let text = format!("no memory for the counters of {clients} clients; take fewer: {error}");
+                Err(TaskError::Missing(text))
+            }
+        }
     }
 
     /// The counters of a client, which is numbered from 0.
@@ -132,8 +131,8 @@ impl SharedCounters {
         unsafe { &*self.memory.as_ptr().cast() }
     }
 
-    /// The current phase. Relaxed accesses suffice, because clients read no other data that the watching thread writes before it
-    /// starts a phase.
+    /// The current phase. Relaxed accesses suffice, because clients read no other data that the watching thread writes
+    /// before it starts a phase.
     #[inline]
     pub fn phase(&self) -> Phase {
         match self.head().phase.load(Relaxed) {
@@ -164,32 +163,39 @@ impl SharedCounters {
         self.head().ready_clients.load(Acquire)
     }
 
-    /// Waits for this time, or until another phase than `phase` starts.
-    pub fn wait_for_phase_change(&self, phase: Phase, time: Duration) {
-        let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    /// Waits until another phase than `phase` starts, at most for the timeout.
+    pub fn wait_for_phase_change(&self, phase: Phase, timeout: Duration) {
+        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         // The caller checks the phase again in any case.
         let _ = futex::wait(&self.head().phase, futex::Flags::empty(), phase as u32, Some(&timeout));
     }
+}
+
+/// Maps zeroed memory that processes share after fork(2).
+fn map_shared_memory(bytes: usize) -> std::io::Result<MmapRaw> {
+    let file = memfd_create(c"fsarena-dbench", MemfdFlags::CLOEXEC)?;
+    ftruncate(&file, bytes as u64)?;
+    MmapRaw::map_raw(&file)
 }
 
 impl ClientCounters {
     /// Counts an operation of the measured phase.
     #[inline]
     pub fn count_operation(&self, kind: OperationKind, ns: u64) {
-        let counted = &self.kinds[kind as usize];
-        add_unshared(&counted.count, 1);
-        add_unshared(&counted.total_ns, ns);
-        if ns > counted.max_ns.load(Relaxed) {
-            counted.max_ns.store(ns, Relaxed);
+        let counters = &self.kinds[kind as usize];
+        add_unshared(&counters.count, 1);
+        add_unshared(&counters.total_ns, ns);
+        if ns > counters.max_ns.load(Relaxed) {
+            counters.max_ns.store(ns, Relaxed);
         }
-        counted.latencies.record(ns);
+        counters.latencies.record(ns);
     }
 }
 
-/// Adds to a counter that only this client writes.
+/// Adds to a counter that only this client writes. It needs no atomic addition, which would be slower.
 #[inline]
-pub fn add_unshared(counter: &AtomicU64, more: u64) {
-    counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
+pub fn add_unshared(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(amount), Relaxed);
 }
 
 /// A message of a client.
@@ -204,15 +210,15 @@ pub struct ClientMessage {
 }
 
 impl FirstMessage {
-    /// Records a message, whose text is not empty. Only the first one is kept.
+    /// Records a message. `parts` together are its text, which is not empty. Only the first message is kept.
     pub fn record(&self, line: u32, error: Option<std::io::Error>, parts: &[&[u8]]) {
         add_unshared(&self.count, 1);
         if self.count.load(Relaxed) > 1 {
             return;
         }
         let mut length = 0;
-        for (place, byte) in self.text.iter().zip(parts.iter().copied().flatten()) {
-            place.store(*byte, Relaxed);
+        for (slot, byte) in self.text.iter().zip(parts.iter().copied().flatten()) {
+            slot.store(*byte, Relaxed);
             length += 1;
         }
         self.line.store(line, Relaxed);
@@ -236,6 +242,7 @@ impl FirstMessage {
 const BUCKET_BITS: u32 = 6;
 /// Number of doublings above the first 2⁶ nanoseconds. The largest latency is 73 minutes.
 const DOUBLINGS: usize = 36;
+/// Number of buckets.
 const BUCKET_COUNT: usize = (DOUBLINGS + 1) << BUCKET_BITS;
 
 /// A latency histogram of fixed size without pointers, so that processes can share it. One client writes, others read.
@@ -245,8 +252,9 @@ const BUCKET_COUNT: usize = (DOUBLINGS + 1) << BUCKET_BITS;
 #[repr(transparent)]
 pub struct LatencyBuckets([AtomicU32; BUCKET_COUNT]);
 
-/// The index of the bucket of a latency in nanoseconds. Buckets 0 to 63 are of one nanosecond each. After them, each doubling of
-/// the latency has 64 buckets: 64 to 127 ns has buckets of 1 ns, 128 to 255 ns has buckets of 2 ns, and so on.
+/// The index of the bucket of a latency in nanoseconds. Buckets 0 to 63 are of one nanosecond each. After them, each
+/// doubling of the latency has 64 buckets: 64 to 127 ns has buckets of 1 ns, 128 to 255 ns has buckets of 2 ns, and so
+/// on.
 fn bucket_index(ns: u64) -> usize {
     let doubling = (u64::BITS - BUCKET_BITS - 1).saturating_sub(ns.leading_zeros());
     let sub_bucket = (ns >> doubling) as usize;
@@ -288,12 +296,12 @@ mod tests {
     #[test]
     fn only_the_first_message_is_kept_and_all_are_counted() {
         let counters = SharedCounters::new(3).unwrap();
-        let message = &counters.client(2).unexpected_result;
-        assert_eq!(message.message(), None);
-        message.record(7, Some(std::io::Error::from_raw_os_error(libc::ENOENT)), &[b"open ", b"/a"]);
-        message.record(8, None, &[&[b'x'; 5000]]);
-        assert_eq!(message.message(), Some(ClientMessage { line: 7, errno: Some(2), text: "open /a".into() }));
-        assert_eq!(message.count.load(Relaxed), 2);
+        let first_message = &counters.client(2).unexpected_result;
+        assert_eq!(first_message.message(), None);
+        first_message.record(7, Some(std::io::Error::from_raw_os_error(libc::ENOENT)), &[b"open ", b"/a"]);
+        first_message.record(8, None, &[&[b'x'; 5000]]);
+        assert_eq!(first_message.message(), Some(ClientMessage { line: 7, errno: Some(2), text: "open /a".into() }));
+        assert_eq!(first_message.count.load(Relaxed), 2);
         assert_eq!(counters.client(0).unexpected_result.message(), None);
     }
 
@@ -319,13 +327,13 @@ mod tests {
             assert!(middle.abs_diff(ns) as f64 <= ns as f64 / 64.0, "{ns} becomes {middle}");
         }
         assert_eq!(bucket_index(u64::MAX), BUCKET_COUNT - 1);
-        assert!((0..BUCKET_COUNT - 1).all(|at| bucket_index(bucket_middle(at)) == at));
+        assert!((0..BUCKET_COUNT - 1).all(|index| bucket_index(bucket_middle(index)) == index));
     }
 
     #[test]
     fn recorded_latencies_are_added_to_a_histogram() {
         let buckets: Box<LatencyBuckets> = Box::new(LatencyBuckets(std::array::from_fn(|_| AtomicU32::new(0))));
-        (1..=100).for_each(|micros| buckets.record(micros * 1000));
+        (1..=100).for_each(|us| buckets.record(us * 1000));
         let mut histogram = Histogram::new(3).unwrap();
         buckets.add_to(&mut histogram);
         assert_eq!(histogram.len(), 100);

@@ -1,14 +1,14 @@
 //! A generator of a load with the statistics of dbench's standard loadfile, for the workload `dbench-like`.
 //!
-//! The load consists of the lives of files, not of independent draws. A client looks up a missing name, creates the file,
-//! writes one byte at the end of its first piece, writes all pieces, closes, renames, reopens, reads and removes the file.
-//! Meanwhile, it looks up, holds open, reads and updates the lasting files, which the load creates at its start. A cycle has a
-//! fixed number of files of each kind, and of opens of the lasting files, so the shares of all operations are fixed too. The
-//! seed decides their order, places and sizes.
+//! The load consists of the lives of files, not of independent draws. A client looks up a missing name, creates the
+//! file, writes one byte at the end of its first piece, writes all pieces, closes, renames, reopens, reads and removes
+//! the file. Meanwhile, it looks up, keeps open, reads and updates the lasting files, which the load creates at its
+//! start. A cycle has a fixed number of files of each kind, and of opens of the lasting files, so the shares of all
+//! operations are fixed too. The seed decides their order, places and sizes.
 //!
-//! A cycle has about 3,550 operations. Each operation has a time between 0 and 1, and the cycle is sorted by these times.
-//! Small variations, such as the size of a read, are drawn from decks: a fixed count of each value, shuffled by the seed.
-//! Drawing without replacement keeps all shares exact.
+//! A cycle has about 3,550 operations. Each operation has a time between 0 and 1, and the cycle is sorted by these
+//! times. Small variations, such as the size of a read, are drawn from decks: a fixed count of each value, shuffled by
+//! the seed. Drawing without replacement keeps all shares exact.
 
 use crate::dbench::program::{ExpectedResult, InstructionAction, LoadProgram, LoadProgramBuilder};
 use crate::{dbench::kind::OperationKind, dbench::number::Number};
@@ -29,28 +29,29 @@ const LASTING_FILES: [(usize, i64); 2] = [(16, 1 << 20), (40, 102_400)];
 pub fn generate_program(seed: u64) -> LoadProgram {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, SEED_MIX));
     let mut builder = LoadProgramBuilder::default();
-    let lasting = lasting_files();
-    let mut list = OperationList::default();
-    add_set_up(&lasting, &mut list);
-    add_operations(&mut builder, &list.operations);
+    let lasting_files = plan_lasting_files();
+    let mut setup = OperationList::default();
+    add_setup(&lasting_files, &mut setup);
+    add_operations(&mut builder, &setup.operations);
     add_control(&mut builder, InstructionAction::Loop, &[CYCLE_REPETITIONS]);
     for number in 0..CYCLE_COUNT {
-        add_operations(&mut builder, &cycle_operations(&lasting, number, &mut rng));
+        add_operations(&mut builder, &generate_cycle(&lasting_files, number, &mut rng));
     }
     add_control(&mut builder, InstructionAction::EndLoop, &[]);
     builder.finish().expect("a loop of operations that ends is a program")
 }
 
-fn lasting_files() -> Vec<LastingFile> {
+/// The names and sizes of the lasting files.
+fn plan_lasting_files() -> Vec<LastingFile> {
     let sizes = LASTING_FILES.into_iter().flat_map(|(count, bytes)| std::iter::repeat_n(bytes, count));
     sizes
         .enumerate()
-        .map(|(at, bytes)| LastingFile { name: format!("{}/kept{at:02}.dat", client_directory(at)), bytes })
+        .map(|(index, bytes)| LastingFile { name: format!("{}/kept{index:02}.dat", client_directory(index)), bytes })
         .collect()
 }
 
 /// Adds operations that remove the files of an earlier pass, and create the directories and the lasting files.
-fn add_set_up(lasting: &[LastingFile], list: &mut OperationList) {
+fn add_setup(lasting_files: &[LastingFile], list: &mut OperationList) {
     list.push_success(OperationKind::Deltree, &["/clients/client1"], &[]);
     list.push_success(OperationKind::Mkdir, &["/clients"], &[]);
     for directory in
@@ -60,37 +61,41 @@ fn add_set_up(lasting: &[LastingFile], list: &mut OperationList) {
         list.push_success(OperationKind::NtCreateX, &[&directory], &[0x1, 0x2, handle]);
         list.push_success(OperationKind::Close, &[], &[handle]);
     }
-    for file in lasting {
+    for file in lasting_files {
         let handle = list.add_create(&file.name);
         list.push_success(OperationKind::QueryFs, &[], &[1]);
-        let chunks =
-            (0..file.bytes).step_by(LARGE_WRITE_BYTES as usize).map(|at| (file.bytes - at).min(LARGE_WRITE_BYTES));
-        list.add_chunk_writes(handle, &chunks.collect::<Vec<_>>());
+        let offsets = (0..file.bytes).step_by(LARGE_WRITE_BYTES as usize);
+        let pieces: Vec<i64> = offsets.map(|offset| (file.bytes - offset).min(LARGE_WRITE_BYTES)).collect();
+        list.add_piece_writes(handle, &pieces);
         list.push_success(OperationKind::Close, &[], &[handle]);
     }
 }
 
 fn add_operations(builder: &mut LoadProgramBuilder, operations: &[LoadOperation]) {
     for operation in operations {
-        let number = builder.line_count() as u32 + 1;
+        let line = builder.line_count() as u32 + 1;
         let names: Vec<&[u8]> = operation.names.iter().map(String::as_bytes).collect();
         builder
-            .add_operation(number, operation.kind, &names, &operation.numbers, operation.expected)
+            .add_operation(line, operation.kind, &names, &operation.numbers, operation.expected)
             .expect("operation lists have complete operations");
     }
 }
 
 fn add_control(builder: &mut LoadProgramBuilder, action: InstructionAction, numbers: &[i64]) {
-    let number = builder.line_count() as u32 + 1;
-    builder.add_control(number, action, numbers).expect("there is one loop");
+    let line = builder.line_count() as u32 + 1;
+    builder.add_control(line, action, numbers).expect("there is one loop");
 }
 
 // The files of a cycle, and its opens of the lasting files. The shares of all operations follow from these.
 /// Files without data that are removed right after their creation.
 const EMPTY_FILES: usize = 67;
 /// Files with data as (number of files, size), from large to small.
-const FILE_LIVES: [(usize, FileSizeClass); 4] =
-    [(4, FileSizeClass::Large), (8, FileSizeClass::Middle), (36, FileSizeClass::Two), (9, FileSizeClass::One)];
+const FILE_LIVES: [(usize, FileSizeClass); 4] = [
+    (4, FileSizeClass::Large),
+    (8, FileSizeClass::Medium),
+    (36, FileSizeClass::TwoPieces),
+    (9, FileSizeClass::OnePiece),
+];
 /// Number of files with data that are renamed.
 const RENAMED_FILES: usize = 26;
 /// Number of files with data that are opened again and read.
@@ -121,69 +126,81 @@ const HANDLE_QUERIES: usize = 41;
 const SPACE_QUERIES: usize = 45;
 /// Ranges that are locked and unlocked.
 const LOCKED_RANGES: usize = 2;
-/// Mean of the exponential distribution of the lives of files with data, as a share of the cycle. Lives are limited to 0.01 to
-/// 0.5 of a cycle, and so their mean is 0.204: of the 57 files of a cycle, 12 exist at any time.
+/// Mean of the exponential distribution of the lives of files with data, as a share of the cycle. Lives are limited to
+/// 0.01 to 0.5 of a cycle, and so their mean is 0.204: of the 57 files of a cycle, 12 exist at any time.
 const MEAN_LIFE: f64 = 0.23;
-/// Mean time that a file is held open, as a share of the cycle: of the 103 idle opens of a cycle ([`IDLE_OPENS`]), 4 are open at
-/// any time.
+/// Mean time between an idle open and its close, as a share of the cycle: of the 103 idle opens of a cycle
+/// ([`IDLE_OPENS`]), 4 are open at any time.
 const MEAN_HOLD: f64 = 0.04;
 
-/// The size of a file with data; see [`Cycle::draw_chunks`].
+/// The size of a file with data; see [`Cycle::draw_pieces`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileSizeClass {
     /// Ten pieces.
     Large,
     /// Two pieces, the first of 64 KiB.
-    Middle,
+    Medium,
     /// Two smaller pieces.
-    Two,
+    TwoPieces,
     /// One smaller piece.
-    One,
+    OnePiece,
 }
 
 /// The decks that a cycle draws from.
 struct Decks {
-    reads: Deck<i64>,
+    /// Bytes of each read of a lasting file; 0 for a random size.
+    read_sizes: Deck<i64>,
+    /// Bytes of the first piece of a small file, or `None` for a random size.
     first_pieces: Deck<Option<i64>>,
+    /// Bytes of the second piece of a small file, or `None` for a random size.
     second_pieces: Deck<Option<i64>>,
-    updates: Deck<i64>,
-    syncs: Deck<u32>,
-    renamed: Deck<bool>,
-    reread: Deck<bool>,
-    timed: Deck<bool>,
-    synced: Deck<bool>,
-    queried: Deck<bool>,
-    locked: Deck<bool>,
+    /// Bytes of each write to a lasting file.
+    update_sizes: Deck<i64>,
+    /// Number of syncs of each updating open.
+    sync_counts: Deck<u32>,
+    /// Whether each file with data is renamed.
+    renames: Deck<bool>,
+    /// Whether each file with data is opened again and read.
+    rereads: Deck<bool>,
+    /// Whether the times of each file with data are set.
+    sets_times: Deck<bool>,
+    /// Whether each file with data is synced.
+    syncs: Deck<bool>,
+    /// Whether each reading open queries the attributes of its file.
+    queries: Deck<bool>,
+    /// Whether each updating open locks a range.
+    locks: Deck<bool>,
 }
 
 impl Decks {
     fn new(rng: &mut Xoshiro256PlusPlus) -> Decks {
-        let data = FILE_LIVES.iter().map(|(count, _)| count).sum::<usize>();
+        let file_count: usize = FILE_LIVES.iter().map(|(count, _)| count).sum();
+        let reading_open_count: usize = READING_OPENS.iter().map(|(count, _)| count).sum();
         let flag_counts = |count: usize, total: usize| [(count, true), (total - count, false)];
-        let reading: usize = READING_OPENS.iter().map(|(count, _)| count).sum();
         Decks {
-            reads: Deck::new(&[(606, 4096), (129, 61_440), (36, 2048), (36, 8192), (15, 16_384), (102, 0)], rng),
-            // `None` stands for a random size.
+            read_sizes: Deck::new(&[(606, 4096), (129, 61_440), (36, 2048), (36, 8192), (15, 16_384), (102, 0)], rng),
             first_pieces: Deck::new(&[(20, Some(4096)), (13, Some(2048)), (2, Some(8192)), (10, None)], rng),
             second_pieces: Deck::new(&[(10, Some(4096)), (26, None)], rng),
-            updates: Deck::new(&[(54, LARGE_WRITE_BYTES), (48, 4096), (7, 8192), (3, 510)], rng),
-            syncs: Deck::new(&UPDATE_SYNCS, rng),
-            renamed: Deck::new(&flag_counts(RENAMED_FILES, data), rng),
-            reread: Deck::new(&flag_counts(REREAD_FILES, data), rng),
-            timed: Deck::new(&flag_counts(TIME_SET_FILES, data), rng),
-            synced: Deck::new(&flag_counts(SYNCED_FILES, data), rng),
-            queried: Deck::new(&flag_counts(HANDLE_QUERIES, reading), rng),
-            locked: Deck::new(&flag_counts(LOCKED_RANGES, UPDATING_OPENS), rng),
+            update_sizes: Deck::new(&[(54, LARGE_WRITE_BYTES), (48, 4096), (7, 8192), (3, 510)], rng),
+            sync_counts: Deck::new(&UPDATE_SYNCS, rng),
+            renames: Deck::new(&flag_counts(RENAMED_FILES, file_count), rng),
+            rereads: Deck::new(&flag_counts(REREAD_FILES, file_count), rng),
+            sets_times: Deck::new(&flag_counts(TIME_SET_FILES, file_count), rng),
+            syncs: Deck::new(&flag_counts(SYNCED_FILES, file_count), rng),
+            queries: Deck::new(&flag_counts(HANDLE_QUERIES, reading_open_count), rng),
+            locks: Deck::new(&flag_counts(LOCKED_RANGES, UPDATING_OPENS), rng),
         }
     }
 }
 
 /// A cycle under construction.
 struct Cycle<'a> {
-    lasting: &'a [LastingFile],
+    lasting_files: &'a [LastingFile],
+    /// The number of the cycle, from 0.
     number: u32,
     rng: &'a mut Xoshiro256PlusPlus,
     decks: Decks,
+    /// Operations that are not scheduled yet.
     list: OperationList,
     /// Operations with the time at which they run, from 0 to 1.
     events: Vec<(f64, Vec<LoadOperation>)>,
@@ -192,10 +209,10 @@ struct Cycle<'a> {
 }
 
 /// Generates the operations of a cycle. At its end the same files exist as at its start.
-fn cycle_operations(lasting: &[LastingFile], number: u32, rng: &mut Xoshiro256PlusPlus) -> Vec<LoadOperation> {
+fn generate_cycle(lasting_files: &[LastingFile], number: u32, rng: &mut Xoshiro256PlusPlus) -> Vec<LoadOperation> {
     let decks = Decks::new(rng);
     let mut cycle =
-        Cycle { lasting, number, rng, decks, list: OperationList::default(), events: vec![], name_count: 0 };
+        Cycle { lasting_files, number, rng, decks, list: OperationList::default(), events: vec![], name_count: 0 };
     cycle.add_file_lives();
     for _ in 0..EMPTY_FILES {
         cycle.add_empty_file();
@@ -206,7 +223,7 @@ fn cycle_operations(lasting: &[LastingFile], number: u32, rng: &mut Xoshiro256Pl
     cycle.add_reading_opens();
     cycle.add_updates();
     cycle.add_other_operations();
-    debug_assert!(cycle.decks.reads.is_empty() && cycle.decks.updates.is_empty());
+    debug_assert!(cycle.decks.read_sizes.is_empty() && cycle.decks.update_sizes.is_empty());
     cycle.events.sort_by(|a, b| a.0.total_cmp(&b.0));
     cycle.events.into_iter().flat_map(|(_, operations)| operations).collect()
 }
@@ -230,67 +247,68 @@ impl Cycle<'_> {
     }
 
     fn pick_lasting_file(&mut self) -> LastingFile {
-        self.lasting.choose(self.rng).expect("a load has lasting files").clone()
+        self.lasting_files.choose(self.rng).expect("a load has lasting files").clone()
     }
 
-    /// Adds the lives of all files with data. Their starts are spread evenly, so that the number of existing files varies
-    /// little.
+    /// Adds the lives of all files with data. Their starts are spread evenly, so that the number of existing files
+    /// varies little.
     fn add_file_lives(&mut self) {
         let mut sizes = Deck::new(&FILE_LIVES, self.rng);
-        let lives: usize = FILE_LIVES.iter().map(|(count, _)| count).sum();
-        for index in 0..lives {
+        let life_count: usize = FILE_LIVES.iter().map(|(count, _)| count).sum();
+        for index in 0..life_count {
             let exponential = -self.rng.random::<f64>().max(1e-9).ln();
             let length = (MEAN_LIFE * exponential).clamp(0.01, 0.5);
-            let begin = (index as f64 + self.random_time()) / lives as f64;
-            self.add_file_life(sizes.draw(), begin.min(0.999 - length), length);
+            let start = (index as f64 + self.random_time()) / life_count as f64;
+            self.add_file_life(sizes.draw(), start.min(0.999 - length), length);
         }
     }
 
-    /// Adds one file with data: created and written at `begin`, then perhaps renamed and read, removed after `length`.
-    fn add_file_life(&mut self, size: FileSizeClass, begin: f64, length: f64) {
+    /// Adds one file with data: created and written at `start`, then perhaps renamed and read, removed after `length`.
+    /// Both times are shares of the cycle.
+    fn add_file_life(&mut self, size: FileSizeClass, start: f64, length: f64) {
         let mut name = self.new_name("tmp");
-        let chunks = self.draw_chunks(size);
+        let pieces = self.draw_pieces(size);
         self.list.push_failure(OperationKind::Find, &format!("{name}*"), &[260, 1366, 0]);
         self.list.push_success(OperationKind::QueryFs, &[], &[1]);
         self.list.add_missing_lookup(&name);
         let handle = self.list.add_create(&name);
-        self.list.add_chunk_writes(handle, &chunks);
-        if self.decks.synced.draw() {
+        self.list.add_piece_writes(handle, &pieces);
+        if self.decks.syncs.draw() {
             self.list.push_success(OperationKind::Flush, &[], &[handle]);
         }
-        if self.decks.timed.draw() {
+        if self.decks.sets_times.draw() {
             self.list.push_success(OperationKind::SetFile, &[], &[handle, 1004]);
         }
         self.list.add_close(handle);
-        self.schedule(begin);
-        if self.decks.renamed.draw() {
-            let renamed = self.new_name("doc");
-            self.list.push_failure(OperationKind::QueryPath, &renamed, &[1004]);
-            self.list.push_success(OperationKind::Rename, &[&name, &renamed], &[]);
-            name = renamed;
-            self.schedule(begin + 0.2 * length);
+        self.schedule(start);
+        if self.decks.renames.draw() {
+            let new_name = self.new_name("doc");
+            self.list.push_failure(OperationKind::QueryPath, &new_name, &[1004]);
+            self.list.push_success(OperationKind::Rename, &[&name, &new_name], &[]);
+            name = new_name;
+            self.schedule(start + 0.2 * length);
         }
-        if self.decks.reread.draw() {
+        if self.decks.rereads.draw() {
             let handle = self.list.add_open(&name);
-            let read_bytes = chunks.iter().sum::<i64>().min(4096);
+            let read_bytes = pieces.iter().sum::<i64>().min(4096);
             self.list.push_success(OperationKind::ReadX, &[], &[handle, 0, 4096, read_bytes]);
             self.list.add_close(handle);
-            self.schedule(begin + 0.6 * length);
+            self.schedule(start + 0.6 * length);
         }
         self.list.push_success(OperationKind::Unlink, &[&name], &[0x6]);
-        self.schedule(begin + length);
+        self.schedule(start + length);
     }
 
     /// Draws the sizes in bytes of the pieces in which a file is written.
-    fn draw_chunks(&mut self, size: FileSizeClass) -> Vec<i64> {
+    fn draw_pieces(&mut self, size: FileSizeClass) -> Vec<i64> {
         match size {
             FileSizeClass::Large => {
                 [vec![LARGE_WRITE_BYTES; 9], vec![log_uniform(12_000.0, 60_000.0, self.rng)]].concat()
             }
-            FileSizeClass::Middle => vec![LARGE_WRITE_BYTES, log_uniform(8_000.0, 32_000.0, self.rng)],
-            FileSizeClass::Two | FileSizeClass::One => {
+            FileSizeClass::Medium => vec![LARGE_WRITE_BYTES, log_uniform(8_000.0, 32_000.0, self.rng)],
+            FileSizeClass::TwoPieces | FileSizeClass::OnePiece => {
                 let first = self.decks.first_pieces.draw().unwrap_or_else(|| log_uniform(60.0, 16_000.0, self.rng));
-                if size == FileSizeClass::One {
+                if size == FileSizeClass::OnePiece {
                     return vec![first];
                 }
                 let second = self.decks.second_pieces.draw();
@@ -313,24 +331,24 @@ impl Cycle<'_> {
     fn add_idle_open(&mut self) {
         let file = self.pick_lasting_file();
         let length = MEAN_HOLD * (0.25 + 1.5 * self.random_time());
-        let begin = self.random_time() * (0.999 - length);
+        let start = self.random_time() * (0.999 - length);
         let handle = self.list.add_open(&file.name);
-        self.schedule(begin);
+        self.schedule(start);
         self.list.add_close(handle);
-        self.schedule(begin + length);
+        self.schedule(start + length);
     }
 
     /// Adds the opens of lasting files that read.
     fn add_reading_opens(&mut self) {
-        let mut reads = Deck::new(&READING_OPENS, self.rng);
-        while !reads.is_empty() {
+        let mut read_counts = Deck::new(&READING_OPENS, self.rng);
+        while !read_counts.is_empty() {
             let (file, time) = (self.pick_lasting_file(), self.random_time());
             let handle = self.list.add_open(&file.name);
-            if self.decks.queried.draw() {
+            if self.decks.queries.draw() {
                 self.list.push_success(OperationKind::QueryFile, &[], &[handle, 258]);
             }
             let mut next_offset = None;
-            for _ in 0..reads.draw() {
+            for _ in 0..read_counts.draw() {
                 next_offset = Some(self.add_read(&file, handle, next_offset));
             }
             self.list.add_close(handle);
@@ -338,10 +356,10 @@ impl Cycle<'_> {
         }
     }
 
-    /// Adds one read and returns the offset of its end. `next_offset` is the end of the previous read of this open. The read begins
-    /// there with a probability of ¾ if it fits, else at a random place.
+    /// Adds one read and returns the offset of its end. `next_offset` is the end of the previous read of this open. The
+    /// read begins there with a probability of ¾ if it fits, else at a random place.
     fn add_read(&mut self, file: &LastingFile, handle: i64, next_offset: Option<i64>) -> i64 {
-        let size = match self.decks.reads.draw() {
+        let size = match self.decks.read_sizes.draw() {
             0 => log_uniform(20.0, 16_000.0, self.rng),
             size => size,
         };
@@ -354,25 +372,26 @@ impl Cycle<'_> {
 
     /// Adds the opens of lasting files that read once and then write in place.
     fn add_updates(&mut self) {
-        let mut writes: Deck<usize> = Deck::new(&[(UPDATING_OPENS - 2, 2), (2, 1)], self.rng);
-        while !writes.is_empty() {
+        let mut write_counts: Deck<usize> = Deck::new(&[(UPDATING_OPENS - 2, 2), (2, 1)], self.rng);
+        while !write_counts.is_empty() {
             let (file, time) = (self.pick_lasting_file(), self.random_time());
             let handle = self.list.add_open(&file.name);
             self.add_read(&file, handle, None);
-            let locked = self.decks.locked.draw();
+            let locks_range = self.decks.locks.draw();
+            // Handle, offset and size.
             let range = [handle, 2_147_483_000, 1];
-            if locked {
+            if locks_range {
                 self.list.push_success(OperationKind::LockX, &[], &range);
             }
-            for _ in 0..writes.draw() {
-                let size = self.decks.updates.draw();
-                let at = self.rng.random_range(0..=(file.bytes - size) / 512) * 512;
-                self.list.push_success(OperationKind::WriteX, &[], &[handle, at, size, size]);
+            for _ in 0..write_counts.draw() {
+                let size = self.decks.update_sizes.draw();
+                let offset = self.rng.random_range(0..=(file.bytes - size) / 512) * 512;
+                self.list.push_success(OperationKind::WriteX, &[], &[handle, offset, size, size]);
             }
-            for _ in 0..self.decks.syncs.draw() {
+            for _ in 0..self.decks.sync_counts.draw() {
                 self.list.push_success(OperationKind::Flush, &[], &[handle]);
             }
-            if locked {
+            if locks_range {
                 self.list.push_success(OperationKind::UnlockX, &[], &range);
             }
             self.list.add_close(handle);
@@ -440,10 +459,10 @@ struct LoadOperation {
 
 /// Collects operations in the order in which they are added. Each handle is new.
 ///
-/// The numbers after the names are those of SMB requests, as a loadfile has them: of a creation the options (0x1 a directory, 0x40
-/// a file), what to do (0x1 open, 0x2 create) and the handle; of a query the information level (1004 basic, 258 standard); of a
-/// search the level (260), the largest number of names in an answer (1366) and the number of names found; of a removal the
-/// attributes 0x6, which match hidden and system files too.
+/// The numbers after the names are those of SMB requests, as a loadfile has them: of a creation the options (0x1 a
+/// directory, 0x40 a file), what to do (0x1 open, 0x2 create) and the handle; of a query the information level (1004
+/// basic, 258 standard); of a search the level (260), the largest number of names in an answer (1366) and the number of
+/// names found; of a removal the attributes 0x6, which match hidden and system files too.
 #[derive(Debug, Default)]
 struct OperationList {
     operations: Vec<LoadOperation>,
@@ -499,17 +518,17 @@ impl OperationList {
         handle
     }
 
-    /// Adds the writes of a new file in pieces, as office programs on Windows make them: first one byte at the end of the first piece, then
-    /// all pieces.
-    fn add_chunk_writes(&mut self, handle: i64, chunks: &[i64]) {
+    /// Adds the writes of a new file in pieces, as office programs on Windows make them: first one byte at the end of
+    /// the first piece, then all pieces.
+    fn add_piece_writes(&mut self, handle: i64, pieces: &[i64]) {
         // Samba's clients write that byte at offset 65,534 at most.
-        let end = chunks.first().map_or(0, |first| (*first).min(LARGE_WRITE_BYTES - 1));
+        let end = pieces.first().map_or(0, |first| (*first).min(LARGE_WRITE_BYTES - 1));
         self.push_success(OperationKind::WriteX, &[], &[handle, end - 1, 1, 1]);
         self.push_success(OperationKind::QueryFile, &[], &[handle, 258]);
-        let mut at = 0;
-        for chunk in chunks {
-            self.push_success(OperationKind::WriteX, &[], &[handle, at, *chunk, *chunk]);
-            at += chunk;
+        let mut offset = 0;
+        for piece in pieces {
+            self.push_success(OperationKind::WriteX, &[], &[handle, offset, *piece, *piece]);
+            offset += piece;
         }
     }
 
@@ -523,7 +542,7 @@ impl OperationList {
 struct Deck<T>(Vec<T>);
 
 impl<T: Clone> Deck<T> {
-    /// A shuffled deck with the given count of each value.
+    /// Makes a shuffled deck with a count of each value.
     fn new(counts: &[(usize, T)], rng: &mut impl Rng) -> Deck<T> {
         let mut values = vec![];
         for (count, value) in counts {
@@ -562,8 +581,9 @@ mod tests {
     const SEEDS: [u64; 3] = [1, 2, 3];
 
     #[track_caller]
-    fn assert_near(what: &str, measured: f64, published: f64, tolerance: f64) {
-        assert!((measured - published).abs() <= tolerance, "{what}: {measured:.2}, stated {published} ± {tolerance}");
+    fn assert_near(quantity: &str, measured: f64, published: f64, tolerance: f64) {
+        let is_near = (measured - published).abs() <= tolerance;
+        assert!(is_near, "{quantity}: {measured:.2}, published {published} ± {tolerance}");
     }
 
     fn for_each_seed(check: impl Fn(&LoadStats)) {
@@ -602,13 +622,13 @@ mod tests {
     #[test]
     fn the_shares_of_failures_match_the_standard_loadfile_within_a_point() {
         for_each_seed(|stats| {
-            let failed =
+            let failure_percent =
                 |kind: OperationKind| 100.0 * stats.expected_failures[kind as usize] as f64 / stats.count(kind) as f64;
-            assert_near("creates", failed(OperationKind::NtCreateX), 26.5, 1.0);
-            assert_near("lookups", failed(OperationKind::QueryPath), 34.0, 1.0);
-            assert_near("patterns", failed(OperationKind::Find), 52.0, 1.0);
-            let all: u64 = stats.expected_failures.iter().sum();
-            assert_near("all", 100.0 * all as f64 / stats.operations() as f64, 13.0, 1.0);
+            assert_near("creates", failure_percent(OperationKind::NtCreateX), 26.5, 1.0);
+            assert_near("lookups", failure_percent(OperationKind::QueryPath), 34.0, 1.0);
+            assert_near("patterns", failure_percent(OperationKind::Find), 52.0, 1.0);
+            let failures: u64 = stats.expected_failures.iter().sum();
+            assert_near("all", 100.0 * failures as f64 / stats.operations() as f64, 13.0, 1.0);
             let others = KIND_DEFS.iter().filter(|def| {
                 ![OperationKind::NtCreateX, OperationKind::QueryPath, OperationKind::Find].contains(&def.kind)
             });
@@ -619,17 +639,17 @@ mod tests {
     #[test]
     fn the_shares_of_sizes_match_the_standard_loadfile_within_two_points() {
         for_each_seed(|stats| {
-            let share = |sizes: &std::collections::BTreeMap<i64, u64>, size| {
+            let percent_of = |sizes: &std::collections::BTreeMap<i64, u64>, size| {
                 100.0 * sizes.get(&size).copied().unwrap_or(0) as f64 / sizes.values().sum::<u64>() as f64
             };
             for (size, percent) in [(65_536, 32.0), (4096, 25.0), (1, 19.0)] {
-                assert_near(&format!("writes of {size}"), share(&stats.write_sizes, size), percent, 2.0);
+                assert_near(&format!("writes of {size}"), percent_of(&stats.write_sizes, size), percent, 2.0);
             }
             for (size, percent) in [(4096, 67.0), (61_440, 13.0)] {
-                assert_near(&format!("reads of {size}"), share(&stats.read_sizes, size), percent, 2.0);
+                assert_near(&format!("reads of {size}"), percent_of(&stats.read_sizes, size), percent, 2.0);
             }
             let writes = stats.count(OperationKind::WriteX) as f64;
-            assert_near("writes within", 100.0 * stats.writes_within as f64 / writes, 52.0, 2.0);
+            assert_near("writes in place", 100.0 * stats.in_place_writes as f64 / writes, 52.0, 2.0);
             let reads = stats.count(OperationKind::ReadX) as f64;
             assert_near("sequential reads", 100.0 * stats.sequential_reads as f64 / reads, 50.0, 4.0);
             assert_near("bytes read", stats.read_bytes as f64 / 1e9, 1.472, 0.05 * 1.472);
@@ -649,16 +669,16 @@ mod tests {
     #[test]
     fn the_numbers_of_existing_and_open_files_match_the_standard_loadfile() {
         for_each_seed(|stats| {
-            assert!((72..=85).contains(&stats.most_files), "{} files at most", stats.most_files);
+            assert!((72..=85).contains(&stats.peak_files), "{} files at most", stats.peak_files);
             let mean = stats.file_count_sum as f64 / stats.operations() as f64;
             assert_near("files on average", mean, 69.0, 3.0);
             assert_eq!(stats.directories, 11);
-            assert!((8..=23).contains(&stats.most_open_handles), "{} open at most", stats.most_open_handles);
-            assert_near("megabytes at most", stats.most_bytes as f64 / 1e6, 24.0, 1.5);
+            assert!((8..=23).contains(&stats.peak_open_handles), "{} open at most", stats.peak_open_handles);
+            assert_near("megabytes at most", stats.peak_bytes as f64 / 1e6, 24.0, 1.5);
         });
     }
 
-    /// A checksum of every line.
+    /// A checksum of all operations of a load.
     fn fingerprint(seed: u64) -> u32 {
         let program = generate_program(seed);
         let mut cursor = Cursor::new(&program, 0, 1, 0);

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-/// Most clones of a job (`numjobs`): fio's own limit of all jobs.
+/// Largest number of clones of a job (`numjobs`): fio's own limit of all jobs.
 const MAX_CLONES: u32 = 4096;
 
 /// Longest name of a job in bytes: names of files begin with it.
 const MAX_NAME_BYTES: usize = 200;
 
-/// The error of a job file, with its place.
+/// The error of a job file, with its location.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{location}: {problem}")]
 pub struct JobFileError {
     /// The file and its line: `job.fio:12`.
     pub location: String,
-    /// The fault, and what to do.
+    /// What is wrong, and what to do.
     pub problem: String,
 }
 
@@ -46,7 +46,7 @@ pub struct FioJob {
 #[derive(Debug, PartialEq, Eq)]
 pub struct FileNeeds {
     /// A text that is equal for jobs with the same files.
-    pub key: String,
+    pub file_set_key: String,
     /// Bytes of all files.
     pub bytes: u64,
     /// Number of files.
@@ -60,9 +60,9 @@ impl FioJob {
         section_index: usize,
         options: BTreeMap<String, JobOption>,
     ) -> FioJob {
-        let named = options.get("name").and_then(|option| option.value.clone());
+        let explicit_name = options.get("name").and_then(|option| option.value.clone());
         FioJob {
-            name: named.unwrap_or_else(|| section_name.into()),
+            name: explicit_name.unwrap_or_else(|| section_name.into()),
             section_index,
             section_name: section_name.into(),
             location: location.into(),
@@ -80,19 +80,20 @@ impl FioJob {
         self.options.get(name).is_some_and(|option| !matches!(option.value.as_deref(), Some("0" | "none" | "")))
     }
 
-    /// Returns the error that an option of this job has an invalid value. `why` follows the name and the value.
-    pub(super) fn refuse_option<T>(&self, name: &str, why: &str) -> Result<T, JobFileError> {
+    /// Returns the error that an option of this job has an invalid value. `reason` follows the name and the value.
+    pub(super) fn refuse_option<T>(&self, name: &str, reason: &str) -> Result<T, JobFileError> {
         let option = self.options.get(name);
         let location = option.map_or(&self.location, |option| &option.location).clone();
-        Err(JobFileError { location, problem: format!("{name}={} {why}", self.value(name).unwrap_or_default()) })
+        Err(JobFileError { location, problem: format!("{name}={} {reason}", self.value(name).unwrap_or_default()) })
     }
 
-    /// Checks its names and number of clones. fio names files by the section, also if the option `name` gives another name.
+    /// Checks its names and number of clones. fio names files after the section, even if the option `name` sets another
+    /// name.
     pub(super) fn check_names_and_clones(&self) -> Result<(), JobFileError> {
-        let named = self.options.get("name").map_or(&self.location, |option| &option.location);
-        for (name, location) in [(&self.section_name, &self.location), (&self.name, named)] {
-            if let Some(why) = name_fault(name) {
-                return Err(JobFileError { location: location.clone(), problem: why });
+        let name_location = self.options.get("name").map_or(&self.location, |option| &option.location);
+        for (name, location) in [(&self.section_name, &self.location), (&self.name, name_location)] {
+            if let Some(problem) = find_name_problem(name) {
+                return Err(JobFileError { location: location.clone(), problem });
             }
         }
         self.clone_count().map(drop)
@@ -113,8 +114,8 @@ impl FioJob {
     /// A size whose bytes are unknown before the run, such as a percentage.
     pub fn file_needs(&self) -> Result<FileNeeds, JobFileError> {
         let clones = u64::from(self.clone_count()?);
-        let named = self.value("filename");
-        let count = match named {
+        let file_names = self.value("filename");
+        let count = match file_names {
             Some(names) => names.split(':').count() as u64,
             None => self.value("nrfiles").and_then(|text| text.parse().ok()).unwrap_or(1),
         };
@@ -123,15 +124,16 @@ impl FioJob {
         let bytes = filesize_bytes.or(self.size_option("size")?).unwrap_or(0).saturating_add(option_bytes("offset"));
         let bytes = if self.is_on("file_append") { bytes.saturating_mul(2) } else { bytes };
         // Clones share named files.
-        let file_sets = if named.is_some() { 1 } else { clones };
+        let file_sets = if file_names.is_some() { 1 } else { clones };
         let increments = option_bytes("offset_increment").saturating_mul(clones);
         Ok(FileNeeds {
-            key: named.map_or_else(|| format!("[{}]", self.name), String::from),
+            file_set_key: file_names.map_or_else(|| format!("[{}]", self.name), String::from),
             bytes: bytes.saturating_mul(file_sets).saturating_add(increments),
             count: count.saturating_mul(file_sets),
         })
     }
 
+    /// The largest size that an option sets, in bytes; None without the option.
     fn size_option(&self, name: &str) -> Result<Option<u64>, JobFileError> {
         let Some(text) = self.value(name) else { return Ok(None) };
         match parse_largest_size(text) {
@@ -149,11 +151,12 @@ impl FioJob {
     }
 
     /// Whether it opens its files with `O_DIRECT`.
-    pub fn is_direct(&self) -> bool {
+    pub fn uses_direct_io(&self) -> bool {
         self.is_on("direct") || self.is_on("atomic") || self.value("buffered") == Some("0")
     }
 
-    /// The options that make its writes durable: `direct=1 fsync=32`; empty without any. None if the job does not write.
+    /// The options that make its writes durable: `direct=1 fsync=32`; empty without any. None if the job does not
+    /// write.
     pub fn durability_options(&self) -> Option<String> {
         const OPTIONS: [&str; 9] = [
             "atomic",
@@ -171,7 +174,7 @@ impl FioJob {
             return None;
         }
         let mut options = vec![];
-        if self.is_direct() {
+        if self.uses_direct_io() {
             options.push("direct=1".to_string());
         }
         for name in OPTIONS.into_iter().filter(|name| self.is_on(name)) {
@@ -182,14 +185,14 @@ impl FioJob {
 
     /// Its main options in fio's words, for titles: `rw=randread bs=4k iodepth=32`.
     pub fn main_options(&self) -> String {
-        let shown = ["rw", "bs", "size", "numjobs", "iodepth", "ioengine", "direct"];
-        let options = shown.iter().filter_map(|name| Some(format!("{name}={}", self.value(name)?)));
+        const TITLE_OPTIONS: [&str; 7] = ["rw", "bs", "size", "numjobs", "iodepth", "ioengine", "direct"];
+        let options = TITLE_OPTIONS.iter().filter_map(|name| Some(format!("{name}={}", self.value(name)?)));
         options.collect::<Vec<_>>().join(" ")
     }
 }
 
-/// The fault of a job's name; None if it can be the name of a file.
-fn name_fault(name: &str) -> Option<String> {
+/// Describes what is wrong with a job's name; None if it can be the name of a file.
+fn find_name_problem(name: &str) -> Option<String> {
     if name.is_empty() || name.trim() != name {
         return Some("the name of a job is empty, or has a blank at its begin or end".into());
     }
@@ -204,8 +207,8 @@ fn name_fault(name: &str) -> Option<String> {
     name.contains(['[', ']', '$']).then(|| format!("the name `{name}` has one of the characters [ ] $"))
 }
 
-/// The largest of a size or a range of sizes, in bytes: `4k`, `64m-1g`, `1GiB`. A prefix counts as a power of 1024. None for
-/// other texts.
+/// Parses a size such as `4k` or `1GiB`, or a range of sizes such as `64m-1g`, and returns the largest in bytes. A
+/// prefix counts as a power of 1024. None for other texts.
 fn parse_largest_size(text: &str) -> Option<u64> {
     text.split([':', '-', ',']).map(|size| parse_size(size.trim())).collect::<Option<Vec<_>>>()?.into_iter().max()
 }
@@ -243,19 +246,19 @@ mod tests {
     }
 
     #[test]
-    fn the_room_is_that_of_all_clones_and_files() {
-        let files = |lines: &str| job(lines).file_needs().map(|files| (files.bytes, files.count)).unwrap();
-        assert_eq!(files("size=1m\nnumjobs=4"), (4 << 20, 4));
-        assert_eq!(files("size=1m\nnumjobs=4\nfilename=a:b"), (1 << 20, 2));
-        assert_eq!(files("filesize=4k-16k\nnrfiles=10\nnumjobs=2"), (2 * 10 * 16384, 20));
-        assert_eq!(files("size=1m\noffset=1m\noffset_increment=1m\nnumjobs=2\nfilename=a"), (4 << 20, 1));
-        assert_eq!(files("rw=read"), (0, 1));
+    fn file_needs_cover_all_clones_and_files() {
+        let needs = |lines: &str| job(lines).file_needs().map(|needs| (needs.bytes, needs.count)).unwrap();
+        assert_eq!(needs("size=1m\nnumjobs=4"), (4 << 20, 4));
+        assert_eq!(needs("size=1m\nnumjobs=4\nfilename=a:b"), (1 << 20, 2));
+        assert_eq!(needs("filesize=4k-16k\nnrfiles=10\nnumjobs=2"), (2 * 10 * 16384, 20));
+        assert_eq!(needs("size=1m\noffset=1m\noffset_increment=1m\nnumjobs=2\nfilename=a"), (4 << 20, 1));
+        assert_eq!(needs("rw=read"), (0, 1));
         let error = job("rw=read\nsize=50%").file_needs().unwrap_err();
         assert_eq!(error.location, "a.fio:3");
     }
 
     #[test]
-    fn durability_is_that_of_the_options_that_are_on() {
+    fn only_options_that_are_on_make_writes_durable() {
         let durability = |lines: &str| job(lines).durability_options();
         assert_eq!(durability("rw=randread\nfsync=1"), None);
         assert_eq!(durability("size=1m"), None);

@@ -1,7 +1,7 @@
 //! The options of fio's jobs: those that fsarena passes on, and why it refuses the others.
 //!
-//! Only known options pass, so that an option of a later fio cannot leave the filesystem under test. The lists follow the
-//! manual of fio 3.33 and the options that versions up to 3.41 added.
+//! Only known options pass, so that an option of a later fio cannot leave the filesystem under test. The lists follow
+//! the manual of fio 3.33 and the options that versions up to 3.41 added.
 
 /// What fsarena does with an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,8 @@ pub enum OptionRule {
     Any,
     /// It passes if its value has only relative names of files, separated by `:`.
     Files,
-    /// As [`OptionRule::Files`]. fio writes a log with that name, which is lost with the filesystem under test.
+    /// It passes under the rule of [`OptionRule::Files`], and fio writes a log with that name. The log is lost with the
+    /// filesystem under test.
     Log,
     /// It passes without the quoted name of a file to read (`'file'`).
     Pattern,
@@ -162,8 +163,8 @@ pub fn find_rule(name: &str) -> Option<OptionRule> {
     if let Some((_, rule)) = CHECKED_OPTIONS.iter().find(|(checked, _)| *checked == name) {
         return Some(*rule);
     }
-    if let Some((_, why)) = REFUSED_OPTIONS.iter().find(|(names, _)| is_in(names)) {
-        return Some(OptionRule::Refused(why));
+    if let Some((_, reason)) = REFUSED_OPTIONS.iter().find(|(names, _)| is_in(names)) {
+        return Some(OptionRule::Refused(reason));
     }
     if is_in(DROPPED_OPTIONS) {
         return Some(OptionRule::Dropped);
@@ -181,12 +182,13 @@ pub fn accepted_names() -> impl Iterator<Item = &'static str> {
 /// Checks the value of an option.
 ///
 /// # Errors
-/// What the option would do, and what to write instead. The text follows the name and value of the option.
+/// The text describes what the option would do, and what to write instead. It continues a sentence that begins with the name
+/// and value of the option.
 pub fn check_value(rule: OptionRule, value: &str) -> Result<(), String> {
-    let refuse = |why: &str| Err(why.to_string());
+    let refuse = |reason: &str| Err(reason.to_string());
     match rule {
         OptionRule::Any | OptionRule::Dropped => Ok(()),
-        OptionRule::Refused(why) => refuse(why),
+        OptionRule::Refused(reason) => refuse(reason),
         OptionRule::Files | OptionRule::Log => check_files(value),
         OptionRule::Pattern if value.contains('\'') => refuse("reads a file; write the pattern itself"),
         OptionRule::Memory if value.contains(':') => refuse("maps a file into memory; write it without a file"),
@@ -220,13 +222,10 @@ fn check_engine(value: &str) -> Result<(), String> {
     if value.starts_with("external") || value.contains(['/', ':']) {
         return Err("loads code from a file; use one of fio's own engines, such as libaio or io_uring".into());
     }
-    match ENGINES.split_whitespace().any(|engine| engine == value) {
-        true => Ok(()),
-        false => Err(format!(
-            "does not work on files of the filesystem under test. Available: {}",
-            ENGINES.replace(' ', ", ")
-        )),
+    if ENGINES.split_whitespace().any(|engine| engine == value) {
+        return Ok(());
     }
+    Err(format!("does not work on files of the filesystem under test. Available: {}", ENGINES.replace(' ', ", ")))
 }
 
 #[cfg(test)]
@@ -236,7 +235,7 @@ mod tests {
 
     #[test]
     fn every_option_of_the_installed_fio_has_a_rule() {
-        if !fsarena_sys::testkit::program("fio") {
+        if !fsarena_sys::testkit::has_program("fio") {
             return;
         }
         let output_of = |argument: &str| Argv::new("fio").arg(argument).run().unwrap().stdout;
@@ -252,16 +251,16 @@ mod tests {
     #[test]
     fn every_name_has_one_rule() {
         let refused = REFUSED_OPTIONS.iter().flat_map(|(names, _)| names.split_whitespace());
-        let mut all: Vec<&str> = accepted_names().chain(refused).collect();
-        all.sort_unstable();
-        let twice: Vec<_> = all.windows(2).filter(|pair| pair[0] == pair[1]).collect();
-        assert!(twice.is_empty(), "{twice:?}");
+        let mut names: Vec<&str> = accepted_names().chain(refused).collect();
+        names.sort_unstable();
+        let duplicates: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+        assert!(duplicates.is_empty(), "{duplicates:?}");
         assert!(OPTION_ALIASES.iter().all(|(_, name)| find_rule(name).is_some()));
     }
 
     #[test]
     fn values_that_leave_the_filesystem_are_refused() {
-        let refused = |name: &str, value: &str| check_value(find_rule(name).unwrap(), value).is_err();
+        let is_refused = |name: &str, value: &str| check_value(find_rule(name).unwrap(), value).is_err();
         for (name, value) in [
             ("filename", "/dev/sda"),
             ("filename", "a:/dev/sda"),
@@ -283,7 +282,7 @@ mod tests {
             ("read_iolog", "trace"),
             ("opendir", "data"),
         ] {
-            assert!(refused(name, value), "{name}={value}");
+            assert!(is_refused(name, value), "{name}={value}");
         }
         for (name, value) in [
             ("filename", "a:b/c..d"),
@@ -295,7 +294,7 @@ mod tests {
             ("readwrite", "randrw"),
             ("filename_format", "$jobname/$filenum"),
         ] {
-            assert!(!refused(name, value), "{name}={value}");
+            assert!(!is_refused(name, value), "{name}={value}");
         }
         assert_eq!(find_rule("exec_everything"), None);
     }

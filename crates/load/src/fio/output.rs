@@ -3,18 +3,18 @@
 //! Latencies are fio's completion latencies (`clat`). Readings of all operations leave out syncs, as fio's totals do.
 
 use crate::task::{Result, TaskError};
-use fsarena_core::latency::Latencies;
+use fsarena_core::latency::LatencyHistogram;
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Readings, TaskOutput};
 use serde_json::Value;
 
-/// Most characters of an output that an error repeats.
-const SHOWN_CHARACTERS: usize = 1000;
+/// Largest number of characters of an output that an error repeats.
+const MAX_ERROR_CHARACTERS: usize = 1000;
 /// The percentiles of a latency: the end of the reading's name, the key in fio's JSON, and the share of operations.
 const PERCENTILES: [(&str, &str, f64); 4] =
     [("p50", "50.000000", 0.5), ("p95", "95.000000", 0.95), ("p99", "99.000000", 0.99), ("p999", "99.900000", 0.999)];
 
-/// What fio measured of one job, or of one clone of a job (`numjobs`).
+/// The figures of one job in fio's output, or of one clone of a job (`numjobs`).
 #[derive(Debug)]
 pub struct JobFigures {
     /// The name of the job.
@@ -25,33 +25,34 @@ pub struct JobFigures {
 /// Parses the output of a run with one job, or with jobs that count together.
 ///
 /// # Errors
-/// Those of [`jobs`], as the error of a task.
+/// Those of [`parse_jobs`], as the error of a task.
 pub fn parse_task_output(printed: &str) -> Result<TaskOutput> {
     let output = parse_jobs(printed).and_then(|jobs| combine_jobs(&jobs.iter().collect::<Vec<_>>()));
-    output.map_err(|why| output_error(printed, &why))
+    output.map_err(|reason| output_error(printed, &reason))
 }
 
 /// Makes the error of an output of fio that has no figures, or figures of a failed job.
-pub fn output_error(printed: &str, why: &str) -> TaskError {
-    let shown: String = printed.chars().take(SHOWN_CHARACTERS).collect();
-    TaskError::Unfit(format!("fio printed no figures of a run: {why}\n{shown}"))
+pub fn output_error(printed: &str, reason: &str) -> TaskError {
+    let shown: String = printed.chars().take(MAX_ERROR_CHARACTERS).collect();
+    TaskError::Unfit(format!("fio printed no figures of a run: {reason}\n{shown}"))
 }
 
-/// Parses the jobs of fio's JSON, which may follow warnings. Without `group_reporting`, each clone of a job is one entry.
+/// Parses the jobs of fio's JSON, which may follow warnings. Without `group_reporting`, each clone of a job is one
+/// entry.
 ///
 /// # Errors
 /// If the text is not JSON, or has no job, or a job or one of its operations failed.
 pub fn parse_jobs(text: &str) -> Result<Vec<JobFigures>, String> {
-    let (Some(from), Some(to)) = (text.find('{'), text.rfind('}')) else { return Err("no `{`".into()) };
-    let json = text.get(from..=to).ok_or("nothing between the braces")?;
+    let (Some(start), Some(end)) = (text.find('{'), text.rfind('}')) else { return Err("no `{`".into()) };
+    let json = text.get(start..=end).ok_or("nothing between the braces")?;
     let run: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
     let mut jobs = vec![];
     for json in run["jobs"].as_array().into_iter().flatten() {
         let name = json["jobname"].as_str().unwrap_or_default().to_string();
         for error_key in ["error", "total_err"] {
             if let Some(error) = json[error_key].as_i64().filter(|error| *error != 0) {
-                let what = if error_key == "error" { "failed with error" } else { "counted failed operations:" };
-                return Err(format!("job {name} {what} {error}"));
+                let failure = if error_key == "error" { "failed with error" } else { "counted failed operations:" };
+                return Err(format!("job {name} {failure} {error}"));
             }
         }
         jobs.push(JobFigures { name, json: json.clone() });
@@ -70,28 +71,32 @@ struct DirectionTotals {
 }
 
 impl DirectionTotals {
-    /// Adds up the jobs; None if they did nothing in this direction.
+    /// Adds up the jobs; None if they did nothing in this direction. `key` is the key of the direction in fio's JSON.
+    ///
+    /// # Errors
+    /// If a figure is missing.
     fn add_up(jobs: &[&JobFigures], key: &str) -> Result<Option<DirectionTotals>, String> {
-        let mut sum = DirectionTotals { operations: 0.0, bytes: 0.0, longest_ms: 0.0, rate_per_s: 0.0 };
+        let mut totals = DirectionTotals { operations: 0.0, bytes: 0.0, longest_ms: 0.0, rate_per_s: 0.0 };
         for job in jobs {
             let number = |name: &str| job.json[key][name].as_f64().ok_or_else(|| format!("no {key}/{name}"));
-            sum.operations += number("total_ios")?;
-            sum.bytes += number("io_bytes")?;
-            sum.longest_ms = sum.longest_ms.max(number("runtime")?);
-            sum.rate_per_s = number("iops")?;
+            totals.operations += number("total_ios")?;
+            totals.bytes += number("io_bytes")?;
+            totals.longest_ms = totals.longest_ms.max(number("runtime")?);
+            // A single job keeps the rate that fio printed.
+            totals.rate_per_s = number("iops")?;
         }
-        if sum.operations == 0.0 || sum.longest_ms == 0.0 {
+        if totals.operations == 0.0 || totals.longest_ms == 0.0 {
             return Ok(None);
         }
         if jobs.len() > 1 {
-            sum.rate_per_s = sum.operations * 1e3 / sum.longest_ms;
+            totals.rate_per_s = totals.operations * 1e3 / totals.longest_ms;
         }
-        Ok(Some(sum))
+        Ok(Some(totals))
     }
 }
 
-/// Sums up jobs that ran at the same time: their rates are all operations and bytes over the longest time of a job. Figures
-/// that fio does not print are left out.
+/// Sums up jobs that ran at the same time: their rates are all operations and bytes over the longest time of a job.
+/// Figures that fio does not print are left out.
 ///
 /// # Errors
 /// If a figure is missing that every version of fio prints.
@@ -136,47 +141,47 @@ fn latencies_of<'a>(jobs: &[&'a JobFigures], direction: &str, key: &str) -> Vec<
     latencies.filter(|latency| latency["N"].as_f64().is_none_or(|n| n > 0.0)).collect()
 }
 
-/// Sets the latencies of jobs that count together. Those of a single job are as fio prints them; the percentiles of several
-/// come from the sum of their histograms.
+/// Sets the latencies of jobs that count together. Those of a single job are as fio prints them; the percentiles of
+/// several come from the sum of their histograms.
 fn set_latencies(readings: &mut Readings, prefix: &str, latencies: &[&Value]) {
-    let mut set = |name: &str, value: Option<f64>| {
+    let mut set_reading = |name: &str, value: Option<f64>| {
         if let Some(ns) = value {
             readings.set(&format!("{prefix}latency_{name}_ns"), ns);
         }
     };
     if let [latency] = latencies {
-        set("mean", latency["mean"].as_f64());
-        set("max", latency["max"].as_f64());
+        set_reading("mean", latency["mean"].as_f64());
+        set_reading("max", latency["max"].as_f64());
         for (name, percentile, _) in PERCENTILES {
-            set(name, latency["percentile"][percentile].as_f64());
+            set_reading(name, latency["percentile"][percentile].as_f64());
         }
         return;
     }
     let values = |key: &str| latencies.iter().map(|latency| latency[key].as_f64()).collect::<Option<Vec<f64>>>();
-    let Some(longest) = values("max").and_then(|longest| longest.into_iter().reduce(f64::max)) else {
+    let Some(max_ns) = values("max").and_then(|maxima| maxima.into_iter().reduce(f64::max)) else {
         return;
     };
-    set("max", Some(longest));
+    set_reading("max", Some(max_ns));
     if let (Some(means), Some(counts)) = (values("mean"), values("N")) {
         let sum: f64 = means.iter().zip(&counts).map(|(mean, count)| mean * count).sum();
-        set("mean", Some(sum / counts.iter().sum::<f64>()));
+        set_reading("mean", Some(sum / counts.iter().sum::<f64>()));
     }
     if let Some(histogram) = sum_histograms(latencies) {
         for (name, _, share) in PERCENTILES {
-            set(name, histogram.quantile(share).map(|ns| (ns as f64).min(longest)));
+            set_reading(name, histogram.quantile(share).map(|ns| (ns as f64).min(max_ns)));
         }
     }
 }
 
 /// The sum of the histograms of latencies; None if a job has none, because its percentiles are then unknown.
-fn sum_histograms(latencies: &[&Value]) -> Option<Latencies> {
-    let mut counted = vec![];
+fn sum_histograms(latencies: &[&Value]) -> Option<LatencyHistogram> {
+    let mut counts_by_ns = vec![];
     for latency in latencies {
         for (ns, count) in latency["bins"].as_object()? {
-            counted.push((ns.parse().ok()?, count.as_u64()?));
+            counts_by_ns.push((ns.parse().ok()?, count.as_u64()?));
         }
     }
-    Some(Latencies::new(counted))
+    Some(LatencyHistogram::new(counts_by_ns))
 }
 
 #[cfg(test)]
@@ -202,17 +207,18 @@ mod tests {
         assert_eq!(readings.get("all_latency_p999_ns"), Some(158720.0));
         assert_eq!(readings.get("sync_operations_count"), Some(5.0));
         assert_eq!(readings.get("read_iops_per_s"), None);
-        let known: Vec<&str> = fsarena_engine::readings::defs().map(|def| def.id).collect();
+        let known: Vec<&str> = fsarena_engine::readings::reading_defs().map(|def| def.id).collect();
         assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
     }
 
     #[test]
     fn warnings_before_the_json_are_skipped_and_failed_jobs_are_errors() {
-        let warned = format!("note: both iodepth >= 1 and synchronous I/O engine are selected\n{FIO_3_33_OUTPUT}");
-        assert!(parse(&warned).is_ok());
+        let with_warning =
+            format!("note: both iodepth >= 1 and synchronous I/O engine are selected\n{FIO_3_33_OUTPUT}");
+        assert!(parse(&with_warning).is_ok());
         assert!(parse(&FIO_3_33_OUTPUT.replace("\"error\" : 0", "\"error\" : 22")).unwrap_err().contains("error 22"));
-        let counted = FIO_3_33_OUTPUT.replace("\"error\" : 0", "\"error\" : 0, \"total_err\" : 3");
-        assert!(parse(&counted).unwrap_err().contains("failed operations: 3"));
+        let with_failures = FIO_3_33_OUTPUT.replace("\"error\" : 0", "\"error\" : 0, \"total_err\" : 3");
+        assert!(parse(&with_failures).unwrap_err().contains("failed operations: 3"));
         assert!(parse("fio: unrecognized option").is_err());
         assert!(parse("{\"jobs\": []}").is_err());
         assert!(parse("}{").is_err());
@@ -242,9 +248,9 @@ mod tests {
         // A job alone has what fio printed, and clones without histograms have no percentile.
         let alone = parse(&text(std::slice::from_ref(&a))).unwrap();
         assert_eq!((alone.get("read_iops_per_s"), alone.get("read_latency_p50_ns")), (Some(1.5), Some(77.0)));
-        let without = parse(&text(&[a, b.replace("\"bins\"", "\"none\"")])).unwrap();
-        assert_eq!(without.get("read_latency_p50_ns"), None);
-        assert_eq!(without.get("read_latency_max_ns"), Some(900.0));
+        let without_bins = parse(&text(&[a, b.replace("\"bins\"", "\"none\"")])).unwrap();
+        assert_eq!(without_bins.get("read_latency_p50_ns"), None);
+        assert_eq!(without_bins.get("read_latency_max_ns"), Some(900.0));
     }
 
     proptest! {
@@ -254,9 +260,9 @@ mod tests {
         }
 
         #[test]
-        fn a_damaged_output_never_panics(at in 0usize..7379, with in "[ -~]{0,4}") {
+        fn a_damaged_output_never_panics(offset in 0usize..7379, inserted in "[ -~]{0,4}") {
             let mut text = FIO_3_33_OUTPUT.to_string();
-            text.insert_str(at.min(text.len()), &with);
+            text.insert_str(offset.min(text.len()), &inserted);
             let _ = parse(&text);
         }
     }

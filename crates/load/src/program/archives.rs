@@ -2,7 +2,7 @@
 
 use crate::error::{Result, TaskError, failed_to};
 use crate::program::coreutils::{
-    ENTRY_OPEN_FLAGS, c_path, create_file, open_file, open_in, read_directory, read_status, read_status_by_name,
+    ENTRY_OPEN_FLAGS, c_path, create_file, open_entry, open_file, read_directory, read_status, read_status_by_name,
     write_all,
 };
 use crate::source::{self, TAR_RECORD_BYTES};
@@ -48,7 +48,7 @@ impl Packer<'_> {
     }
 
     fn pack_directory(&mut self, parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
-        let (dir, stat) = open_in(parent, name, path, ENTRY_OPEN_FLAGS)?;
+        let (dir, stat) = open_entry(parent, name, path, ENTRY_OPEN_FLAGS)?;
         let entries = read_directory(&dir, path, usize::MAX)?;
         // The slash at the end marks a directory, as in every archive of GNU tar.
         self.write_header(EntryType::Directory, &path.join(""), &stat)?;
@@ -59,7 +59,7 @@ impl Packer<'_> {
     }
 
     fn pack_file(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<()> {
-        let (file, _) = open_in(parent, name, path, ENTRY_OPEN_FLAGS)?;
+        let (file, _) = open_entry(parent, name, path, ENTRY_OPEN_FLAGS)?;
         self.write_header(EntryType::Regular, path, stat)?;
         let copy_error = TaskError::io(format!("copy {} to {}", path.display(), self.archive.display()));
         self.pack_contents(&file, stat.st_size as usize).map_err(copy_error)?;
@@ -68,11 +68,11 @@ impl Packer<'_> {
 
     fn pack_contents(&mut self, file: &OwnedFd, bytes: usize) -> io::Result<()> {
         let out = self.builder.get_mut();
-        let mut left = bytes;
-        while left > 0 {
-            match out.fill_from(file, left)? {
+        let mut bytes_left = bytes;
+        while bytes_left > 0 {
+            match out.read_from(file, bytes_left)? {
                 0 => return Err(io::Error::other("it shrank while it was read")),
-                got => left -= got,
+                read_bytes => bytes_left -= read_bytes,
             }
         }
         out.write_all(&[0; 512][..bytes.next_multiple_of(512) - bytes])
@@ -99,19 +99,20 @@ fn make_header(kind: EntryType, stat: &Stat) -> Header {
 /// Writes records of 10 KiB with one system call each, as GNU tar does.
 struct RecordWriter {
     file: File,
+    /// The bytes of the current record so far.
     record: Vec<u8>,
 }
 
 impl RecordWriter {
-    /// Reads at most `limit` bytes from a file into the current record, and writes the record once it is full. Returns the
-    /// number of bytes read.
-    fn fill_from(&mut self, source: &OwnedFd, limit: usize) -> io::Result<usize> {
-        let filled = self.record.len();
-        self.record.resize(TAR_RECORD_BYTES.min(filled + limit), 0);
-        let got = rustix::io::read(source, &mut self.record[filled..])?;
-        self.record.truncate(filled + got);
+    /// Reads at most `max_bytes` bytes from a file into the current record, and writes the record once it is full.
+    /// Returns the number of bytes read.
+    fn read_from(&mut self, file: &OwnedFd, max_bytes: usize) -> io::Result<usize> {
+        let filled_bytes = self.record.len();
+        self.record.resize(TAR_RECORD_BYTES.min(filled_bytes + max_bytes), 0);
+        let read_bytes = rustix::io::read(file, &mut self.record[filled_bytes..])?;
+        self.record.truncate(filled_bytes + read_bytes);
         self.write_if_full()?;
-        Ok(got)
+        Ok(read_bytes)
     }
 
     /// Fills the last record with zeros and writes it.
@@ -134,10 +135,10 @@ impl RecordWriter {
 
 impl Write for RecordWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(TAR_RECORD_BYTES - self.record.len());
-        self.record.extend_from_slice(&bytes[..taken]);
+        let written_bytes = bytes.len().min(TAR_RECORD_BYTES - self.record.len());
+        self.record.extend_from_slice(&bytes[..written_bytes]);
         self.write_if_full()?;
-        Ok(taken)
+        Ok(written_bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -150,7 +151,7 @@ pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
     let file = open_file(archive, OFlags::RDONLY)?;
     let dir = open_file(into, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
     let restores_owners = rustix::process::geteuid().is_root();
-    let mut unpacker = Unpacker { archive, dir, restores_owners, unfinished: Vec::new() };
+    let mut unpacker = Unpacker { archive, dir, restores_owners, open_directories: Vec::new() };
     for entry in
         Archive::new(BufReader::with_capacity(TAR_RECORD_BYTES, file)).entries().map_err(failed_to("read", archive))?
     {
@@ -159,8 +160,8 @@ pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
     unpacker.finish_directories(None)
 }
 
-/// Reads records of 10 KiB, as GNU tar does. A read never returns bytes of two records, so files are written in the same
-/// parts as by GNU tar.
+/// Reads records of 10 KiB, as GNU tar does. A read never returns bytes of two records, so files are written in the
+/// same parts as by GNU tar.
 type RecordReader = BufReader<File>;
 
 /// Unpacks an archive into a directory.
@@ -169,9 +170,9 @@ struct Unpacker<'a> {
     dir: File,
     /// Whether to restore owners, which only root can.
     restores_owners: bool,
-    /// The parent directories of the last entry. Their attributes are set after their last entry, because unpacking into
-    /// them changes their times.
-    unfinished: Vec<(PathBuf, Attributes)>,
+    /// The directories that contain the last entry. Their attributes are set after their last entry, because unpacking
+    /// into them changes their times.
+    open_directories: Vec<(PathBuf, Attributes)>,
 }
 
 /// The attributes that unpacking restores.
@@ -190,7 +191,7 @@ impl Unpacker<'_> {
         match entry.header().entry_type() {
             EntryType::Directory => {
                 mkdirat(&self.dir, &path, Mode::RWXU).map_err(failed_to("mkdir", &path))?;
-                self.unfinished.push((path, attributes));
+                self.open_directories.push((path, attributes));
                 Ok(())
             }
             EntryType::Symlink => {
@@ -208,11 +209,11 @@ impl Unpacker<'_> {
         let flags = flags | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let created = openat(&self.dir, path, flags, Mode::RUSR | Mode::WUSR);
         let file = created.map(File::from).map_err(failed_to("create", path))?;
-        let mut part = [0; TAR_RECORD_BYTES];
+        let mut buffer = [0; TAR_RECORD_BYTES];
         loop {
-            match entry.read(&mut part).map_err(failed_to("read", self.archive))? {
+            match entry.read(&mut buffer).map_err(failed_to("read", self.archive))? {
                 0 => break,
-                got => write_all(&file, &part[..got], path)?,
+                read_bytes => write_all(&file, &buffer[..read_bytes], path)?,
             }
         }
         futimens(&file, &attributes.times).map_err(failed_to("set the times of", path))?;
@@ -223,10 +224,10 @@ impl Unpacker<'_> {
         fchmod(&file, attributes.mode).map_err(failed_to("change the mode of", path))
     }
 
-    /// Sets the attributes of the directories that do not contain the next entry; without a next entry, of all.
-    fn finish_directories(&mut self, next: Option<&Path>) -> Result<()> {
-        let is_finished = |(dir, _): &mut (PathBuf, Attributes)| next.is_none_or(|path| !path.starts_with(dir));
-        while let Some((dir, attributes)) = self.unfinished.pop_if(is_finished) {
+    /// Sets the attributes of the directories that do not contain the next entry, and of all after the last entry.
+    fn finish_directories(&mut self, next_entry: Option<&Path>) -> Result<()> {
+        let is_finished = |(dir, _): &mut (PathBuf, Attributes)| next_entry.is_none_or(|path| !path.starts_with(dir));
+        while let Some((dir, attributes)) = self.open_directories.pop_if(is_finished) {
             self.set_attributes_by_name(&dir, &attributes)?;
             chmodat(&self.dir, &dir, attributes.mode, AtFlags::empty())
                 .map_err(failed_to("change the mode of", &dir))?;

@@ -64,13 +64,13 @@ pub fn copy_tree(from: &Path, to: &Path, may_clone: bool) -> Result<()> {
     // cp(1) copies the entries of a directory by inode number, to read the disk in order.
     entries.sort_by_key(|entry| entry.inode);
     for entry in entries {
-        let (below, copy) = (entry.path_in(from), entry.path_in(to));
-        match entry.kind(|| read_status_by_name(CWD, &below, &below))? {
-            FileType::Directory => copy_tree(&below, &copy, may_clone)?,
-            FileType::Symlink => copy_link(&below, &copy)?,
+        let (source, target) = (entry.path_in(from), entry.path_in(to));
+        match entry.file_type(|| read_status_by_name(CWD, &source, &source))? {
+            FileType::Directory => copy_tree(&source, &target, may_clone)?,
+            FileType::Symlink => copy_link(&source, &target)?,
             _ => {
-                read_status_by_name(CWD, &below, &below)?;
-                copy_file_contents(&below, &copy, OFlags::RDONLY | OFlags::NOFOLLOW, may_clone)?;
+                read_status_by_name(CWD, &source, &source)?;
+                copy_file_contents(&source, &target, OFlags::RDONLY | OFlags::NOFOLLOW, may_clone)?;
             }
         }
     }
@@ -103,7 +103,7 @@ fn walk_directory(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()>
     // find(1) checks that the directory is still the same one.
     read_status_by_name(parent, name, path)?;
     for entry in read_directory(&dir, path, usize::MAX)? {
-        if entry.kind(|| read_status_by_name(&dir, &entry.name, &entry.path_in(path)))? == FileType::Directory {
+        if entry.file_type(|| read_status_by_name(&dir, &entry.name, &entry.path_in(path)))? == FileType::Directory {
             walk_directory(dir.as_fd(), &entry.name, &entry.path_in(path))?;
         }
     }
@@ -112,18 +112,18 @@ fn walk_directory(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()>
 
 /// Removes a directory tree as `rm -r` does.
 pub fn remove_tree(path: &Path) -> Result<()> {
-    remove_in(CWD, &c_path(path)?, path)
+    remove_directory(CWD, &c_path(path)?, path)
 }
 
-fn remove_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
+fn remove_directory(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
     // rm(1) first checks whether the directory is empty. If not, it opens it again and reads it from the start.
     if !read_directory(open_directory(parent, name, path)?, path, 1)?.is_empty() {
-        let (dir, _) = open_in(parent, name, path, ENTRY_OPEN_FLAGS | OFlags::DIRECTORY)?;
+        let (dir, _) = open_entry(parent, name, path, ENTRY_OPEN_FLAGS | OFlags::DIRECTORY)?;
         for entry in read_directory(&dir, path, usize::MAX)? {
-            let below = entry.path_in(path);
-            match entry.kind(|| read_status_by_name(&dir, &entry.name, &below))? {
-                FileType::Directory => remove_in(dir.as_fd(), &entry.name, &below)?,
-                _ => unlinkat(&dir, &entry.name, AtFlags::empty()).map_err(failed_to("remove", &below))?,
+            let entry_path = entry.path_in(path);
+            match entry.file_type(|| read_status_by_name(&dir, &entry.name, &entry_path))? {
+                FileType::Directory => remove_directory(dir.as_fd(), &entry.name, &entry_path)?,
+                _ => unlinkat(&dir, &entry.name, AtFlags::empty()).map_err(failed_to("remove", &entry_path))?,
             }
         }
     }
@@ -139,42 +139,42 @@ pub const ENTRY_OPEN_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NOCTTY).union(OFlags::NONBLOCK).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// An entry of a directory.
-pub struct Entry {
+pub struct DirectoryEntry {
     /// Name in the directory.
     pub name: CString,
     /// Inode number.
     pub inode: u64,
-    kind: FileType,
+    reported_type: FileType,
 }
 
-impl Entry {
+impl DirectoryEntry {
     /// The path of the entry in its directory, for messages and for calls that take a path.
     pub fn path_in(&self, dir: &Path) -> PathBuf {
         dir.join(OsStr::from_bytes(self.name.to_bytes()))
     }
 
     /// The type of the entry. Calls `stat` on filesystems whose directories have no file types.
-    pub fn kind(&self, stat: impl FnOnce() -> Result<Stat>) -> Result<FileType> {
-        match self.kind {
+    pub fn file_type(&self, stat: impl FnOnce() -> Result<Stat>) -> Result<FileType> {
+        match self.reported_type {
             FileType::Unknown => Ok(FileType::from_raw_mode(stat()?.st_mode)),
-            kind => Ok(kind),
+            file_type => Ok(file_type),
         }
     }
 }
 
 /// Reads the entries of a directory without `.` and `..`, until its end or until there are `max_entries` entries.
-pub fn read_directory(dir: impl AsFd, path: &Path, max_entries: usize) -> Result<Vec<Entry>> {
-    // The offset that aligns the buffer may cost a few bytes.
+pub fn read_directory(dir: impl AsFd, path: &Path, max_entries: usize) -> Result<Vec<DirectoryEntry>> {
+    // More than the programs' buffer, because aligning the buffer can take a few bytes.
     let mut buffer = vec![MaybeUninit::uninit(); GETDENTS_BYTES + 8];
-    let mut raw = RawDir::new(dir, &mut buffer[..GETDENTS_BYTES]);
+    let mut raw_entries = RawDir::new(dir, &mut buffer[..GETDENTS_BYTES]);
     let mut entries = Vec::new();
     while entries.len() < max_entries
-        && let Some(entry) = raw.next()
+        && let Some(entry) = raw_entries.next()
     {
         let entry = entry.map_err(failed_to("read", path))?;
         if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            let (name, kind) = (entry.file_name().into(), entry.file_type());
-            entries.push(Entry { name, inode: entry.ino(), kind });
+            let (name, reported_type) = (entry.file_name().into(), entry.file_type());
+            entries.push(DirectoryEntry { name, inode: entry.ino(), reported_type });
         }
     }
     Ok(entries)
@@ -186,7 +186,7 @@ pub fn open_file(path: &Path, flags: OFlags) -> Result<File> {
 }
 
 /// Opens an entry of a directory and reads its status.
-pub fn open_in(parent: impl AsFd, name: &CString, path: &Path, flags: OFlags) -> Result<(OwnedFd, Stat)> {
+pub fn open_entry(parent: impl AsFd, name: &CString, path: &Path, flags: OFlags) -> Result<(OwnedFd, Stat)> {
     let file = openat(parent, name, flags, Mode::empty()).map_err(failed_to("open", path))?;
     let stat = read_status(&file, path)?;
     Ok((file, stat))
@@ -195,10 +195,10 @@ pub fn open_in(parent: impl AsFd, name: &CString, path: &Path, flags: OFlags) ->
 /// Opens a directory as find and rm do: reads its status by name, opens it, and reads its status again.
 pub fn open_directory(parent: BorrowedFd, name: &CString, path: &Path) -> Result<OwnedFd> {
     read_status_by_name(parent, name, path)?;
-    Ok(open_in(parent, name, path, ENTRY_OPEN_FLAGS | OFlags::DIRECTORY)?.0)
+    Ok(open_entry(parent, name, path, ENTRY_OPEN_FLAGS | OFlags::DIRECTORY)?.0)
 }
 
-/// Creates a file.
+/// Opens a file for writing, and creates it with this mode if it does not exist.
 pub fn create_file(path: &Path, flags: OFlags, mode: u32) -> Result<File> {
     let created = openat(CWD, path, OFlags::WRONLY | OFlags::CREATE | flags, Mode::from_raw_mode(mode));
     created.map(File::from).map_err(failed_to("create", path))
@@ -220,7 +220,7 @@ fn copy_contents(mut from: &File, from_path: &Path, to: &File, to_path: &Path) -
     loop {
         match from.read(&mut buffer).map_err(failed_to("read", from_path))? {
             0 => return Ok(()),
-            got => write_all(to, &buffer[..got], to_path)?,
+            read_bytes => write_all(to, &buffer[..read_bytes], to_path)?,
         }
     }
 }
@@ -236,13 +236,13 @@ pub fn c_path(path: &Path) -> Result<CString> {
         .map_err(|_| TaskError::Unfit(format!("{} has a NUL in it", path.display())))
 }
 
-/// Touches files one after the other, as `touch` does.
+/// Touches `count` numbered files in a directory one after the other, as `touch` does.
 pub fn touch_files(dir: &Path, count: u64) -> Result<()> {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let now = Timestamps { last_access: now, last_modification: now };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOCTTY | OFlags::NONBLOCK;
-    for n in 0..count {
-        let path = dir.join(numbered_name("f", n));
+    for number in 0..count {
+        let path = dir.join(numbered_name("f", number));
         openat(CWD, &path, flags, Mode::from_raw_mode(0o666))
             .and_then(|file| futimens(&file, &now))
             .map_err(failed_to("touch", &path))?;
@@ -250,10 +250,10 @@ pub fn touch_files(dir: &Path, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Makes directories one after the other.
+/// Makes `count` numbered directories in a directory one after the other.
 pub fn make_directories(dir: &Path, count: u64) -> Result<()> {
-    for n in 0..count {
-        let path = dir.join(numbered_name("d", n));
+    for number in 0..count {
+        let path = dir.join(numbered_name("d", number));
         mkdirat(CWD, &path, Mode::from_raw_mode(0o777)).map_err(failed_to("mkdir", &path))?;
     }
     Ok(())
@@ -261,43 +261,43 @@ pub fn make_directories(dir: &Path, count: u64) -> Result<()> {
 
 /// Writes a file of zeros, 1 MiB at a time.
 pub fn write_zeros(path: &Path, mebibytes: u64) -> Result<()> {
-    let source = Path::new("/dev/zero");
-    let zero = open_file(source, OFlags::RDONLY)?;
+    let zero_path = Path::new("/dev/zero");
+    let zero = open_file(zero_path, OFlags::RDONLY)?;
     let file = create_file(path, OFlags::TRUNC, 0o666)?;
     let mut buffer = vec![0; 1 << 20];
     for _ in 0..mebibytes {
-        let got = rustix::io::read(&zero, &mut buffer).map_err(failed_to("read", source))?;
-        write_all(&file, &buffer[..got], path)?;
+        let read_bytes = rustix::io::read(&zero, &mut buffer).map_err(failed_to("read", zero_path))?;
+        write_all(&file, &buffer[..read_bytes], path)?;
     }
     Ok(())
 }
 
-/// Splits a file into pieces of `piece` bytes, named `INTO/xaaaaa`, `INTO/xaaaab`, …
+/// Splits a file into pieces of `piece_bytes` bytes, named `INTO/xaaaaa`, `INTO/xaaaab`, …
 pub fn split_file(path: &Path, piece_bytes: usize, into: &Path) -> Result<()> {
     let file = open_file(path, OFlags::RDONLY)?;
     read_status(&file, path)?;
     let mut buffer = vec![0; BUFFER_BYTES];
-    let mut pieces = 0;
-    // The open piece, and the bytes that are missing in it. If a buffer ends within a piece, two writes fill the piece.
+    let mut piece_count = 0;
+    // The open piece, and the bytes that it still lacks. If a buffer ends within a piece, two writes fill the piece.
     let mut open_piece: Option<(File, usize)> = None;
     loop {
-        let got = rustix::io::read(&file, &mut buffer).map_err(failed_to("read", path))?;
-        if got == 0 {
+        let read_bytes = rustix::io::read(&file, &mut buffer).map_err(failed_to("read", path))?;
+        if read_bytes == 0 {
             return Ok(());
         }
-        let mut rest = &buffer[..got];
-        while !rest.is_empty() {
-            let (out, left) = match open_piece.take() {
+        let mut unwritten = &buffer[..read_bytes];
+        while !unwritten.is_empty() {
+            let (piece, missing_bytes) = match open_piece.take() {
                 Some(open_piece) => open_piece,
                 None => {
-                    pieces += 1;
-                    (create_piece(&into.join(piece_name(pieces - 1)))?, piece_bytes)
+                    piece_count += 1;
+                    (create_piece(&into.join(piece_name(piece_count - 1)))?, piece_bytes)
                 }
             };
-            let (filling, remaining) = rest.split_at(left.min(rest.len()));
-            write_all(&out, filling, into)?;
-            open_piece = (filling.len() < left).then_some((out, left - filling.len()));
-            rest = remaining;
+            let (part, rest) = unwritten.split_at(missing_bytes.min(unwritten.len()));
+            write_all(&piece, part, into)?;
+            open_piece = (part.len() < missing_bytes).then_some((piece, missing_bytes - part.len()));
+            unwritten = rest;
         }
     }
 }
@@ -309,9 +309,9 @@ fn create_piece(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// The name of the n-th piece, from 0.
-fn piece_name(n: usize) -> String {
-    let letter = |place: u32| char::from(b'a' + (n / 26usize.pow(place) % 26) as u8);
+/// The name of the piece with this index, from 0.
+fn piece_name(index: usize) -> String {
+    let letter = |place: u32| char::from(b'a' + (index / 26usize.pow(place) % 26) as u8);
     std::iter::once('x').chain((0..SPLIT_LETTERS as u32).rev().map(letter)).collect()
 }
 

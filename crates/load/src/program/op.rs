@@ -6,9 +6,9 @@ use std::{ffi::OsString, path::PathBuf};
 /// An operation of one of the programs.
 #[derive(Debug, Clone)]
 pub enum Op {
-    /// `touch`, once a file, in a directory.
+    /// `touch DIR/f00000`, `touch DIR/f00001`, …, this many times.
     Touch(PathBuf, u64),
-    /// `mkdir`, once a directory, in a directory.
+    /// `mkdir DIR/d00000`, `mkdir DIR/d00001`, …, this many times.
     MakeDirectories(PathBuf, u64),
     /// `find DIR`.
     Find(PathBuf),
@@ -26,7 +26,7 @@ pub enum Op {
     Tar(PathBuf, PathBuf, &'static str),
     /// `dd if=/dev/zero of=FILE bs=1M count=N`.
     WriteZeros(PathBuf, u64),
-    /// `split -a 5 -b PIECE FILE INTO/x`: the file, the bytes of a piece, and where they go.
+    /// `split -a 5 -b PIECE FILE INTO/x`: the file, the bytes of a piece, and the directory of the pieces.
     Split(PathBuf, u64, PathBuf),
     /// `cat FILE > /dev/null`.
     Cat(PathBuf),
@@ -52,11 +52,11 @@ impl Op {
         }
     }
 
-    /// The argument vectors of an operation, one for each process.
+    /// The argument vectors of the operation, one for each process. `may_clone` as in `Driver`.
     pub fn argvs(&self, may_clone: bool) -> Vec<Argv> {
         let program = || Argv::new(self.program());
         // Since coreutils 9, cp clones by default.
-        let copy = || program().arg(if may_clone { "--reflink=auto" } else { "--reflink=never" });
+        let copy_program = || program().arg(if may_clone { "--reflink=auto" } else { "--reflink=never" });
         let argv = match self {
             Op::Touch(dir, count) => {
                 return (0..*count).map(|number| program().arg(dir.join(numbered_name("f", number)))).collect();
@@ -65,22 +65,22 @@ impl Op {
                 return (0..*count).map(|number| program().arg(dir.join(numbered_name("d", number)))).collect();
             }
             Op::CopyInto(from, into, count) => {
-                return (0..*count).map(|number| copy().arg(from).arg(into.join(number.to_string()))).collect();
+                return (0..*count).map(|number| copy_program().arg(from).arg(into.join(number.to_string()))).collect();
             }
             Op::Find(dir) => program().arg(dir).discard_stdout(),
             Op::Remove(dir) => program().arg("-r").arg(dir),
-            Op::Copy(from, to) => copy().arg(from).arg(to),
-            Op::CopyTree(from, to) => copy().arg("-r").arg(from).arg(to),
+            Op::Copy(from, to) => copy_program().arg(from).arg(to),
+            Op::CopyTree(from, to) => copy_program().arg("-r").arg(from).arg(to),
             Op::Untar(archive, into) => program().arg("xf").arg(archive).arg("-C").arg(into),
             Op::Tar(archive, within, name) => program().arg("cf").arg(archive).arg("-C").arg(within).arg(name),
             Op::WriteZeros(file, mebibytes) => {
-                let mut out = OsString::from("of=");
-                out.push(file);
-                program().arg("if=/dev/zero").arg(out).arg("bs=1M").arg(format!("count={mebibytes}"))
+                let mut output_operand = OsString::from("of=");
+                output_operand.push(file);
+                program().arg("if=/dev/zero").arg(output_operand).arg("bs=1M").arg(format!("count={mebibytes}"))
             }
-            Op::Split(file, piece, into) => {
-                let [letters, piece] = [SPLIT_LETTERS.to_string(), piece.to_string()];
-                program().args(["-a", &letters, "-b", &piece]).arg(file).arg(into.join("x"))
+            Op::Split(file, piece_bytes, into) => {
+                let [letters, piece_bytes] = [SPLIT_LETTERS.to_string(), piece_bytes.to_string()];
+                program().args(["-a", &letters, "-b", &piece_bytes]).arg(file).arg(into.join("x"))
             }
             Op::Cat(file) => program().arg(file).discard_stdout(),
         };

@@ -1,5 +1,5 @@
-//! `aged-tree`: searches and copies the files that an aged filesystem holds, each from a cold cache, like the git benchmark of
-//! Conway et al. (FAST 2017). A filesystem of the same run without age holds the same files, copied fresh.
+//! `aged-tree`: searches and copies the files that an aged filesystem holds, each from a cold cache, like the git
+//! benchmark of Conway et al. (FAST 2017). A filesystem of the same run without age holds the same files, copied fresh.
 
 use crate::program::{self, Driver, Op};
 use crate::task::{Action, Result, StartState, Task, TaskError, failed_to, info};
@@ -40,31 +40,35 @@ impl Workload for AgedTree {
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let bytes = job.settings.int("copy_bytes") as u64;
-        let remark_text = "each task begins with a new mount and a cold cache; the calls are made in-process";
+        let text = "each task begins with a new mount and a cold cache; the calls are made in-process";
         let room = Room { bytes, inodes: bytes >> 12, source_bytes: 0 };
-        Ok(Survey { room, remarks: vec![remark_note(remark_text)], ..Survey::default() })
+        Ok(Survey { room, remarks: vec![remark_note(text)], ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let tree = place.root.parent().unwrap_or(&place.root).join(AGED_DIR);
         if !tree.is_dir() {
-            let why = "the filesystem has no aged files: compare levels of the factor age, for example --factor age=none,git:100";
-            return Err(TaskError::Unfit(why.into()));
+            let reason = "the filesystem has no aged files: compare levels of the factor age, for example --factor age=none,git:100";
+            return Err(TaskError::Unfit(reason.into()));
         }
         let logged_argv = ["grep", "-rc", SEARCHED_WORD, &tree.display().to_string()].map(String::from);
         let search = Action::call_with(&tree, logged_argv, |tree| count_in_tree(tree, SEARCHED_WORD).map(drop));
         let copy = Op::CopyTree(tree, place.root.join("copy"));
-        let work = [search, program::make_action(&copy, Driver { is_native: true, may_clone: false })];
-        let tasks = self.outline(job).into_iter().zip(work);
-        Ok(tasks.map(|(info, work)| Task { start_state: StartState::Remounted, ..Task::new(info, work) }).collect())
+        let actions = [search, program::make_action(&copy, Driver { is_native: true, may_clone: false })];
+        let mut tasks = vec![];
+        for (info, action) in self.outline(job).into_iter().zip(actions) {
+            tasks.push(Task { start_state: StartState::Remounted, ..Task::new(info, action) });
+        }
+        Ok(tasks)
     }
 }
 
-/// Reads every file of a tree to its end, each directory in its own order, and returns how often the files have a word.
+/// Reads every file of a tree to its end, in the order that reading its directory returns, and counts a word in the
+/// files.
 fn count_in_tree(tree: &Path, word: &str) -> Result<u64> {
     let (mut matches, mut buffer) = (0, vec![]);
-    let mut pending: Vec<PathBuf> = vec![tree.into()];
-    while let Some(directory) = pending.pop() {
+    let mut pending_directories: Vec<PathBuf> = vec![tree.into()];
+    while let Some(directory) = pending_directories.pop() {
         let mut subdirectories = vec![];
         for entry in read_dir(&directory).map_err(failed_to("read", &directory))? {
             let entry = entry.map_err(failed_to("read", &directory))?;
@@ -75,7 +79,7 @@ fn count_in_tree(tree: &Path, word: &str) -> Result<u64> {
                 matches += count_in_file(&path, word, &mut buffer)?;
             }
         }
-        pending.extend(subdirectories.into_iter().rev());
+        pending_directories.extend(subdirectories.into_iter().rev());
     }
     Ok(matches)
 }
@@ -86,16 +90,16 @@ fn count_in_file(path: &Path, word: &str, buffer: &mut Vec<u8>) -> Result<u64> {
     let (mut matches, mut carried_bytes) = (0, 0);
     loop {
         buffer.resize(carried_bytes + BUFFER_BYTES, 0);
-        let got = file.read(&mut buffer[carried_bytes..]).map_err(failed_to("read", path))?;
-        if got == 0 {
+        let read_bytes = file.read(&mut buffer[carried_bytes..]).map_err(failed_to("read", path))?;
+        if read_bytes == 0 {
             return Ok(matches);
         }
-        let end = carried_bytes + got;
+        let end = carried_bytes + read_bytes;
         matches += memchr::memmem::find_iter(&buffer[..end], word).count() as u64;
-        // The word may begin at the end of this part: keep what is shorter than it.
-        let from = end - end.min(word.len().saturating_sub(1));
-        buffer.copy_within(from..end, 0);
-        carried_bytes = end - from;
+        // The word may continue in the next part: carry over the last bytes, one fewer than the word has.
+        let carried_start = end - end.min(word.len().saturating_sub(1));
+        buffer.copy_within(carried_start..end, 0);
+        carried_bytes = end - carried_start;
     }
 }
 
@@ -110,8 +114,8 @@ mod tests {
         let mut text = vec![b'x'; BUFFER_BYTES - 3];
         text.extend(b"needle, needle");
         text.resize(3 * BUFFER_BYTES, b'y');
-        std::fs::create_dir(dir.path().join("below")).unwrap();
-        std::fs::write(dir.path().join("below/file"), &text).unwrap();
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        std::fs::write(dir.path().join("sub/file"), &text).unwrap();
         std::fs::write(dir.path().join("other"), "a needle").unwrap();
         assert_eq!(count_in_tree(dir.path(), "needle").unwrap(), 3);
         assert_eq!(count_in_tree(dir.path(), "nothing").unwrap(), 0);

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// The workload.
 pub struct Amplification;
 
-/// The readings that it has.
+/// The readings that only this workload has.
 pub const READINGS: &[ReadingDef] =
     &[ReadingDef::neutral(reading::CALLS, Unit::Count)
         .help("calls of the task: files made, renamed, written, removed")];
@@ -35,7 +35,7 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// What a task calls.
+/// The kind of calls that a task makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallKind {
     Mkdir,
@@ -47,34 +47,48 @@ enum CallKind {
 }
 
 impl CallKind {
-    /// All calls in the order of the tasks.
+    /// All kinds in the order of the tasks.
     const ALL: [CallKind; 6] =
         [CallKind::Mkdir, CallKind::Create, CallKind::Rename, CallKind::Unlink, CallKind::Append, CallKind::Overwrite];
 
-    /// The name of the task, and its title.
-    const fn name_and_title(self) -> [&'static str; 2] {
+    /// The name of the task, and the word for its call in the log.
+    const fn name(self) -> &'static str {
         match self {
-            CallKind::Mkdir => ["mkdir", "Make directories"],
-            CallKind::Create => ["create", "Create empty files"],
-            CallKind::Rename => ["rename", "Rename files within their directory"],
-            CallKind::Unlink => ["unlink", "Remove empty files"],
-            CallKind::Append => ["append", "Append 4 KiB and fsync"],
-            CallKind::Overwrite => ["overwrite", "Overwrite 4 KiB of a file in random order"],
+            CallKind::Mkdir => "mkdir",
+            CallKind::Create => "create",
+            CallKind::Rename => "rename",
+            CallKind::Unlink => "unlink",
+            CallKind::Append => "append",
+            CallKind::Overwrite => "overwrite",
+        }
+    }
+
+    /// The title of the task.
+    const fn title(self) -> &'static str {
+        match self {
+            CallKind::Mkdir => "Make directories",
+            CallKind::Create => "Create empty files",
+            CallKind::Rename => "Rename files within their directory",
+            CallKind::Unlink => "Remove empty files",
+            CallKind::Append => "Append 4 KiB and fsync",
+            CallKind::Overwrite => "Overwrite 4 KiB of a file in random order",
         }
     }
 }
 
-/// The resolved settings of a job.
+/// The directory of the calls, and the resolved settings of a job.
 #[derive(Debug, Clone)]
-struct CallSettings {
+struct Calls {
     root: PathBuf,
+    /// Calls of each task.
     count: u64,
-    syncs_each: bool,
+    /// Whether the file or directory is synced after each call.
+    syncs_after_each: bool,
     seed: u64,
 }
 
 fn call_count(job: &Job) -> u64 {
-    job.number("calls", [20_000, 2_000, 200])
+    job.int_or_by_scale("calls", [20_000, 2_000, 200])
 }
 
 impl Workload for Amplification {
@@ -83,12 +97,13 @@ impl Workload for Amplification {
     }
 
     fn outline(&self, _: &Job) -> Vec<TaskInfo> {
-        CallKind::ALL.map(|call| info(call.name_and_title()[0], call.name_and_title()[1], [])).into()
+        CallKind::ALL.map(|kind| info(kind.name(), kind.title(), [])).into()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let count = call_count(job);
-        // The file of appends and the file of overwrites, which copy on write holds twice until its next commit.
+        // One block for each append and two for each overwrite: copy on write keeps the old block until the next
+        // commit.
         let room = Room { bytes: 3 * count * BLOCK_BYTES as u64, inodes: 3 * count + 10, source_bytes: 0 };
         let synced = match job.settings.text("sync") {
             "each" => "the file or directory is synced after each call",
@@ -99,22 +114,27 @@ impl Workload for Amplification {
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let (root, syncs_each) = (place.root.join("amplification"), job.settings.text("sync") == "each");
-        let calls = CallSettings { root, count: call_count(job), syncs_each, seed: job.seed };
-        let task = |(call, info): (CallKind, TaskInfo)| {
+        let calls = Calls {
+            root: place.root.join("amplification"),
+            count: call_count(job),
+            syncs_after_each: job.settings.text("sync") == "each",
+            seed: job.seed,
+        };
+        let mut tasks = vec![];
+        for (kind, info) in CallKind::ALL.into_iter().zip(self.outline(job)) {
             let (untimed_calls, timed_calls) = (calls.clone(), calls.clone());
-            let prepare = Action::call_on("prepare", &calls.root, move |_| untimed_calls.prepare(call));
-            let work = Action::call_on(call.name_and_title()[0], &calls.root, move |_| {
-                timed_calls.perform(call)?;
+            let preparation = Action::call_on("prepare", &calls.root, move |_| untimed_calls.prepare(kind));
+            let work = Action::call_on(kind.name(), &calls.root, move |_| {
+                timed_calls.perform(kind)?;
                 Ok(Readings([(reading::CALLS.to_string(), timed_calls.count as f64)].into()))
             });
-            Task::new(info, work).with_preparation([prepare])
-        };
-        Ok(CallKind::ALL.into_iter().zip(self.outline(job)).map(task).collect())
+            tasks.push(Task::new(info, work).with_preparation([preparation]));
+        }
+        Ok(tasks)
     }
 }
 
-impl CallSettings {
+impl Calls {
     fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
@@ -123,12 +143,17 @@ impl CallSettings {
         self.root.join(format!("{dir}/{number:08}"))
     }
 
-    /// What a task needs, made untimed and synced before it.
-    fn prepare(&self, call: CallKind) -> Result<()> {
-        let make = |dir: &Path| std::fs::create_dir_all(dir).map_err(failed_to("make", dir));
-        match call {
-            CallKind::Mkdir => make(&self.path("dirs")),
-            CallKind::Create => make(&self.path("files")),
+    /// The path of a file after the task `rename`.
+    fn renamed_path(&self, number: u64) -> PathBuf {
+        self.root.join(format!("files/renamed-{number:08}"))
+    }
+
+    /// Makes the files and directories that a task requires. fsarena does this untimed, and syncs them before the task.
+    fn prepare(&self, kind: CallKind) -> Result<()> {
+        let make_dir = |dir: &Path| std::fs::create_dir_all(dir).map_err(failed_to("make", dir));
+        match kind {
+            CallKind::Mkdir => make_dir(&self.path("dirs")),
+            CallKind::Create => make_dir(&self.path("files")),
             CallKind::Rename | CallKind::Unlink => Ok(()),
             CallKind::Append => {
                 File::create(self.path("log")).map(drop).map_err(failed_to("create", &self.path("log")))
@@ -143,55 +168,56 @@ impl CallSettings {
         }
     }
 
-    fn perform(&self, call: CallKind) -> Result<()> {
-        // Open for as long as its entries change, so that syncing it needs no lookup.
-        let dir = |name: &str| File::open(self.path(name)).map_err(failed_to("open", &self.path(name)));
-        match call {
-            CallKind::Mkdir => self.call_for_each(&dir("dirs")?, |number| {
+    /// Makes all calls of a task.
+    fn perform(&self, kind: CallKind) -> Result<()> {
+        // The directory stays open while its entries change, so that syncing it needs no lookup.
+        let open_dir = |name: &str| File::open(self.path(name)).map_err(failed_to("open", &self.path(name)));
+        match kind {
+            CallKind::Mkdir => self.call_for_each(&open_dir("dirs")?, |number| {
                 let path = self.numbered_path("dirs", number);
                 std::fs::create_dir(&path).map_err(failed_to("make", &path))
             }),
-            CallKind::Create => self.call_for_each(&dir("files")?, |number| {
+            CallKind::Create => self.call_for_each(&open_dir("files")?, |number| {
                 let path = self.numbered_path("files", number);
                 File::create_new(&path).map(drop).map_err(failed_to("create", &path))
             }),
-            CallKind::Rename => self.call_for_each(&dir("files")?, |number| {
-                let (from, to) =
-                    (self.numbered_path("files", number), self.path(&format!("files/renamed-{number:08}")));
-                std::fs::rename(&from, &to).map_err(failed_to("rename", &from))
+            CallKind::Rename => self.call_for_each(&open_dir("files")?, |number| {
+                let old_path = self.numbered_path("files", number);
+                std::fs::rename(&old_path, self.renamed_path(number)).map_err(failed_to("rename", &old_path))
             }),
-            CallKind::Unlink => self.call_for_each(&dir("files")?, |number| {
-                let path = self.path(&format!("files/renamed-{number:08}"));
+            CallKind::Unlink => self.call_for_each(&open_dir("files")?, |number| {
+                let path = self.renamed_path(number);
                 std::fs::remove_file(&path).map_err(failed_to("remove", &path))
             }),
             CallKind::Append => self.write_blocks("log", true, |number| number),
             CallKind::Overwrite => {
                 let order = shuffled_numbers(self.count, self.seed);
-                self.write_blocks("blocks", self.syncs_each, |number| order[number as usize])
+                self.write_blocks("blocks", self.syncs_after_each, |number| order[number as usize])
             }
         }
     }
 
-    /// Does something for each number, and syncs the directory after each if the setting requires it.
+    /// Makes a call for each number, and syncs the directory after each call if the setting requires it.
     fn call_for_each(&self, dir: &File, call: impl Fn(u64) -> Result<()>) -> Result<()> {
         for number in 0..self.count {
             call(number)?;
-            if self.syncs_each {
+            if self.syncs_after_each {
                 dir.sync_all().map_err(TaskError::io(format!("sync the directory after call {number}")))?;
             }
         }
         Ok(())
     }
 
-    /// Writes as many blocks of a file as there are calls, each at its place.
-    fn write_blocks(&self, name: &str, sync: bool, block: impl Fn(u64) -> u64) -> Result<()> {
+    /// Writes one block of a file in each call. `block_of_call` returns the position of the call's block, counted in
+    /// blocks.
+    fn write_blocks(&self, name: &str, syncs_after_each: bool, block_of_call: impl Fn(u64) -> u64) -> Result<()> {
         let path = self.path(name);
-        // Other contents than those that were there.
+        // With another seed than in `prepare`, an overwrite changes the contents.
         let noise = Noise::new(mix(self.seed, 7), BLOCK_BYTES);
         let file = File::options().write(true).open(&path).map_err(failed_to("open", &path))?;
         for number in 0..self.count {
-            write_block(&file, &noise, number, block(number)).map_err(failed_to("write", &path))?;
-            if sync {
+            write_block(&file, &noise, number, block_of_call(number)).map_err(failed_to("write", &path))?;
+            if syncs_after_each {
                 file.sync_all().map_err(failed_to("sync", &path))?;
             }
         }
@@ -199,6 +225,7 @@ impl CallSettings {
     }
 }
 
+/// Writes the contents with a number to a block of a file.
 fn write_block(file: &File, noise: &Noise, number: u64, block: u64) -> std::io::Result<()> {
     file.write_all_at(noise.contents(number, BLOCK_BYTES), block * BLOCK_BYTES as u64)
 }
@@ -225,13 +252,13 @@ mod tests {
             let job = job(&DEF, 7, &[("sync", sync), ("calls", "20")]);
             let entries =
                 |name: &str| std::fs::read_dir(dir.path().join("amplification").join(name)).map_or(0, Iterator::count);
-            let mut after = vec![];
+            let mut entries_after_tasks = vec![];
             for task in Amplification.tasks(&job, &place).unwrap() {
-                perform_all(task.prepare);
+                perform_all(task.preparation);
                 assert_eq!(perform_all(task.work).readings.get(reading::CALLS), Some(20.0));
-                after.push((entries("dirs"), entries("files")));
+                entries_after_tasks.push((entries("dirs"), entries("files")));
             }
-            assert_eq!(after, [(20, 0), (20, 20), (20, 20), (20, 0), (20, 0), (20, 0)]);
+            assert_eq!(entries_after_tasks, [(20, 0), (20, 20), (20, 20), (20, 0), (20, 0), (20, 0)]);
             for name in ["log", "blocks"] {
                 let bytes = std::fs::read(dir.path().join("amplification").join(name)).unwrap();
                 assert_eq!(bytes.len(), 20 * BLOCK_BYTES);

@@ -5,7 +5,7 @@ use crate::workload::{Job, Place, Room, Survey, Workload};
 use crate::{invocation::Invocation, printed::MetricRule};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::metric::Declaration;
-use fsarena_core::setting::{SettingDef, Settings, Value, WorkloadDef};
+use fsarena_core::setting::{SettingDef, SettingValue, Settings, WorkloadDef};
 use fsarena_sys::{dirs, program};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const ONCE_DONE_FILE: &str = ".once";
 const ENV_SETTING: &str = "env";
 /// The setting of the amount of work.
 const AMOUNT_SETTING: &str = "amount";
-/// The setting of a setup that is kept.
+/// The setting for a setup command that runs once: fsarena keeps the filesystem with its files.
 pub const SETUP_ONCE: &str = "setup_once";
 /// The directory on the source disk that commands find as `$TMPDIR`.
 const TMPDIR_NAME: &str = "tmp";
@@ -85,23 +85,26 @@ struct TimedCommand {
 }
 
 impl TimedCommand {
-    fn all(job: &Job) -> Vec<TimedCommand> {
-        let Some(Value::List(tables)) = job.settings.0.get("task") else { return vec![] };
-        let mut all: Vec<TimedCommand> = vec![];
+    /// The commands of a job in their order. A task without a name gets that of its program.
+    fn from_job(job: &Job) -> Vec<TimedCommand> {
+        let Some(SettingValue::List(tables)) = job.settings.0.get("task") else { return vec![] };
+        let mut commands: Vec<TimedCommand> = vec![];
         for table in tables {
-            let Value::Table(values) = table else { continue };
+            let SettingValue::Table(values) = table else { continue };
             let settings = Settings(values.clone());
             let argv = match settings.text("cmd") {
                 "" => settings.words("run").into_iter().map(String::from).collect(),
                 script => shell_argv(script),
             };
             let name = match settings.text("name") {
-                "" => task::first_free_name(&program_name(&settings), |name| all.iter().all(|task| task.name != name)),
+                "" => task::first_free_name(&program_name(&settings), |name| {
+                    commands.iter().all(|command| command.name != name)
+                }),
                 name => name.to_string(),
             };
-            all.push(TimedCommand { name, argv, settings });
+            commands.push(TimedCommand { name, argv, settings });
         }
-        all
+        commands
     }
 
     fn task_info(&self) -> TaskInfo {
@@ -109,9 +112,9 @@ impl TimedCommand {
             "" => self.argv.join(" "),
             script => script.into(),
         };
-        // A task that has a name shows it, because several tasks can have the same command.
-        let named = !self.settings.text("name").is_empty();
-        let title = if named { format!("{}: {command}", self.name) } else { command };
+        // The title has the name that the user chose, because several tasks can have the same command.
+        let has_chosen_name = !self.settings.text("name").is_empty();
+        let title = if has_chosen_name { format!("{}: {command}", self.name) } else { command };
         task::info(&self.name, title, [])
     }
 
@@ -125,14 +128,14 @@ impl TimedCommand {
 
     /// Parses the rules for metrics in the task's output. A task without rules has those of the workload.
     fn parse_rules(&self, job: &Job) -> Result<Vec<MetricRule>> {
-        let own_rules = self.settings.words("metric_regex");
-        let rules = if own_rules.is_empty() { job.settings.words("metric_regex") } else { own_rules };
-        let invalid = |fault| TaskError::Plan(format!("metric_regex of task `{}`: {fault}", self.name));
-        rules.into_iter().map(MetricRule::parse).collect::<Result<_, _>>().map_err(invalid)
+        let task_rules = self.settings.words("metric_regex");
+        let rules = if task_rules.is_empty() { job.settings.words("metric_regex") } else { task_rules };
+        let rule_error = |problem| TaskError::Plan(format!("metric_regex of task `{}`: {problem}", self.name));
+        rules.into_iter().map(MetricRule::parse).collect::<Result<_, _>>().map_err(rule_error)
     }
 
-    /// Returns what is wrong with the settings of the task, or `None` if they are valid.
-    fn find_fault(&self) -> Option<String> {
+    /// Describes what is wrong with the settings of the task, or returns `None` if they are valid.
+    fn find_problem(&self) -> Option<String> {
         let script = self.settings.text("cmd");
         let run_argv = self.settings.words("run");
         let (has_cmd, has_run) = (!script.is_empty(), !run_argv.is_empty());
@@ -160,9 +163,9 @@ fn shell_argv(script: &str) -> Vec<String> {
 
 /// The name of the first program of a task, for the name of the task.
 fn program_name(settings: &Settings) -> String {
-    let first = settings.text("cmd").split_whitespace().next();
-    let first = first.or(settings.words("run").first().copied()).unwrap_or_default();
-    let file = Path::new(first).file_name().unwrap_or_default().to_string_lossy();
+    let first_word = settings.text("cmd").split_whitespace().next();
+    let program = first_word.or(settings.words("run").first().copied()).unwrap_or_default();
+    let file = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
     let name: String = file.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
     if name.is_empty() { "task".into() } else { name }
 }
@@ -211,19 +214,19 @@ impl Workload for CommandWorkload {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        TimedCommand::all(job).iter().map(TimedCommand::task_info).collect()
+        TimedCommand::from_job(job).iter().map(TimedCommand::task_info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let tasks = TimedCommand::all(job);
+        let tasks = TimedCommand::from_job(job);
         if tasks.is_empty() {
-            let why = "the workload command has no task; write the command after `--`, or add [[workload.task]]";
-            return Err(TaskError::Plan(why.into()));
+            let reason = "the workload command has no task; write the command after `--`, or add [[workload.task]]";
+            return Err(TaskError::Plan(reason.into()));
         }
         let mut printed_metrics = vec![];
         for (index, task) in tasks.iter().enumerate() {
-            if let Some(fault) = task.find_fault() {
-                return Err(TaskError::Plan(fault));
+            if let Some(problem) = task.find_problem() {
+                return Err(TaskError::Plan(problem));
             }
             if tasks[..index].iter().any(|other| other.name == task.name) {
                 return Err(TaskError::Plan(format!("two tasks have the name `{}`", task.name)));
@@ -241,8 +244,8 @@ impl Workload for CommandWorkload {
         let missing: Vec<&str> = job.settings.words("needs").into_iter().filter(is_missing).collect();
         if !missing.is_empty() {
             let (names, packages) = (missing.join(", "), missing.join(" "));
-            let why = format!("not installed: {names}; on Debian: apt-get install {packages}");
-            return Err(TaskError::Missing(why));
+            let reason = format!("not installed: {names}; on Debian: apt-get install {packages}");
+            return Err(TaskError::Missing(reason));
         }
         let bytes = job.settings.int("room") as u64;
         let source_bytes = job.settings.int("source_room") as u64;
@@ -255,9 +258,9 @@ impl Workload for CommandWorkload {
     }
 
     fn user_programs(&self, job: &Job) -> Vec<String> {
-        let tasks = TimedCommand::all(job).into_iter().filter_map(|task| task.argv.into_iter().next());
+        let tasks = TimedCommand::from_job(job).into_iter().filter_map(|task| task.argv.into_iter().next());
         let needed = job.settings.words("needs").into_iter().map(String::from);
-        tasks.chain(needed).filter(|program| !is_relative(program)).collect()
+        tasks.chain(needed).filter(|program| !is_relative_path(program)).collect()
     }
 
     fn input_commands(&self, job: &Job, place: &Place) -> Vec<Action> {
@@ -265,9 +268,11 @@ impl Workload for CommandWorkload {
         if script.is_empty() || done_file.exists() {
             return vec![];
         }
-        let record_done = |done_file: &PathBuf| std::fs::write(done_file, "").map_err(failed_to("write", done_file));
-        let work = CommandBuilder { job, place }.make_action(&place.source_dir, shell_argv(script), vec![]);
-        vec![work, Action::call_with(&done_file, ["touch", ONCE_DONE_FILE], record_done)]
+        let run_script = CommandBuilder { job, place }.make_action(&place.source_dir, shell_argv(script), vec![]);
+        let record_done = Action::call_with(&done_file, ["touch", ONCE_DONE_FILE], |done_file| {
+            std::fs::write(done_file, "").map_err(failed_to("write", done_file))
+        });
+        vec![run_script, record_done]
     }
 
     fn setup_once_actions(&self, job: &Job, place: &Place) -> Vec<Action> {
@@ -275,7 +280,7 @@ impl Workload for CommandWorkload {
     }
 
     fn paths_in_settings(&self, job: &Job) -> Vec<PathBuf> {
-        let tasks = TimedCommand::all(job);
+        let tasks = TimedCommand::from_job(job);
         let mut texts: Vec<&str> =
             ["input", "setup", SETUP_ONCE, "prepare", "check"].map(|id| job.settings.text(id)).into();
         for task in &tasks {
@@ -302,7 +307,7 @@ impl Workload for CommandWorkload {
     fn fill_actions(&self, job: &Job, place: &Place) -> Result<Vec<Action>> {
         let builder = CommandBuilder { job, place };
         let mut actions = self.input_commands(job, place);
-        // A filesystem that was kept has the files already.
+        // A filesystem that fsarena kept from an earlier round or run already has the files.
         if !std::fs::read_dir(&place.root).is_ok_and(|mut entries| entries.next().is_some()) {
             actions.extend(self.setup_once_actions(job, place));
         }
@@ -313,14 +318,17 @@ impl Workload for CommandWorkload {
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let builder = CommandBuilder { job, place };
         let mut setup_actions = if place.is_read_only() { vec![] } else { self.fill_actions(job, place)? };
-        let tasks = TimedCommand::all(job).into_iter().map(|task| {
-            let work = builder.make_action(&place.root, task.argv.clone(), task.parse_rules(job)?);
+        let mut tasks = vec![];
+        for command in TimedCommand::from_job(job) {
+            let work = builder.make_action(&place.root, command.argv.clone(), command.parse_rules(job)?);
             let start_state =
-                if task.setting_text(job, "cache") == "cold" { StartState::ColdCache } else { StartState::Warm };
-            let prepare = setup_actions.drain(..).chain(builder.script_action(task.setting_text(job, "prepare")));
-            Ok(Task { start_state, ..Task::new(task.task_info(), work).with_preparation(prepare) })
-        });
-        tasks.collect()
+                if command.setting_text(job, "cache") == "cold" { StartState::ColdCache } else { StartState::Warm };
+            // The first task has the setup before its own preparation.
+            let mut preparation = std::mem::take(&mut setup_actions);
+            preparation.extend(builder.script_action(command.setting_text(job, "prepare")));
+            tasks.push(Task { start_state, preparation, ..Task::new(command.task_info(), work) });
+        }
+        Ok(tasks)
     }
 
     fn empty_action(&self, job: &Job, place: &Place) -> Option<Action> {
@@ -329,7 +337,7 @@ impl Workload for CommandWorkload {
 
     fn check_actions(&self, job: &Job, place: &Place, id: &TaskId) -> Vec<Action> {
         let builder = CommandBuilder { job, place };
-        match TimedCommand::all(job).iter().find(|task| task.name == id.name) {
+        match TimedCommand::from_job(job).iter().find(|task| task.name == id.name) {
             Some(task) => builder.script_action(task.setting_text(job, "check")).into_iter().collect(),
             None => vec![],
         }
@@ -345,23 +353,24 @@ fn absolute_paths_in(text: &str) -> Vec<PathBuf> {
             None => Some(PathBuf::from(word)).filter(|path| path.is_absolute()),
         };
         let is_pattern = |path: &&Path| path.to_string_lossy().contains(['*', '?', '[', '{', '$']);
-        let plain = path.as_deref().and_then(|path| path.ancestors().find(|above| !is_pattern(above)));
-        paths.extend(plain.map(Path::to_path_buf));
+        let without_pattern = path.as_deref().and_then(|path| path.ancestors().find(|ancestor| !is_pattern(ancestor)));
+        paths.extend(without_pattern.map(Path::to_path_buf));
     }
     paths
 }
 
-/// Whether a program is a path on the filesystem under test, where it cannot exist before the run.
-fn is_relative(program: &str) -> bool {
+/// Whether a program is given as a relative path. Such a path is on the filesystem under test, which is empty before
+/// the run.
+fn is_relative_path(program: &str) -> bool {
     program.contains('/') && !program.starts_with('/')
 }
 
-/// Checks that the program of the first task can exist: it is not on the filesystem under test, which is empty, or a command
-/// before the task may put it there.
+/// Checks that the program of the first task can exist: it is not on the filesystem under test, which is empty, or a
+/// command before the task may put it there.
 fn check_first_program(job: &Job, first: &TimedCommand) -> Result<()> {
-    let before = [job.settings.text("once"), job.settings.text("setup"), first.setting_text(job, "prepare")];
+    let earlier_scripts = [job.settings.text("once"), job.settings.text("setup"), first.setting_text(job, "prepare")];
     let program = &first.argv[0];
-    if !is_relative(program) || before.iter().any(|script| !script.is_empty()) {
+    if !is_relative_path(program) || earlier_scripts.iter().any(|script| !script.is_empty()) {
         return Ok(());
     }
     Err(TaskError::Plan(format!(

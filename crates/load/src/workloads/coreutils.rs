@@ -22,15 +22,15 @@ impl Workload for Coreutils {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        let sizes = Sizes::from_job(job);
+        let sizes = TaskSizes::from_job(job);
         CoreutilsSettings::resolve(job).tasks.iter().map(|task| task_info(task, &sizes)).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let settings = CoreutilsSettings::resolve(job);
         let (tree_size, demands) = settings.source.measure()?;
-        let room = space_needed(&settings.tasks, &Sizes::from_job(job), &tree_size);
-        let unpacks_tree = with_suppliers(&settings.tasks).iter().any(|task| task.makes == FileGroup::Tree);
+        let room = space_needed(&settings.tasks, &TaskSizes::from_job(job), &tree_size);
+        let unpacks_tree = with_makers(&settings.tasks).iter().any(|task| task.makes == FileGroup::Tree);
         let demands = if unpacks_tree { demands } else { Demands::default() };
         Ok(Survey { room, demands, remarks: settings.remarks(&tree_size, room.bytes), ..Survey::default() })
     }
@@ -40,11 +40,9 @@ impl Workload for Coreutils {
         if settings.driver.is_native {
             return vec![];
         }
-        // The paths are placeholders; only the names of the programs are used.
-        let (place, sizes) =
-            (Place { root: "/".into(), source_dir: "/".into(), server_user: None }, Sizes::from_job(job));
-        let all = with_suppliers(&settings.tasks);
-        let programs: BTreeSet<_> = all.iter().map(|task| (task.op)(&place, &sizes).program()).collect();
+        let (place, sizes) = (placeholder_place(), TaskSizes::from_job(job));
+        let tasks = with_makers(&settings.tasks);
+        let programs: BTreeSet<_> = tasks.iter().map(|task| (task.op)(&place, &sizes).program()).collect();
         programs.into_iter().collect()
     }
 
@@ -62,27 +60,29 @@ impl Workload for Coreutils {
         if description_path.exists() {
             std::fs::remove_file(&description_path).map_err(failed_to("remove", &description_path))?;
         }
-        let unfinished = archive.with_extension("unfinished");
-        let written = settings.source.write_archive_file(&unfinished)?;
-        written.sync_all().map_err(failed_to("write", &unfinished))?;
-        std::fs::rename(&unfinished, archive).map_err(failed_to("rename", &unfinished))?;
+        let unfinished_path = archive.with_extension("unfinished");
+        let file = settings.source.write_archive_file(&unfinished_path)?;
+        file.sync_all().map_err(failed_to("write", &unfinished_path))?;
+        std::fs::rename(&unfinished_path, archive).map_err(failed_to("rename", &unfinished_path))?;
         std::fs::write(&description_path, description).map_err(failed_to("write", &description_path))
     }
 
-    fn draws_inputs(&self, job: &Job) -> bool {
+    fn inputs_depend_on_seed(&self, job: &Job) -> bool {
         TreeSource::from_job(job).is_generated()
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let settings = CoreutilsSettings::resolve(job);
-        let builder = TaskBuilder { place, sizes: Sizes::from_job(job), settings: &settings, job };
-        let (archive, all) = (place.source_dir.join(TARBALL), with_suppliers(&settings.tasks));
-        if all.iter().any(|task| task.needs == FileGroup::Input) && !archive.exists() {
-            let why = format!("the archive {} is missing; fsarena makes it at the start of a run", archive.display());
-            return Err(TaskError::Unfit(why));
+        let builder = CoreutilsTaskBuilder { place, sizes: TaskSizes::from_job(job), settings: &settings, job };
+        let archive = place.source_dir.join(TARBALL);
+        let needs_archive = with_makers(&settings.tasks).iter().any(|task| task.needs == FileGroup::Input);
+        if needs_archive && !archive.exists() {
+            let reason =
+                format!("the archive {} is missing; fsarena makes it at the start of a run", archive.display());
+            return Err(TaskError::Unfit(reason));
         }
-        let mut present = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
-        Ok(settings.tasks.iter().map(|task| builder.build_task(task, &mut present)).collect())
+        let mut present_groups = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
+        Ok(settings.tasks.iter().map(|task| builder.build_task(task, &mut present_groups)).collect())
     }
 
     fn may_clone(&self, job: &Job) -> bool {
@@ -90,61 +90,67 @@ impl Workload for Coreutils {
     }
 }
 
-fn task_info(task: &TaskDef, sizes: &Sizes) -> TaskInfo {
+fn task_info(task: &TaskDef, sizes: &TaskSizes) -> TaskInfo {
     TaskInfo { number: Some(format!("{:03}", task.number)), ..task::info(task.id, task.title(sizes), []) }
 }
 
 /// Builds the tasks of a cell from their definitions.
-struct TaskBuilder<'a> {
+struct CoreutilsTaskBuilder<'a> {
     place: &'a Place,
-    sizes: Sizes,
+    sizes: TaskSizes,
     settings: &'a CoreutilsSettings,
     job: &'a Job,
 }
 
-impl TaskBuilder<'_> {
-    fn build_task(&self, task: &TaskDef, present: &mut BTreeSet<FileGroup>) -> Task {
-        let mut prepare = Vec::new();
-        self.supply_files(task.needs, present, &mut prepare);
-        let work = self.work_and_preparation(task, &mut prepare);
-        if task.uses_up {
-            present.remove(&task.needs);
+impl CoreutilsTaskBuilder<'_> {
+    /// Builds a task. `present_groups` are the files that exist before it, and on return those that exist after it.
+    fn build_task(&self, task: &TaskDef, present_groups: &mut BTreeSet<FileGroup>) -> Task {
+        let mut preparation = Vec::new();
+        self.make_missing_files(task.needs, present_groups, &mut preparation);
+        let work = self.make_action(task, &mut preparation);
+        if task.consumes {
+            present_groups.remove(&task.needs);
         }
-        present.insert(task.makes);
-        let cold = self.settings.drops_caches && task.needs != FileGroup::Nothing;
-        let start_state = if cold { StartState::ColdCache } else { StartState::Warm };
-        Task { start_state, prepare, ..Task::new(task_info(task, &self.sizes), work) }
+        present_groups.insert(task.makes);
+        let starts_cold = self.settings.drops_caches && task.needs != FileGroup::Nothing;
+        let start_state = if starts_cold { StartState::ColdCache } else { StartState::Warm };
+        Task { start_state, preparation, ..Task::new(task_info(task, &self.sizes), work) }
     }
 
-    /// Adds the untimed work that makes these files, unless they are present already.
-    fn supply_files(&self, group: FileGroup, present: &mut BTreeSet<FileGroup>, prepare: &mut Vec<Action>) {
-        if !present.insert(group) {
+    /// Adds the untimed work that makes these files to `preparation`, unless they are present already.
+    fn make_missing_files(
+        &self,
+        group: FileGroup,
+        present_groups: &mut BTreeSet<FileGroup>,
+        preparation: &mut Vec<Action>,
+    ) {
+        if !present_groups.insert(group) {
             return;
         }
-        match maker_of(group) {
+        match find_maker(group) {
             Some(task) => {
-                self.supply_files(task.needs, present, prepare);
-                let work = self.work_and_preparation(task, prepare);
-                prepare.push(work);
+                self.make_missing_files(task.needs, present_groups, preparation);
+                let work = self.make_action(task, preparation);
+                preparation.push(work);
             }
-            None => prepare.push(self.write_split_file_action()),
+            None => preparation.push(self.write_split_file_action()),
         }
     }
 
-    /// Returns the work of a task, and adds the untimed work that prepares its destination.
-    fn work_and_preparation(&self, task: &TaskDef, prepare: &mut Vec<Action>) -> Action {
+    /// Makes the action of a task, and adds the untimed work that prepares its destination to `preparation`.
+    fn make_action(&self, task: &TaskDef, preparation: &mut Vec<Action>) -> Action {
         let op = (task.op)(self.place, &self.sizes);
-        prepare.extend(prepare_destination_action(&op));
+        preparation.extend(prepare_destination_action(&op));
         program::make_action(&op, self.settings.driver)
     }
 
     /// Makes the action that writes the file that is split.
     fn write_split_file_action(&self) -> Action {
         let (path, bytes) = (self.place.root.join(SMALL_FILE), self.sizes.small_bytes);
-        let (seed, compressible) = (self.job.seed, compressible_percent(self.job));
+        let (seed, compressible_percent) = (self.job.seed, compressible_percent(self.job));
         Action::Call(Call::new([format!("write {bytes} bytes to {}", path.display())], move || {
             let mut contents = vec![0; bytes as usize];
-            Payload::new(seed, compressible).fill(&mut contents);
+            Payload::new(seed, compressible_percent).fill(&mut contents);
             std::fs::write(&path, &contents).map_err(failed_to("write", &path))
         }))
     }
@@ -205,15 +211,15 @@ impl CoreutilsSettings {
             self.tasks.iter().copied().partition(|task| task.needs == FileGroup::Big || task.makes == FileGroup::Big);
         if !zero_tasks.is_empty() {
             let text = "the large file comes from /dev/zero: a filesystem that compresses stores next to nothing of it";
-            notes.push(remark_note(text).fix(fix_for_zeros(&zero_tasks, &other_tasks)));
+            notes.push(remark_note(text).fix(suggest_fix_for_zeros(&zero_tasks, &other_tasks)));
         }
         notes.extend(page_cache_remark(self.drops_caches, bytes, rustix::system::sysinfo().totalram as u64));
         notes
     }
 }
 
-/// How to compare fairly although the large file consists of zeros: without compression, or without the tasks that use it.
-fn fix_for_zeros(zero_tasks: &[&TaskDef], other_tasks: &[&TaskDef]) -> String {
+/// Suggests how to compare fairly although the large file consists of zeros: without compression, or without its tasks.
+fn suggest_fix_for_zeros(zero_tasks: &[&TaskDef], other_tasks: &[&TaskDef]) -> String {
     let fix = "compare with compression off";
     if other_tasks.is_empty() {
         return fix.into();
@@ -227,14 +233,14 @@ fn fix_for_zeros(zero_tasks: &[&TaskDef], other_tasks: &[&TaskDef]) -> String {
 }
 
 /// Warns that tasks read from the page cache instead of the device, if all files fit into memory and the cache is warm.
-fn page_cache_remark(drops_caches: bool, working_set: u64, ram: u64) -> Option<Note> {
-    if drops_caches || working_set > ram {
+fn page_cache_remark(drops_caches: bool, file_bytes: u64, memory_bytes: u64) -> Option<Note> {
+    if drops_caches || file_bytes > memory_bytes {
         return None;
     }
     let text = format!(
         "all files ({} MiB at most) fit into memory ({} MiB): with cache=warm find, tar, cp and cat read from the page cache, not from the device",
-        working_set >> 20,
-        ram >> 20
+        file_bytes >> 20,
+        memory_bytes >> 20
     );
     Some(fairness_note(text).fix(format!(
         "{}, or {} where memory is small",
@@ -250,9 +256,9 @@ const BIG_FILE: &str = "big";
 /// Name of the file that is split.
 const SMALL_FILE: &str = "small";
 
-/// The counts and sizes at the scale of a job.
+/// The counts and sizes of files at the scale of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Sizes {
+struct TaskSizes {
     /// Files that are touched.
     files: u64,
     /// Directories that are made.
@@ -267,17 +273,17 @@ struct Sizes {
     small_bytes: u64,
 }
 
-impl Sizes {
+impl TaskSizes {
     /// The sizes at the scale of a job.
-    fn from_job(job: &Job) -> Sizes {
+    fn from_job(job: &Job) -> TaskSizes {
         let scale = job.scale;
-        Sizes {
-            files: scale.count(10_000, 20),
-            directories: scale.count(10_000, 20),
+        TaskSizes {
+            files: scale.scaled_count(10_000, 20),
+            directories: scale.scaled_count(10_000, 20),
             tree_files: job.settings.text("tree").is_empty().then(|| generated_file_count(job)),
             copies: 10,
-            big_mebibytes: scale.count(1024, 1),
-            small_bytes: scale.count(10 << 20, 32 << 10),
+            big_mebibytes: scale.scaled_count(1024, 1),
+            small_bytes: scale.scaled_count(10 << 20, 32 << 10),
         }
     }
 }
@@ -303,22 +309,22 @@ enum FileGroup {
     Small,
 }
 
-/// One of the 21 tasks.
+/// The definition of one of the 21 tasks.
 struct TaskDef {
-    /// Its published number.
+    /// Its number in the publications.
     number: i64,
     /// Its name.
     id: &'static str,
     /// The files it requires.
     needs: FileGroup,
     /// Whether the task removes the files that it requires.
-    uses_up: bool,
+    consumes: bool,
     /// The files it makes.
     makes: FileGroup,
-    /// Its title in reports; a word in braces stands for one of the [`Sizes`].
+    /// Its title in reports; a word in braces stands for one of the [`TaskSizes`].
     title: &'static str,
     /// Its operation.
-    op: fn(&Place, &Sizes) -> Op,
+    op: fn(&Place, &TaskSizes) -> Op,
 }
 
 const fn task_def(
@@ -327,14 +333,14 @@ const fn task_def(
     needs: FileGroup,
     makes: FileGroup,
     title: &'static str,
-    op: fn(&Place, &Sizes) -> Op,
+    op: fn(&Place, &TaskSizes) -> Op,
 ) -> TaskDef {
-    TaskDef { number, id, needs, uses_up: false, makes, title, op }
+    TaskDef { number, id, needs, consumes: false, makes, title, op }
 }
 
-/// Marks a task that removes the files that it requires.
-const fn using_up(task: TaskDef) -> TaskDef {
-    TaskDef { uses_up: true, ..task }
+/// Defines that a task removes the files that it requires.
+const fn consuming(task: TaskDef) -> TaskDef {
+    TaskDef { consumes: true, ..task }
 }
 
 /// All tasks in the order in which they run. The order is by number, except that the tree is copied (020) before it is
@@ -344,7 +350,7 @@ const TASKS: &[TaskDef] = &[
         Op::Touch(place.root.join("files"), sizes.files)
     }),
     task_def(2, "find-files", Files, Nothing, "Find {files} files", |place, _| Op::Find(place.root.join("files"))),
-    using_up(task_def(3, "rm-files", Files, Nothing, "Remove {files} files", |place, _| {
+    consuming(task_def(3, "rm-files", Files, Nothing, "Remove {files} files", |place, _| {
         Op::Remove(place.root.join("files"))
     })),
     task_def(4, "mkdir", Nothing, Dirs, "Make {directories} directories", |place, sizes| {
@@ -353,7 +359,7 @@ const TASKS: &[TaskDef] = &[
     task_def(5, "find-dirs", Dirs, Nothing, "Find {directories} directories", |place, _| {
         Op::Find(place.root.join("dirs"))
     }),
-    using_up(task_def(6, "rm-dirs", Dirs, Nothing, "Remove {directories} directories", |place, _| {
+    consuming(task_def(6, "rm-dirs", Dirs, Nothing, "Remove {directories} directories", |place, _| {
         Op::Remove(place.root.join("dirs"))
     })),
     task_def(7, "copy-in", Input, Tarball, "Copy tarball from other to current disk", |place, _| {
@@ -371,7 +377,7 @@ const TASKS: &[TaskDef] = &[
     task_def(20, "copy-tree", Tree, Nothing, "Copy the tree{tree}", |place, _| {
         Op::CopyTree(place.root.join(TOP_DIR), place.root.join("tree-copy"))
     }),
-    using_up(task_def(11, "rm-tree", Tree, Nothing, "Remove the tree{tree}", |place, _| {
+    consuming(task_def(11, "rm-tree", Tree, Nothing, "Remove the tree{tree}", |place, _| {
         Op::Remove(place.root.join(TOP_DIR))
     })),
     task_def(12, "copy-10", Tarball, Nothing, "Copy the tarball {copies} times", |place, sizes| {
@@ -391,16 +397,16 @@ const TASKS: &[TaskDef] = &[
     task_def(21, "cat", Big, Nothing, "Cat a {big} file to /dev/null", |place, _| Op::Cat(place.root.join(BIG_FILE))),
 ];
 
-/// Splits the small file into pieces of `PIECE` bytes.
-const fn split_task<const PIECE: u64>(number: i64, id: &'static str, title: &'static str) -> TaskDef {
+/// Defines a task that splits the small file into pieces of `PIECE_BYTES` bytes.
+const fn split_task<const PIECE_BYTES: u64>(number: i64, id: &'static str, title: &'static str) -> TaskDef {
     task_def(number, id, FileGroup::Small, Nothing, title, |place, _| {
-        Op::Split(place.root.join(SMALL_FILE), PIECE, place.root.join(format!("split-{PIECE}")))
+        Op::Split(place.root.join(SMALL_FILE), PIECE_BYTES, place.root.join(format!("split-{PIECE_BYTES}")))
     })
 }
 
 impl TaskDef {
     /// Its title in reports.
-    fn title(&self, sizes: &Sizes) -> String {
+    fn title(&self, sizes: &TaskSizes) -> String {
         let tree = sizes.tree_files.map_or(String::new(), |files| format!(" of {} files", format_count(files)));
         let words = [
             ("{files}", format_count(sizes.files)),
@@ -415,23 +421,23 @@ impl TaskDef {
 }
 
 /// The task that makes these files, or `None` if they exist from the start or no task makes them.
-fn maker_of(group: FileGroup) -> Option<&'static TaskDef> {
+fn find_maker(group: FileGroup) -> Option<&'static TaskDef> {
     TASKS.iter().find(|task| task.makes == group && group != FileGroup::Nothing)
 }
 
-/// The given tasks, followed by the tasks that make the files that they need.
-fn with_suppliers(tasks: &[&'static TaskDef]) -> Vec<&'static TaskDef> {
-    let mut all = tasks.to_vec();
+/// The tasks, followed by the tasks that make the files that they need, directly or indirectly.
+fn with_makers(tasks: &[&'static TaskDef]) -> Vec<&'static TaskDef> {
+    let mut with_makers = tasks.to_vec();
     let mut next = 0;
-    while let Some(task) = all.get(next) {
-        if let Some(maker) = maker_of(task.needs)
-            && all.iter().all(|task| task.number != maker.number)
+    while let Some(task) = with_makers.get(next) {
+        if let Some(maker) = find_maker(task.needs)
+            && with_makers.iter().all(|task| task.number != maker.number)
         {
-            all.push(maker);
+            with_makers.push(maker);
         }
         next += 1;
     }
-    all
+    with_makers
 }
 
 /// Formats a number with thousands separators, such as `10,000`.
@@ -466,26 +472,26 @@ impl Add for SpaceUsage {
 }
 
 /// The largest space that the tasks take at one time, with the files that untimed work makes for them.
-fn space_needed(tasks: &[&'static TaskDef], sizes: &Sizes, tree_size: &TreeSize) -> Room {
-    let space = |task: &TaskDef| space_taken_by(task, sizes, tree_size);
-    let mut present = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
+fn space_needed(tasks: &[&'static TaskDef], sizes: &TaskSizes, tree_size: &TreeSize) -> Room {
+    let usage_of = |task: &TaskDef| usage_of_task(task, sizes, tree_size);
+    let mut present_groups = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
     // At first only the root directory exists.
     let mut usage = directory_usage(30);
     let mut peak = usage;
     for task in tasks {
-        let mut missing = task.needs;
-        while present.insert(missing) {
-            let maker = maker_of(missing);
+        let mut missing_group = task.needs;
+        while present_groups.insert(missing_group) {
+            let maker = find_maker(missing_group);
             // No task makes the file that is split.
-            usage = usage + maker.map_or(file_usage(sizes.small_bytes), space);
-            missing = maker.map_or(FileGroup::Nothing, |maker| maker.needs);
+            usage = usage + maker.map_or(file_usage(sizes.small_bytes), usage_of);
+            missing_group = maker.map_or(FileGroup::Nothing, |maker| maker.needs);
         }
-        present.insert(task.makes);
-        usage = usage + space(task);
+        present_groups.insert(task.makes);
+        usage = usage + usage_of(task);
         peak = SpaceUsage { bytes: peak.bytes.max(usage.bytes), inodes: peak.inodes.max(usage.inodes) };
-        if task.uses_up {
-            present.remove(&task.needs);
-            let freed = maker_of(task.needs).map_or(SpaceUsage::default(), space);
+        if task.consumes {
+            present_groups.remove(&task.needs);
+            let freed = find_maker(task.needs).map_or(SpaceUsage::default(), usage_of);
             usage = SpaceUsage { bytes: usage.bytes - freed.bytes, inodes: usage.inodes - freed.inodes };
         }
     }
@@ -498,11 +504,10 @@ fn space_needed(tasks: &[&'static TaskDef], sizes: &Sizes, tree_size: &TreeSize)
 }
 
 /// The space of the files that a task leaves on the filesystem under test.
-fn space_taken_by(task: &TaskDef, sizes: &Sizes, tree_size: &TreeSize) -> SpaceUsage {
+fn usage_of_task(task: &TaskDef, sizes: &TaskSizes, tree_size: &TreeSize) -> SpaceUsage {
     let archive = file_usage(tree_size.archive_bytes);
-    let inodes = tree_size.files + tree_size.directories + tree_size.links;
-    // The paths are placeholders; the space depends only on the kind of operation.
-    let place = Place { root: "/root".into(), source_dir: "/other".into(), server_user: None };
+    let inodes = tree_size.files + tree_size.directories + tree_size.symlinks;
+    let place = placeholder_place();
     match (task.op)(&place, sizes) {
         Op::Touch(_, count) => directory_usage(count) + usage_times(file_usage(0), count),
         Op::MakeDirectories(_, count) => directory_usage(count) + usage_times(file_usage(4096), count),
@@ -512,12 +517,17 @@ fn space_taken_by(task: &TaskDef, sizes: &Sizes, tree_size: &TreeSize) -> SpaceU
         Op::CopyInto(_, _, count) => directory_usage(count) + usage_times(archive, count),
         Op::Untar(..) | Op::CopyTree(..) => SpaceUsage { bytes: tree_size.unpacked_bytes() + 64 * inodes, inodes },
         Op::WriteZeros(_, mebibytes) => file_usage(mebibytes << 20),
-        Op::Split(_, piece, _) => {
-            let count = sizes.small_bytes.div_ceil(piece);
-            directory_usage(count) + usage_times(file_usage(piece), count)
+        Op::Split(_, piece_bytes, _) => {
+            let count = sizes.small_bytes.div_ceil(piece_bytes);
+            directory_usage(count) + usage_times(file_usage(piece_bytes), count)
         }
         Op::Find(_) | Op::Remove(_) | Op::Cat(_) => SpaceUsage::default(),
     }
+}
+
+/// A place for operations that are only inspected, not performed.
+fn placeholder_place() -> Place {
+    Place { root: "/root".into(), source_dir: "/other".into(), server_user: None }
 }
 
 /// Rounds a size up to blocks of 4 KiB.
@@ -545,7 +555,7 @@ mod tests {
     use fsarena_core::event::NoteKind;
 
     #[test]
-    fn a_working_set_that_fits_into_memory_gets_a_remark_if_the_cache_is_warm() {
+    fn files_that_fit_into_memory_get_a_remark_if_the_cache_is_warm() {
         let note = page_cache_remark(false, 300 << 20, 8 << 30).unwrap();
         assert_eq!(note.kind, NoteKind::Fairness);
         assert!(note.text.starts_with("all files (300 MiB at most) fit into memory (8192 MiB)"));
@@ -556,16 +566,16 @@ mod tests {
     #[test]
     fn the_21_tasks_are_in_order_except_that_the_tree_is_copied_before_its_removal() {
         let mut numbers: Vec<_> = TASKS.iter().map(|task| task.number).collect();
-        let copy = numbers.iter().position(|number| *number == 20).unwrap();
-        assert_eq!(numbers[copy + 1], 11);
-        numbers.remove(copy);
+        let copy_index = numbers.iter().position(|number| *number == 20).unwrap();
+        assert_eq!(numbers[copy_index + 1], 11);
+        numbers.remove(copy_index);
         assert_eq!(numbers, (1..=21).filter(|number| *number != 20).collect::<Vec<_>>());
     }
 
     #[test]
-    fn the_suppliers_of_suppliers_are_included() {
+    fn the_makers_of_the_files_of_makers_are_included() {
         let rm_tree = TASKS.iter().find(|task| task.id == "rm-tree").unwrap();
-        let ids: Vec<_> = with_suppliers(&[rm_tree]).iter().map(|task| task.id).collect();
+        let ids: Vec<_> = with_makers(&[rm_tree]).iter().map(|task| task.id).collect();
         assert_eq!(ids, ["rm-tree", "untar", "copy-in"]);
     }
 
@@ -575,13 +585,19 @@ mod tests {
         assert_eq!([1 << 30, 32 << 20, 327_680, 1000].map(format_bytes), ["1 GiB", "32 MiB", "320 KiB", "1,000 B"]);
     }
 
-    const SIZES: Sizes =
-        Sizes { files: 100, directories: 50, tree_files: Some(10), copies: 10, big_mebibytes: 1, small_bytes: 10_000 };
+    const SIZES: TaskSizes = TaskSizes {
+        files: 100,
+        directories: 50,
+        tree_files: Some(10),
+        copies: 10,
+        big_mebibytes: 1,
+        small_bytes: 10_000,
+    };
 
     const TREE_SIZE: TreeSize = TreeSize {
         files: 10,
         directories: 2,
-        links: 0,
+        symlinks: 0,
         special_files: 0,
         block_bytes: 100 << 10,
         archive_bytes: 102_400,

@@ -19,8 +19,8 @@ pub const DBENCH_TOOL: DbenchWorkload = DbenchWorkload {
     source: LoadSource::Loadfile,
 };
 
-/// The measured time in whole seconds, at least two. dbench accepts only whole seconds, and prints nothing for less than
-/// two.
+/// The measured time in whole seconds, at least two. dbench accepts only whole seconds, and prints nothing for less
+/// than two.
 pub fn whole_seconds(settings: &DbenchSettings) -> u64 {
     (settings.options.measured.as_secs_f64().ceil() as u64).max(2)
 }
@@ -34,15 +34,22 @@ pub fn is_version_5() -> Result<bool> {
     Ok(help.stdout.contains("--backend"))
 }
 
-/// Makes the action that runs the real dbench with `clients` clients in an empty directory.
-pub fn dbench_action(settings: &DbenchSettings, clients: u32, loadfile: &Path, is_5: bool, root: &Path) -> Action {
-    let argv = argv(settings, clients, loadfile, is_5, root);
+/// Makes the action that runs the real dbench with `clients` clients in an empty directory. `is_version_5` as from
+/// [`is_version_5`].
+pub fn dbench_action(
+    settings: &DbenchSettings,
+    clients: u32,
+    loadfile: &Path,
+    is_version_5: bool,
+    root: &Path,
+) -> Action {
+    let argv = dbench_argv(settings, clients, loadfile, is_version_5, root);
     let seconds = whole_seconds(settings);
     Action::run_and_parse(argv, ["dbench", " (4.0 and 5.0)"], move |printed| parse_readings(printed, seconds))
 }
 
-fn argv(settings: &DbenchSettings, clients: u32, loadfile: &Path, is_5: bool, root: &Path) -> Argv {
-    let argv = Argv::new("dbench").args(is_5.then_some(["-B", "fileio"]).into_iter().flatten());
+fn dbench_argv(settings: &DbenchSettings, clients: u32, loadfile: &Path, is_version_5: bool, root: &Path) -> Argv {
+    let argv = Argv::new("dbench").args(is_version_5.then_some(["-B", "fileio"]).into_iter().flatten());
     // dbench's cleanup is not part of the measurement, and the next task starts in an empty directory.
     let argv = argv.arg("--skip-cleanup").arg("-t").arg(whole_seconds(settings).to_string());
     let argv = argv.arg("-c").arg(loadfile).arg("-D").arg(root);
@@ -50,14 +57,14 @@ fn argv(settings: &DbenchSettings, clients: u32, loadfile: &Path, is_5: bool, ro
     argv.args(rate.into_iter().flatten()).arg(clients.to_string())
 }
 
-/// Parses dbench's output to readings with the names of the native player. Returns `None` if a figure is missing. Counts
-/// cover all seconds, but the throughput that dbench prints leaves out the last second.
+/// Parses dbench's output to readings with the names of the native player. Returns `None` if a figure is missing.
+/// Counts cover all seconds, but the throughput that dbench prints leaves out the last second.
 fn parse_readings(printed: &str, seconds: u64) -> Option<Readings> {
     let mut readings = Readings::default();
     let (mut throughput_mb_s, mut operations, mut total_ns) = (None, 0, 0.0);
     for (_, line) in parse_lines(printed) {
         match line.ok()? {
-            DbenchLine::Version(_) | DbenchLine::Load(_) => {}
+            DbenchLine::Version(_) | DbenchLine::Loadfile(_) => {}
             DbenchLine::Failed(_) => return None,
             DbenchLine::Operation { name, count, mean_ms, max_ms } => {
                 let kind = OperationKind::from_printed_name(name)?;
@@ -74,8 +81,8 @@ fn parse_readings(printed: &str, seconds: u64) -> Option<Readings> {
                     readings.set(&format!("{prefix}_iops_per_s"), count as f64 / seconds as f64);
                 }
             }
-            DbenchLine::Throughput { mb_s, max_ms, .. } => {
-                throughput_mb_s = Some(mb_s).filter(|mb_s| mb_s.is_finite() && *mb_s >= 0.0);
+            DbenchLine::Throughput { mb_per_s, max_ms, .. } => {
+                throughput_mb_s = Some(mb_per_s).filter(|mb_per_s| mb_per_s.is_finite() && *mb_per_s >= 0.0);
                 readings.set("all_latency_max_ns", max_ms? * 1e6);
             }
         }
@@ -99,8 +106,8 @@ mod tests {
 
     const DBENCH_4_OUTPUT: &str = include_str!("../../tests/data/dbench-4.00.txt");
 
-    fn settings(set: &[(&str, &str)]) -> DbenchSettings {
-        DbenchSettings::resolve(&job(DBENCH_TOOL.def, 7, set))
+    fn settings(changed_settings: &[(&str, &str)]) -> DbenchSettings {
+        DbenchSettings::resolve(&job(DBENCH_TOOL.def, 7, changed_settings))
     }
 
     #[test]
@@ -113,14 +120,15 @@ mod tests {
         assert_eq!(readings.get("all_latency_max_ns"), Some(7_875_000.0));
         assert_eq!(readings.get("all_operations_count"), Some(28_754.0));
         let known: Vec<&str> =
-            fsarena_engine::readings::defs().chain(crate::dbench::reading_defs()).map(|def| def.id).collect();
+            fsarena_engine::readings::reading_defs().chain(crate::dbench::reading_defs()).map(|def| def.id).collect();
         assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
     }
 
     #[test]
     fn the_names_of_dbench_5_are_accepted_and_truncated_output_is_refused() {
-        let is_5 = DBENCH_4_OUTPUT.replace("Qpathinfo", "QUERY_PATH_INFORMATION").replace("Find", "FIND_FIRST");
-        assert_eq!(parse_readings(&is_5, 2), parse_readings(DBENCH_4_OUTPUT, 2));
+        let version_5_output =
+            DBENCH_4_OUTPUT.replace("Qpathinfo", "QUERY_PATH_INFORMATION").replace("Find", "FIND_FIRST");
+        assert_eq!(parse_readings(&version_5_output, 2), parse_readings(DBENCH_4_OUTPUT, 2));
         assert_eq!(parse_readings("", 2), None);
         assert_eq!(parse_readings(&DBENCH_4_OUTPUT[..DBENCH_4_OUTPUT.find("Throughput").unwrap()], 2), None);
         assert_eq!(parse_readings(&DBENCH_4_OUTPUT.replace("93.5652", "nan"), 2), None);
@@ -128,8 +136,8 @@ mod tests {
 
     #[test]
     fn the_arguments_of_dbench_follow_the_settings() {
-        let arguments = |settings: &DbenchSettings, is_5| {
-            argv(settings, 20, Path::new("/l"), is_5, Path::new("/mnt")).words().join(" ")
+        let arguments = |settings: &DbenchSettings, is_version_5| {
+            dbench_argv(settings, 20, Path::new("/l"), is_version_5, Path::new("/mnt")).words().join(" ")
         };
         assert_eq!(arguments(&settings(&[]), false), "dbench --skip-cleanup -t 2 -c /l -D /mnt 20");
         let limited = settings(&[("rate", "2.5"), ("seconds", "9.5")]);
@@ -138,9 +146,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_damaged_output_never_panics(at in 0usize..1200, with in "[ -~\\n]{0,8}") {
+        fn a_damaged_output_never_panics(offset in 0usize..1200, inserted in "[ -~\\n]{0,8}") {
             let mut text = DBENCH_4_OUTPUT.to_string();
-            text.insert_str(at.min(text.len()), &with);
+            text.insert_str(offset.min(text.len()), &inserted);
             if let Some(readings) = parse_readings(&text, 2) {
                 prop_assert!(readings.0.values().all(|value| value.is_finite()), "{:?}", readings);
             }

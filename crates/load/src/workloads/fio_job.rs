@@ -1,7 +1,8 @@
 //! `fio-job`: the jobs of a fio job file, run by the real fio.
 //!
-//! Jobs between two `stonewall`s run at the same time, and are one task. If such a task has several jobs, each job is a part
-//! with its own figures. Before the first task, fio makes the files of all jobs untimed, as it does at the start of a run.
+//! Jobs between two `stonewall`s run at the same time, and are one task. If such a task has several jobs, each job is a
+//! part with its own figures. Before the first task, fio makes the files of all jobs untimed, as it does at the start
+//! of a run.
 
 use crate::fio::job::{FioJob, JobFileError};
 use crate::fio::{JobFile, output};
@@ -34,24 +35,24 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// The name of the job file that only makes the files of the jobs.
+/// The name of the fio job file that only makes the files of the jobs.
 const LAYOUT_FILE: &str = "layout.fio";
-/// Longest name of a task that has the names of all its jobs, in bytes.
-const MAX_JOINED_BYTES: usize = 60;
+/// Longest name of a task in bytes. If the names of its jobs together are longer, the task has only the first.
+const MAX_TASK_NAME_BYTES: usize = 60;
 /// Names of tasks that every run has.
 const LIFECYCLE_TASKS: [&str; 3] = ["mkfs", "mount", "unmount"];
-/// Least room for the files of the jobs, in bytes: logs and states of fio need some too.
+/// Smallest space of the filesystem in bytes, because logs and state files of fio need some too.
 const MIN_SPACE_BYTES: u64 = 16 << 20;
 
 /// Jobs that run at the same time.
 struct JobGroup {
     info: TaskInfo,
     jobs: Vec<FioJob>,
-    /// The jobs of one name, and its description; empty if all jobs have the same name.
+    /// Each name of its jobs, and the description of the part with their figures; empty if all jobs have the same name.
     parts: Vec<(String, TaskInfo)>,
 }
 
-/// The name of the settings' job file.
+/// The name of the job file, for messages.
 fn job_file_name(job: &Job) -> &str {
     match job.settings.text("file") {
         "" => "job",
@@ -67,18 +68,18 @@ fn plan_error(error: JobFileError) -> TaskError {
     TaskError::Plan(error.to_string())
 }
 
-/// The tasks of a job file.
+/// The groups of jobs in a job file. Each is a task.
 fn job_groups(file: &JobFile) -> Vec<JobGroup> {
-    let mut taken = vec![];
+    let mut used_names = vec![];
     let mut groups = vec![];
     for jobs in file.job_groups() {
         let names = distinct(jobs.iter().map(|job| job.name.clone()));
-        let joined = names.iter().map(|name| task_name(name)).collect::<Vec<_>>().join("+");
+        let joined_names = names.iter().map(|name| task_name(name)).collect::<Vec<_>>().join("+");
         let name = match &names[..] {
-            [first, _, ..] if joined.len() > MAX_JOINED_BYTES => {
+            [first, _, ..] if joined_names.len() > MAX_TASK_NAME_BYTES => {
                 format!("{}+{}-others", task_name(first), names.len() - 1)
             }
-            _ => joined,
+            _ => joined_names,
         };
         let describe = |name: &str| match jobs.iter().find(|job| job.name == name) {
             Some(job) => format!("{name}: {}", job.main_options()),
@@ -88,29 +89,34 @@ fn job_groups(file: &JobFile) -> Vec<JobGroup> {
             [only] => describe(only),
             names => format!("{} at the same time", names.join(", ")),
         };
-        let info = task::info(&take_unused_name(&mut taken, &name), title, []);
+        let info = task::info(&take_unused_name(&mut used_names, &name), title, []);
         let mut parts = vec![];
         for name in names.iter().filter(|_| names.len() > 1) {
-            parts.push((name.clone(), task::info(&take_unused_name(&mut taken, &task_name(name)), describe(name), [])));
+            parts.push((
+                name.clone(),
+                task::info(&take_unused_name(&mut used_names, &task_name(name)), describe(name), []),
+            ));
         }
         groups.push(JobGroup { info, jobs, parts });
     }
     groups
 }
 
-/// The name of a job with only those characters that claims accept without quotes.
-fn task_name(name: &str) -> String {
-    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
-    name.chars().map(|letter| if fits(letter) { letter } else { '-' }).collect()
+/// The name of a task for a job: each character that claims accept only in quotes becomes `-`.
+fn task_name(job_name: &str) -> String {
+    let is_accepted = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    job_name.chars().map(|letter| if is_accepted(letter) { letter } else { '-' }).collect()
 }
 
-/// The first unused name of `name`, `name-2`, …; adds it to the used ones.
-fn take_unused_name(taken: &mut Vec<String>, name: &str) -> String {
-    let free = task::first_free_name(name, |name| {
-        taken.iter().all(|used| used != name) && !LIFECYCLE_TASKS.contains(&name) && !ALL_TASKS.contains(&name)
+/// Returns the first unused name of `name`, `name-2`, …, and adds it to the used names.
+fn take_unused_name(used_names: &mut Vec<String>, name: &str) -> String {
+    let unused_name = task::first_free_name(name, |candidate| {
+        used_names.iter().all(|used_name| used_name != candidate)
+            && !LIFECYCLE_TASKS.contains(&candidate)
+            && !ALL_TASKS.contains(&candidate)
     });
-    taken.push(free.clone());
-    free
+    used_names.push(unused_name.clone());
+    unused_name
 }
 
 /// The name of the job file of a group on the source disk.
@@ -119,25 +125,31 @@ fn group_file_name(index: usize) -> String {
 }
 
 /// The command that runs a job file of the source disk in the filesystem under test.
-fn fio_command(place: &Place, file: &str) -> Argv {
-    Argv::new("fio").args(["--output-format=json+", "--eta=never"]).arg(place.source_dir.join(file)).cwd(&place.root)
+fn fio_command(place: &Place, file_name: &str) -> Argv {
+    Argv::new("fio")
+        .args(["--output-format=json+", "--eta=never"])
+        .arg(place.source_dir.join(file_name))
+        .cwd(&place.root)
 }
 
-/// Makes the directories that jobs name, and then the files of all jobs.
-fn preparation(file: &JobFile, place: &Place) -> Vec<Action> {
+/// The actions that make the directories that jobs name, and then the files of all jobs.
+fn preparation_actions(file: &JobFile, place: &Place) -> Vec<Action> {
     let jobs = file.jobs();
-    let named = distinct(jobs.iter().flat_map(|job| job.directories()).map(PathBuf::from));
-    let make = |dir: PathBuf| {
-        Action::call_on("mkdir", &place.root.join(dir), |dir| dirs::make_dirs(dir).map_err(failed_to("make", dir)))
-    };
-    named.into_iter().map(make).chain([Action::Run(fio_command(place, LAYOUT_FILE).discard_stdout())]).collect()
+    let mut actions = vec![];
+    for dir in distinct(jobs.iter().flat_map(|job| job.directories()).map(PathBuf::from)) {
+        let path = place.root.join(dir);
+        actions.push(Action::call_on("mkdir", &path, |path| dirs::make_dirs(path).map_err(failed_to("make", path))));
+    }
+    actions.push(Action::Run(fio_command(place, LAYOUT_FILE).discard_stdout()));
+    actions
 }
 
-/// Reads the figures of a group from what fio printed.
+/// Parses the figures of a group from the output of fio.
 fn parse_group_output(parts: &[(String, TaskInfo)], printed: &str) -> Result<TaskOutput> {
-    let jobs = output::parse_jobs(printed).map_err(|why| output::output_error(printed, &why))?;
-    let combine =
-        |jobs: &[&output::JobFigures]| output::combine_jobs(jobs).map_err(|why| output::output_error(printed, &why));
+    let jobs = output::parse_jobs(printed).map_err(|reason| output::output_error(printed, &reason))?;
+    let combine = |jobs: &[&output::JobFigures]| {
+        output::combine_jobs(jobs).map_err(|reason| output::output_error(printed, &reason))
+    };
     if parts.is_empty() {
         return combine(&jobs.iter().collect::<Vec<_>>());
     }
@@ -179,33 +191,34 @@ fn remarks(name: &str, groups: &[JobGroup]) -> Vec<Note> {
     notes
 }
 
+/// Options with which fio writes a log.
 const LOG_OPTIONS: [&str; 5] = ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog"];
 
 /// The fairness notes on how jobs make their writes durable.
 fn durability_notes(jobs: &[&FioJob]) -> Vec<Note> {
-    let mut by_durability: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut names_by_durability: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for job in jobs {
         if let Some(durability) = job.durability_options() {
-            let names = by_durability.entry(durability).or_default();
+            let names = names_by_durability.entry(durability).or_default();
             if !names.contains(&job.name.as_str()) {
                 names.push(&job.name);
             }
         }
     }
     let mut notes = vec![];
-    if by_durability.len() > 1 {
+    if names_by_durability.len() > 1 {
         let describe = |(durability, names): (&String, &Vec<&str>)| {
             let durability = if durability.is_empty() { "buffered, without a sync" } else { durability.as_str() };
             format!("{} ({durability})", names.join(", "))
         };
-        let all: Vec<String> = by_durability.iter().map(describe).collect();
+        let descriptions: Vec<String> = names_by_durability.iter().map(describe).collect();
         let text = format!(
             "the durability of writes differs between jobs: {}: compare variants at one job, not one job with another",
-            all.join("; ")
+            descriptions.join("; ")
         );
         notes.push(fairness_note(text).fix("give all jobs the same direct=, sync=, fsync=, fdatasync= and end_fsync="));
     }
-    if let Some(names) = by_durability.get("") {
+    if let Some(names) = names_by_durability.get("") {
         let text = format!(
             "{}: buffered writes without a sync: the rate can be that of the page cache, and leaves out the time until the data is on the device",
             names.join(", ")
@@ -215,25 +228,33 @@ fn durability_notes(jobs: &[&FioJob]) -> Vec<Note> {
     notes
 }
 
-/// The room for the files of all jobs; jobs that name the same files share them.
-fn space_needed(jobs: &[&FioJob], set_bytes: u64) -> Result<Room> {
-    let mut by_key: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+/// The space for the files of all jobs; jobs that name the same files share them. `configured_bytes` is the setting
+/// `room`, and 0 without it.
+fn space_needed(jobs: &[&FioJob], configured_bytes: u64) -> Result<Room> {
+    // Bytes and number of the files of each set.
+    let mut file_sets: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for job in jobs {
-        let files = match job.file_needs() {
-            Ok(files) => files,
-            Err(_) if set_bytes > 0 => continue,
+        let needs = match job.file_needs() {
+            Ok(needs) => needs,
+            Err(_) if configured_bytes > 0 => continue,
             Err(error) => {
                 return Err(TaskError::Plan(format!("{error}, or set the room: {}", setting("set", "room=2g"))));
             }
         };
-        let (bytes, count) = by_key.entry(files.key).or_default();
-        (*bytes, *count) = ((*bytes).max(files.bytes), (*count).max(files.count));
+        let (bytes, count) = file_sets.entry(needs.file_set_key).or_default();
+        (*bytes, *count) = ((*bytes).max(needs.bytes), (*count).max(needs.count));
     }
-    let sum = |field: fn(&(u64, u64)) -> u64| by_key.values().map(field).fold(0u64, u64::saturating_add);
-    let bytes = if set_bytes > 0 { set_bytes } else { sum(|(bytes, _)| *bytes) };
+    let (mut file_bytes, mut inodes) = (0u64, 0u64);
+    for (bytes, count) in file_sets.values() {
+        file_bytes = file_bytes.saturating_add(*bytes);
+        inodes = inodes.saturating_add(*count);
+    }
+    if configured_bytes > 0 {
+        file_bytes = configured_bytes;
+    }
     // Twice the data: a copy-on-write filesystem keeps old blocks until it commits.
-    let bytes = bytes.saturating_mul(2).max(MIN_SPACE_BYTES);
-    Ok(Room { bytes, inodes: sum(|(_, count)| *count), source_bytes: 0 })
+    let bytes = file_bytes.saturating_mul(2).max(MIN_SPACE_BYTES);
+    Ok(Room { bytes, inodes, source_bytes: 0 })
 }
 
 impl Workload for FioJobFile {
@@ -244,22 +265,23 @@ impl Workload for FioJobFile {
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         // The survey reports a job file that cannot be read.
         let Ok(file) = parse_job_file(job) else { return vec![] };
-        let with_parts = |group: JobGroup| {
-            let parts = group.parts.into_iter().map(|(_, info)| info);
-            std::iter::once(group.info).chain(parts).collect::<Vec<_>>()
-        };
-        job_groups(&file).into_iter().flat_map(with_parts).collect()
+        let mut infos = vec![];
+        for group in job_groups(&file) {
+            infos.push(group.info);
+            infos.extend(group.parts.into_iter().map(|(_, info)| info));
+        }
+        infos
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         if job.settings.text("job").trim().is_empty() {
-            let why = "the workload fio-job has no job; run a job file: fsarena run job.fio";
-            return Err(TaskError::Plan(why.into()));
+            let reason = "the workload fio-job has no job; run a job file: fsarena run job.fio";
+            return Err(TaskError::Plan(reason.into()));
         }
         let groups = job_groups(&parse_job_file(job)?);
         let jobs: Vec<&FioJob> = groups.iter().flat_map(|group| &group.jobs).collect();
         let room = space_needed(&jobs, job.settings.int("room") as u64)?;
-        let demands = Demands { direct_io: jobs.iter().any(|job| job.is_direct()), ..Demands::default() };
+        let demands = Demands { direct_io: jobs.iter().any(|job| job.uses_direct_io()), ..Demands::default() };
         Ok(Survey { room, demands, remarks: remarks(job_file_name(job), &groups), ..Survey::default() })
     }
 
@@ -269,24 +291,24 @@ impl Workload for FioJobFile {
 
     fn make_inputs(&self, job: &Job, place: &Place) -> Result<()> {
         let file = parse_job_file(job)?;
-        let write = |name: &str, text: String| {
-            let path = place.source_dir.join(name);
-            std::fs::write(&path, text).map_err(failed_to("write", &path))
-        };
-        write(LAYOUT_FILE, format!("[global]\ncreate_only=1\n{}", file.text()))?;
+        let mut texts = vec![(LAYOUT_FILE.to_string(), format!("[global]\ncreate_only=1\n{}", file.text()))];
         for (index, group) in job_groups(&file).iter().enumerate() {
-            write(&group_file_name(index), file.text_with_jobs(&group.jobs))?;
+            texts.push((group_file_name(index), file.text_with_jobs(&group.jobs)));
+        }
+        for (name, text) in texts {
+            let path = place.source_dir.join(name);
+            std::fs::write(&path, text).map_err(failed_to("write", &path))?;
         }
         Ok(())
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let file = parse_job_file(job)?;
-        let mut first_preparation = preparation(&file, place);
+        let mut first_preparation = preparation_actions(&file, place);
         let mut tasks = vec![];
         for (index, JobGroup { info, parts, .. }) in job_groups(&file).into_iter().enumerate() {
-            let read = move |printed: &str| parse_group_output(&parts, printed);
-            let work = Action::RunAndParse(fio_command(place, &group_file_name(index)), Box::new(read));
+            let parse = move |printed: &str| parse_group_output(&parts, printed);
+            let work = Action::RunAndParse(fio_command(place, &group_file_name(index)), Box::new(parse));
             tasks.push(Task::new(info, work).with_preparation(first_preparation.drain(..)));
         }
         Ok(tasks)
@@ -322,7 +344,7 @@ mod tests {
             text(LAYOUT_FILE).starts_with("[global]\ncreate_only=1\n") && text(LAYOUT_FILE).contains("[fill disk]")
         );
         let tasks = FioJobFile.tasks(&job, &place(dir.path())).unwrap();
-        assert_eq!(tasks.iter().map(|task| task.prepare.len()).collect::<Vec<_>>(), [1, 0, 0]);
+        assert_eq!(tasks.iter().map(|task| task.preparation.len()).collect::<Vec<_>>(), [1, 0, 0]);
     }
 
     #[test]
@@ -333,27 +355,27 @@ mod tests {
         let has = |words: &str| texts.iter().any(|text| text.contains(words));
         assert!(has("mount (buffered, without a sync); fill disk (end_fsync=1); writer (fsync=8)"), "{texts:?}");
         assert!(has("mount: buffered writes without a sync"), "{texts:?}");
-        let equal = FioJobFile
+        let equal_durability = FioJobFile
             .survey(&job_of("[a]\nrw=write\ndirect=1\nsize=1g\n[b]\nrw=randwrite\ndirect=1\nsize=1g"))
             .unwrap();
-        assert_eq!((equal.remarks.len(), equal.room.bytes), (1, 4 << 30));
-        assert!(equal.demands.direct_io);
+        assert_eq!((equal_durability.remarks.len(), equal_durability.room.bytes), (1, 4 << 30));
+        assert!(equal_durability.demands.direct_io);
     }
 
     #[test]
     fn an_invalid_job_is_an_error_of_the_plan() {
-        let refusal = |text: &str| FioJobFile.survey(&job_of(text)).unwrap_err().to_string();
-        assert!(refusal("[a]\nfilename=/dev/sda\n").starts_with("a.fio:2: filename=/dev/sda would leave"));
-        assert!(refusal("[a]\nsize=10%\n").contains("set=room=2g"));
-        assert!(refusal(" ").contains("has no job"));
-        assert!(refusal("[a]\ninclude b.fio\n").contains("a job in a plan includes no file"));
+        let error = |text: &str| FioJobFile.survey(&job_of(text)).unwrap_err().to_string();
+        assert!(error("[a]\nfilename=/dev/sda\n").starts_with("a.fio:2: filename=/dev/sda would leave"));
+        assert!(error("[a]\nsize=10%\n").contains("set=room=2g"));
+        assert!(error(" ").contains("has no job"));
+        assert!(error("[a]\ninclude b.fio\n").contains("a job in a plan includes no file"));
         let with_room = job(&DEF, 1, &[("job", "[a]\nsize=10%\n"), ("room", "1g")]);
         assert_eq!(FioJobFile.survey(&with_room).unwrap().room.bytes, 2 << 30);
     }
 
     #[test]
     fn the_real_fio_runs_every_group_and_its_jobs_have_figures() {
-        if !fsarena_sys::testkit::program("fio") {
+        if !fsarena_sys::testkit::has_program("fio") {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -363,16 +385,19 @@ mod tests {
         let mut parts = vec![];
         for task in FioJobFile.tasks(&job, &place).unwrap() {
             let name = task.info.id.to_string();
-            perform_all(task.prepare);
+            perform_all(task.preparation);
             let output = perform_all(task.work);
             assert_eq!(output.readings.get("all_iops_per_s").is_some(), output.parts.is_empty(), "{name}");
             parts.extend(output.parts);
         }
         assert!(dir.path().join("in/side").is_dir());
-        let counts = |at: usize, id: &str| parts[at].readings.get(id);
-        assert_eq!((counts(0, "read_operations_count"), counts(0, "write_operations_count")), (Some(256.0), None));
+        let reading_of = |part: usize, id: &str| parts[part].readings.get(id);
+        assert_eq!(
+            (reading_of(0, "read_operations_count"), reading_of(0, "write_operations_count")),
+            (Some(256.0), None)
+        );
         // Two clones of 256 writes each.
-        assert_eq!(counts(1, "write_operations_count"), Some(512.0));
-        assert!(counts(1, "all_latency_p99_ns").is_some() && parts[1].latencies.count() == 512);
+        assert_eq!(reading_of(1, "write_operations_count"), Some(512.0));
+        assert!(reading_of(1, "all_latency_p99_ns").is_some() && parts[1].latencies.count() == 512);
     }
 }

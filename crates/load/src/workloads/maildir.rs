@@ -41,10 +41,10 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-fn shape_of(job: &Job) -> MaildirShape {
+fn resolve_settings(job: &Job) -> MaildirSettings {
     let settings = &job.settings;
-    MaildirShape {
-        messages: job.count("messages", MESSAGE_COUNTS),
+    MaildirSettings {
+        messages: job.count_or_published("messages", MESSAGE_COUNTS),
         message_bytes: settings.int("message") as usize,
         mailboxes: settings.int("mailboxes") as u64,
         uses_links: settings.text("method") == "link",
@@ -53,14 +53,13 @@ fn shape_of(job: &Job) -> MaildirShape {
 }
 
 fn task_info(load: PacedLoad, stage: MailStage) -> TaskInfo {
-    let [_, name, title] = stage.kind_name_title();
-    load.info(name, title)
+    load.task_info(stage.name(), stage.title())
 }
 
 /// Every task in order: all stages of one load, then those of the next.
 fn loads_and_stages(job: &Job) -> Vec<(PacedLoad, MailStage)> {
     let stages = |load| MailStage::ALL.map(|stage| (load, stage));
-    PacedLoad::all(&job.settings).into_iter().flat_map(stages).collect()
+    PacedLoad::combinations(&job.settings).into_iter().flat_map(stages).collect()
 }
 
 impl Workload for Maildir {
@@ -73,38 +72,40 @@ impl Workload for Maildir {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let shape = shape_of(job);
-        let bytes_each = (shape.message_bytes as u64).next_multiple_of(4096);
-        let inodes = shape.messages + 4 * shape.mailboxes;
-        let room = Room { bytes: shape.messages * bytes_each + 4096 * inodes, inodes, source_bytes: 0 };
+        let settings = resolve_settings(job);
+        let bytes_each = (settings.message_bytes as u64).next_multiple_of(4096);
+        let inodes = settings.messages + 4 * settings.mailboxes;
+        let room = Room { bytes: settings.messages * bytes_each + 4096 * inodes, inodes, source_bytes: 0 };
         // The names of read messages have a colon before the flags.
-        let reserved_name = Some(shape.path_after(MailStage::Read, 0));
+        let reserved_name = Some(settings.path_after(MailStage::Read, 0));
         let demands = Demands { reserved_name, ..Demands::default() };
-        Ok(Survey { room, demands, remarks: remarks(&shape), ..Survey::default() })
+        Ok(Survey { room, demands, remarks: remarks(&settings), ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let (root, shape) = (place.root.join("maildir"), shape_of(job));
-        let task = |(load, stage): (PacedLoad, MailStage)| {
-            let (job, kind) = (job.clone(), stage.kind_name_title()[0]);
-            let empty = Action::call_on("empty", &root, move |root| make_maildirs(root, &shape));
+        let (root, settings) = (place.root.join("maildir"), resolve_settings(job));
+        let mut tasks = vec![];
+        for (load, stage) in loads_and_stages(job) {
+            let (job, kind) = (job.clone(), stage.operation_kind());
+            let make_maildirs = Action::call_on("empty", &root, move |root| make_maildirs(root, &settings));
             let work = Action::call_on(kind, &root, move |root| {
-                let (boxes, kinds) = (Maildirs::open(root, shape, stage)?, [kind]);
-                let config = load.config(&job, &kinds, Bound::Operations(shape.messages));
-                Ok(custom_load::run(&config, &boxes)?.task_output())
+                let (maildirs, kinds) = (Maildirs::open(root, settings, stage)?, [kind]);
+                let config = load.config(&job, &kinds, Bound::Operations(settings.messages));
+                Ok(custom_load::run(&config, &maildirs)?.task_output())
             });
-            Task::new(task_info(load, stage), work).with_preparation((stage == MailStage::Deliver).then_some(empty))
-        };
-        Ok(loads_and_stages(job).into_iter().map(task).collect())
+            let preparation = (stage == MailStage::Deliver).then_some(make_maildirs);
+            tasks.push(Task::new(task_info(load, stage), work).with_preparation(preparation));
+        }
+        Ok(tasks)
     }
 
-    /// Checks that every message is intact where its last task left it, and that no other files exist.
+    /// Checks that every message is intact where the task left it, and that no other files exist.
     fn check_actions(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
-        let (root, shape) = (place.root.join("maildir"), shape_of(job));
+        let (root, settings) = (place.root.join("maildir"), resolve_settings(job));
         let mut checks = vec![];
         for stage in MailStage::ALL {
-            if stage.kind_name_title()[1] == task.name {
-                checks.push(Action::call_on("compare", &root, move |root| verify_messages(root, &shape, stage)));
+            if stage.name() == task.name {
+                checks.push(Action::call_on("compare", &root, move |root| verify_messages(root, &settings, stage)));
             }
         }
         checks
@@ -112,13 +113,13 @@ impl Workload for Maildir {
 }
 
 /// The notes on this workload in every report.
-fn remarks(shape: &MaildirShape) -> Vec<Note> {
-    let how = if shape.uses_links { "linked to new/ and unlinked" } else { "renamed to new/" };
+fn remarks(settings: &MaildirSettings) -> Vec<Note> {
+    let method = if settings.uses_links { "linked to new/ and unlinked" } else { "renamed to new/" };
     let text = format!(
-        "maildir: {} messages of {} bytes in {} Maildirs, each written to tmp/, synced, {how}, and its directory synced \
+        "maildir: {} messages of {} bytes in {} Maildirs, each written to tmp/, synced, {method}, and its directory synced \
          before the next; reading and removing are not synced, as in mail servers; all messages are compared after each \
          task",
-        shape.messages, shape.message_bytes, shape.mailboxes
+        settings.messages, settings.message_bytes, settings.mailboxes
     );
     vec![remark_note(text)]
 }
@@ -138,19 +139,36 @@ impl MailStage {
     /// All stages in order.
     const ALL: [MailStage; 3] = [MailStage::Deliver, MailStage::Read, MailStage::Expire];
 
-    /// The kind of operation in readings (a delivery is a commit), the name of the task, and its title.
-    const fn kind_name_title(self) -> [&'static str; 3] {
+    /// The kind of operation in readings. A delivery is a commit.
+    const fn operation_kind(self) -> &'static str {
         match self {
-            MailStage::Deliver => ["commit", "deliver", "Deliver messages"],
-            MailStage::Read => ["read", "read", "Read messages and move them to cur/"],
-            MailStage::Expire => ["expire", "expire", "Remove messages"],
+            MailStage::Deliver => "commit",
+            MailStage::Read | MailStage::Expire => self.name(),
+        }
+    }
+
+    /// The name of the task.
+    const fn name(self) -> &'static str {
+        match self {
+            MailStage::Deliver => "deliver",
+            MailStage::Read => "read",
+            MailStage::Expire => "expire",
+        }
+    }
+
+    /// The title of the task.
+    const fn title(self) -> &'static str {
+        match self {
+            MailStage::Deliver => "Deliver messages",
+            MailStage::Read => "Read messages and move them to cur/",
+            MailStage::Expire => "Remove messages",
         }
     }
 }
 
 /// The resolved settings of a job.
 #[derive(Debug, Clone, Copy)]
-struct MaildirShape {
+struct MaildirSettings {
     /// Number of messages.
     messages: u64,
     /// Bytes of a message.
@@ -163,15 +181,16 @@ struct MaildirShape {
     seed: u64,
 }
 
-impl MaildirShape {
-    fn mailbox_name(&self, number: u64) -> String {
-        format!("user{:05}", number % self.mailboxes)
+impl MaildirSettings {
+    /// The directory of the mailbox of a message.
+    fn mailbox_name(&self, message: u64) -> String {
+        format!("user{:05}", message % self.mailboxes)
     }
 
-    /// The path of a message after a stage.
-    fn path_after(&self, after: MailStage, number: u64) -> PathBuf {
+    /// The path of a message after a stage, below the root of the Maildirs.
+    fn path_after(&self, stage: MailStage, number: u64) -> PathBuf {
         let mailbox = self.mailbox_name(number);
-        PathBuf::from(match after {
+        PathBuf::from(match stage {
             MailStage::Deliver => format!("{mailbox}/new/{number:010}.fsarena"),
             _ => format!("{mailbox}/cur/{number:010}.fsarena:2,S"),
         })
@@ -183,11 +202,11 @@ impl MaildirShape {
 }
 
 /// Creates empty Maildirs.
-fn make_maildirs(root: &Path, shape: &MaildirShape) -> Result<(), task::TaskError> {
+fn make_maildirs(root: &Path, settings: &MaildirSettings) -> Result<(), task::TaskError> {
     make_empty_dir(root)?;
-    for number in 0..shape.mailboxes {
-        for part in ["tmp", "new", "cur"] {
-            let dir = root.join(shape.mailbox_name(number)).join(part);
+    for number in 0..settings.mailboxes {
+        for subdirectory in ["tmp", "new", "cur"] {
+            let dir = root.join(settings.mailbox_name(number)).join(subdirectory);
             std::fs::create_dir_all(&dir).map_err(EngineError::io("making", &dir))?;
         }
     }
@@ -197,7 +216,7 @@ fn make_maildirs(root: &Path, shape: &MaildirShape) -> Result<(), task::TaskErro
 /// Maildirs in one stage, as a load of the engine.
 struct Maildirs {
     root: PathBuf,
-    shape: MaildirShape,
+    settings: MaildirSettings,
     stage: MailStage,
     noise: Noise,
     /// The open directory `new/` of each Maildir, which every delivery syncs.
@@ -211,47 +230,48 @@ impl Maildirs {
     ///
     /// # Errors
     /// If a Maildir is missing.
-    fn open(root: &Path, shape: MaildirShape, stage: MailStage) -> Result<Maildirs, EngineError> {
-        let open = |number| {
-            let dir = root.join(shape.mailbox_name(number)).join("new");
-            File::open(&dir).map_err(EngineError::io("opening", &dir))
-        };
-        let (root, noise) = (root.into(), Noise::new(shape.seed, shape.message_bytes));
-        let new_dirs = (0..shape.mailboxes).map(open).collect::<Result<_, _>>()?;
-        Ok(Maildirs { root, shape, stage, noise, new_dirs, next_message: AtomicU64::new(0) })
+    fn open(root: &Path, settings: MaildirSettings, stage: MailStage) -> Result<Maildirs, EngineError> {
+        let mut new_dirs = vec![];
+        for number in 0..settings.mailboxes {
+            let dir = root.join(settings.mailbox_name(number)).join("new");
+            new_dirs.push(File::open(&dir).map_err(EngineError::io("opening", &dir))?);
+        }
+        let (root, noise) = (root.into(), Noise::new(settings.seed, settings.message_bytes));
+        Ok(Maildirs { root, settings, stage, noise, new_dirs, next_message: AtomicU64::new(0) })
     }
 
     fn deliver(&self, number: u64) -> Result<(), EngineError> {
-        let temporary = self.root.join(self.shape.temporary_path(number));
-        let path = self.path(MailStage::Deliver, number);
-        let failed = || EngineError::io("delivering", &path);
-        let mut file = File::create_new(&temporary).map_err(failed())?;
-        file.write_all(self.noise.contents(number, self.shape.message_bytes)).map_err(failed())?;
-        file.sync_all().map_err(failed())?;
+        let temporary_path = self.root.join(self.settings.temporary_path(number));
+        let path = self.path_after(MailStage::Deliver, number);
+        let to_error = || EngineError::io("delivering", &path);
+        let mut file = File::create_new(&temporary_path).map_err(to_error())?;
+        file.write_all(self.noise.contents(number, self.settings.message_bytes)).map_err(to_error())?;
+        file.sync_all().map_err(to_error())?;
         drop(file);
-        if self.shape.uses_links {
-            std::fs::hard_link(&temporary, &path).map_err(failed())?;
-            std::fs::remove_file(&temporary).map_err(failed())?;
+        if self.settings.uses_links {
+            std::fs::hard_link(&temporary_path, &path).map_err(to_error())?;
+            std::fs::remove_file(&temporary_path).map_err(to_error())?;
         } else {
-            std::fs::rename(&temporary, &path).map_err(failed())?;
+            std::fs::rename(&temporary_path, &path).map_err(to_error())?;
         }
-        self.new_dirs[(number % self.shape.mailboxes) as usize].sync_all().map_err(failed())
+        self.new_dirs[(number % self.settings.mailboxes) as usize].sync_all().map_err(to_error())
     }
 
     fn read_and_move(&self, buffer: &mut [u8], number: u64) -> Result<(), EngineError> {
-        let [from, to] = [MailStage::Deliver, MailStage::Read].map(|stage| self.path(stage, number));
-        let mut file = File::open(&from).map_err(EngineError::io("opening", &from))?;
-        while file.read(buffer).map_err(EngineError::io("reading", &from))? > 0 {}
-        std::fs::rename(&from, &to).map_err(EngineError::io("renaming", &from))
+        let [new_path, cur_path] = [MailStage::Deliver, MailStage::Read].map(|stage| self.path_after(stage, number));
+        let mut file = File::open(&new_path).map_err(EngineError::io("opening", &new_path))?;
+        while file.read(buffer).map_err(EngineError::io("reading", &new_path))? > 0 {}
+        std::fs::rename(&new_path, &cur_path).map_err(EngineError::io("renaming", &new_path))
     }
 
     fn expire(&self, number: u64) -> Result<(), EngineError> {
-        let path = self.path(MailStage::Read, number);
+        let path = self.path_after(MailStage::Read, number);
         std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))
     }
 
-    fn path(&self, after: MailStage, number: u64) -> PathBuf {
-        self.root.join(self.shape.path_after(after, number))
+    /// The absolute path of a message after a stage.
+    fn path_after(&self, stage: MailStage, number: u64) -> PathBuf {
+        self.root.join(self.settings.path_after(stage, number))
     }
 }
 
@@ -278,21 +298,21 @@ impl CustomLoad for Maildirs {
 }
 
 /// Checks that every message is intact where a stage left it, and that there are no other files.
-fn verify_messages(root: &Path, shape: &MaildirShape, after: MailStage) -> Result<(), task::TaskError> {
-    let noise = Noise::new(shape.seed, shape.message_bytes);
-    let expected = if after == MailStage::Expire { 0 } else { shape.messages };
-    for number in 0..expected {
-        let path = root.join(shape.path_after(after, number));
-        if let Some(fault) = describe_difference(&path, noise.contents(number, shape.message_bytes)) {
-            return Err(task::TaskError::Violation(format!("DATA LOSS: message {} ({fault})", path.display())));
+fn verify_messages(root: &Path, settings: &MaildirSettings, stage: MailStage) -> Result<(), task::TaskError> {
+    let noise = Noise::new(settings.seed, settings.message_bytes);
+    let expected_count = if stage == MailStage::Expire { 0 } else { settings.messages };
+    for number in 0..expected_count {
+        let path = root.join(settings.path_after(stage, number));
+        if let Some(difference) = describe_difference(&path, noise.contents(number, settings.message_bytes)) {
+            return Err(task::TaskError::Violation(format!("DATA LOSS: message {} ({difference})", path.display())));
         }
     }
     let files = walkdir::WalkDir::new(root).into_iter().flatten().filter(|entry| entry.file_type().is_file());
     let file_count = files.count() as u64;
-    if file_count == expected {
+    if file_count == expected_count {
         return Ok(());
     }
-    let text = format!("{} holds {file_count} files instead of {expected} messages", root.display());
+    let text = format!("{} holds {file_count} files instead of {expected_count} messages", root.display());
     Err(task::TaskError::Violation(text))
 }
 
@@ -300,6 +320,7 @@ fn verify_messages(root: &Path, shape: &MaildirShape, after: MailStage) -> Resul
 mod tests {
     use super::*;
     use crate::testing::{job, perform_all, place};
+
     #[test]
     fn each_stage_handles_all_messages_and_its_check_finds_stray_and_damaged_files() {
         for method in ["rename", "link"] {
@@ -308,24 +329,24 @@ mod tests {
             let place = place(dir.path());
             for task in Maildir.tasks(&job, &place).unwrap() {
                 let id = task.info.id;
-                let output = perform_all(task.prepare.into_iter().chain(task.work));
+                let output = perform_all(task.preparation.into_iter().chain(task.work));
                 assert_eq!(output.readings.get("all_operations_count"), Some(20.0), "{id:?}");
                 let commits = output.readings.get("commit_operations_count");
                 assert_eq!(commits, (id.name == "deliver").then_some(20.0));
                 let check = || Maildir.check_actions(&job, &place, &id).remove(0).perform(&mut |_| {}).map(drop);
                 check().unwrap();
                 // A stray file in any directory fails the check.
-                let stray = dir.path().join("maildir/user00003/tmp/stray");
-                std::fs::write(&stray, "").unwrap();
+                let stray_path = dir.path().join("maildir/user00003/tmp/stray");
+                std::fs::write(&stray_path, "").unwrap();
                 assert!(check().unwrap_err().to_string().contains("files instead of"));
-                std::fs::remove_file(stray).unwrap();
+                std::fs::remove_file(stray_path).unwrap();
                 if id.name == "deliver" {
-                    let damaged = dir.path().join("maildir/user00003/new/0000000019.fsarena");
-                    let whole = std::fs::read(&damaged).unwrap();
-                    std::fs::write(&damaged, &whole[1..]).unwrap();
+                    let damaged_path = dir.path().join("maildir/user00003/new/0000000019.fsarena");
+                    let contents = std::fs::read(&damaged_path).unwrap();
+                    std::fs::write(&damaged_path, &contents[1..]).unwrap();
                     let error = check().unwrap_err().to_string();
                     assert!(error.starts_with("DATA LOSS") && error.contains("0000000019"), "{error}");
-                    std::fs::write(&damaged, whole).unwrap();
+                    std::fs::write(&damaged_path, contents).unwrap();
                 }
             }
         }

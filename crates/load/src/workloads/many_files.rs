@@ -1,7 +1,8 @@
-//! `many-files`: creates files of 1 to 10 KB in 100 × n directories, then reads them back and verifies their checksums, as the
-//! program of Sohail Shaikh's "Billion-files File Systems" (2024) does.
+//! `many-files`: creates files of 1 to 10 KB in 100 × n directories, then reads them back and verifies their checksums,
+//! as the program of Sohail Shaikh's "Billion-files File Systems" (2024) does.
 //!
-//! Names, sizes and contents follow from the number of a file, so that the memory of the load does not grow with the files.
+//! Names, sizes and contents follow from the number of a file, so that the memory of the load does not grow with the
+//! files.
 
 use crate::payload::Noise;
 use crate::task::{Action, Result, StartState, Task, TaskError, failed_to, info};
@@ -49,37 +50,39 @@ const SIZE_COUNT: usize = 4096;
 /// The number of files after which the load looks for a signal.
 const FILES_BETWEEN_SIGNAL_CHECKS: u64 = 256;
 
-/// The files of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The number of files of a job, and the directories in which they lie.
+#[derive(Debug, Clone)]
 struct FileLayout {
-    count: u64,
+    file_count: u64,
     top_directories: u64,
-    directories_below: u64,
-    seed: u64,
+    /// Number of directories in each directory at the top.
+    subdirectories: u64,
 }
 
 impl FileLayout {
-    fn of_job(job: &Job) -> FileLayout {
-        let count = job.number("files", [10_000_000, 200_000, 1_000]);
+    fn from_job(job: &Job) -> FileLayout {
+        let file_count = job.int_or_by_scale("files", [10_000_000, 200_000, 1_000]);
         let top_directories = job.settings.int("top_directories") as u64;
-        let directories_below = count.div_ceil(top_directories * job.settings.int("files_per_directory") as u64).max(1);
-        FileLayout { count, top_directories, directories_below, seed: job.seed }
+        let max_files_per_directory = job.settings.int("files_per_directory") as u64;
+        let subdirectories = file_count.div_ceil(top_directories * max_files_per_directory).max(1);
+        FileLayout { file_count, top_directories, subdirectories }
     }
 
     /// The number of directories that hold files.
     fn directory_count(&self) -> u64 {
-        self.top_directories * self.directories_below
+        self.top_directories * self.subdirectories
     }
 
-    /// The number of files in a directory. The first directories have one more if they do not have equally many.
+    /// The number of files in a directory. The remainder of the division goes to the first directories, one file each.
     fn files_in(&self, directory: u64) -> u64 {
-        self.count / self.directory_count() + u64::from(directory < self.count % self.directory_count())
+        let directory_count = self.directory_count();
+        self.file_count / directory_count + u64::from(directory < self.file_count % directory_count)
     }
 
-    /// The path of a directory below `root`, `TOP/BELOW`.
+    /// The path of a directory that holds files: `ROOT/TOP/SUB`, two numbers below the root.
     fn directory_path(&self, root: &Path, directory: u64) -> PathBuf {
-        root.join((directory / self.directories_below).to_string())
-            .join((directory % self.directories_below).to_string())
+        let (top, sub) = (directory / self.subdirectories, directory % self.subdirectories);
+        root.join(top.to_string()).join(sub.to_string())
     }
 
     /// Calls `visit` with the path and the number of every file, directory by directory.
@@ -101,34 +104,35 @@ impl FileLayout {
         Ok(())
     }
 
-    /// Makes the directories, then the files, and returns how many files there are.
+    /// Makes the directories, then the files. Returns the readings of the task.
     fn create_all(&self, root: &Path, contents: &FileContents) -> Result<Readings> {
         for directory in 0..self.directory_count() {
             let dir = self.directory_path(root, directory);
             std::fs::create_dir_all(&dir).map_err(failed_to("make", &dir))?;
         }
-        let mut bytes = vec![];
+        let mut buffer = vec![];
         self.for_each_file(root, |path, number| {
-            contents.fill_buffer(number, &mut bytes);
+            contents.fill_buffer(number, &mut buffer);
             let mut file = File::create_new(path).map_err(failed_to("create", path))?;
-            file.write_all(&bytes).map_err(failed_to("write", path))
+            file.write_all(&buffer).map_err(failed_to("write", path))
         })?;
         Ok(self.readings())
     }
 
-    /// Reads every file and verifies its checksum.
+    /// Reads every file and verifies its checksum. Returns the readings of the task.
     fn read_all(&self, root: &Path) -> Result<Readings> {
         let mut buffer = vec![0; FILE_BYTES_LIMITS.1 as usize + 1];
         self.for_each_file(root, |path, _| {
             let mut file = File::open(path).map_err(failed_to("open", path))?;
-            let bytes = file.read(&mut buffer).map_err(failed_to("read", path))?;
-            verify_checksum(path, &buffer[..bytes])
+            let read_bytes = file.read(&mut buffer).map_err(failed_to("read", path))?;
+            verify_checksum(path, &buffer[..read_bytes])
         })?;
         Ok(self.readings())
     }
 
+    /// The number of files, as the number of calls of a task.
     fn readings(&self) -> Readings {
-        Readings([(reading::CALLS.to_string(), self.count as f64)].into())
+        Readings([(reading::CALLS.to_string(), self.file_count as f64)].into())
     }
 }
 
@@ -153,27 +157,26 @@ impl FileContents {
         FileContents { noise: Noise::new(seed, FILE_BYTES_LIMITS.1 as usize), sizes: file_sizes(), seed }
     }
 
-    /// Replaces `bytes` by those of a file: noise, and its CRC-32.
-    fn fill_buffer(&self, number: u64, bytes: &mut Vec<u8>) {
+    /// Replaces the buffer by the contents of the file with a number: noise, and its CRC-32.
+    fn fill_buffer(&self, number: u64, buffer: &mut Vec<u8>) {
         let size = self.sizes[mix(self.seed, number) as usize % SIZE_COUNT];
         let data = self.noise.contents(number, size - CHECKSUM_BYTES);
-        bytes.clear();
-        bytes.extend_from_slice(data);
-        bytes.extend_from_slice(&crc32fast::hash(data).to_le_bytes());
+        buffer.clear();
+        buffer.extend_from_slice(data);
+        buffer.extend_from_slice(&crc32fast::hash(data).to_le_bytes());
     }
 }
 
-/// The sizes of files, each equally frequent: quantiles of a normal distribution.
+/// The sizes of files in bytes, each equally frequent: quantiles of a normal distribution.
 fn file_sizes() -> Vec<usize> {
     let normal = Normal::standard();
-    let quantile = |index: usize| normal.inverse_cdf((index as f64 + 0.5) / SIZE_COUNT as f64);
-    (0..SIZE_COUNT)
-        .map(|index| {
-            (FILE_BYTES_MEAN_AND_SD.0 + FILE_BYTES_MEAN_AND_SD.1 * quantile(index))
-                .clamp(FILE_BYTES_LIMITS.0, FILE_BYTES_LIMITS.1)
-                .round() as usize
-        })
-        .collect()
+    let ((mean, deviation), (min_bytes, max_bytes)) = (FILE_BYTES_MEAN_AND_SD, FILE_BYTES_LIMITS);
+    let mut sizes = vec![];
+    for index in 0..SIZE_COUNT {
+        let standard_quantile = normal.inverse_cdf((index as f64 + 0.5) / SIZE_COUNT as f64);
+        sizes.push((mean + deviation * standard_quantile).clamp(min_bytes, max_bytes).round() as usize);
+    }
+    sizes
 }
 
 impl Workload for ManyFiles {
@@ -186,45 +189,46 @@ impl Workload for ManyFiles {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let files = FileLayout::of_job(job);
-        let blocks: usize = file_sizes().iter().map(|size| size.next_multiple_of(4096)).sum();
-        let inodes = files.count + files.top_directories + files.directory_count();
-        let room = Room { bytes: files.count * (blocks / SIZE_COUNT) as u64, inodes, source_bytes: 0 };
-        let read = match job.settings.text("read") {
+        let layout = FileLayout::from_job(job);
+        let block_bytes: usize = file_sizes().iter().map(|size| size.next_multiple_of(4096)).sum();
+        let mean_block_bytes = (block_bytes / SIZE_COUNT) as u64;
+        let inodes = layout.file_count + layout.top_directories + layout.directory_count();
+        let room = Room { bytes: layout.file_count * mean_block_bytes, inodes, source_bytes: 0 };
+        let read_text = match job.settings.text("read") {
             "cold" => "after a new mount",
             _ => "at once, from the page cache as far as it holds them",
         };
         let text = format!(
             "many-files: {} files of 5.5 KB on average in {} directories below {}, incompressible; they are read in the order \
-             of their creation, {read}, and the CRC-32 of each is verified",
-            files.count,
-            files.directory_count(),
-            files.top_directories
+             of their creation, {read_text}, and the CRC-32 of each is verified",
+            layout.file_count,
+            layout.directory_count(),
+            layout.top_directories
         );
         Ok(Survey { room, remarks: vec![remark_note(text)], ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let (root, files) = (place.root.join("many-files"), FileLayout::of_job(job));
+        let (root, layout) = (place.root.join("many-files"), FileLayout::from_job(job));
         let (reads_cold, seed) = (job.settings.text("read") == "cold", job.seed);
-        // Made before the timed work, and shared with it.
+        // The preparation of the first task makes the contents, so that its timed work does not.
         let contents: Arc<OnceLock<FileContents>> = Arc::default();
-        let prepare = Action::call_with(&contents, ["prepare", "contents"], move |contents| {
+        let prepare_contents = Action::call_with(&contents, ["prepare", "contents"], move |contents| {
             contents.get_or_init(|| FileContents::new(seed));
             Ok(())
         });
-        let (creating, reading) = (files.clone(), files);
-        let create = Action::call_with(&contents, ["create", &root.display().to_string()], {
-            let root = root.clone();
-            move |contents| creating.create_all(&root, contents.get_or_init(|| FileContents::new(seed)))
+        let input = (layout.clone(), contents, root.clone());
+        let logged_argv = ["create", &root.display().to_string()];
+        let create = Action::call_with(&input, logged_argv, move |(layout, contents, root)| {
+            layout.create_all(root, contents.get_or_init(|| FileContents::new(seed)))
         });
-        let read = Action::call_on("read", &root, move |root| reading.read_all(root));
+        let read = Action::call_on("read", &root, move |root| layout.read_all(root));
         let mut tasks: Vec<Task> = vec![];
         for (info, work) in self.outline(job).into_iter().zip([create, read]) {
             let start_state = if reads_cold && !tasks.is_empty() { StartState::Remounted } else { StartState::Warm };
             tasks.push(Task { start_state, ..Task::new(info, work) });
         }
-        tasks[0].prepare = vec![prepare];
+        tasks[0].preparation = vec![prepare_contents];
         Ok(tasks)
     }
 }
@@ -243,8 +247,8 @@ mod tests {
             &[("files", "250"), ("top_directories", "3"), ("files_per_directory", "50"), ("read", "cold")],
         );
         let mut tasks = ManyFiles.tasks(&job, &place(dir.path())).unwrap().into_iter();
-        let made = perform_all(tasks.next().unwrap().work);
-        assert_eq!(made.readings.get(reading::CALLS), Some(250.0));
+        let created = perform_all(tasks.next().unwrap().work);
+        assert_eq!(created.readings.get(reading::CALLS), Some(250.0));
         let files: Vec<_> = walkdir::WalkDir::new(dir.path())
             .into_iter()
             .map(|entry| entry.unwrap())
@@ -253,32 +257,32 @@ mod tests {
         // 2 directories in each of 3, with 42 files in the first four and 41 in the others.
         assert_eq!(files.len(), 250);
         assert!(files.iter().all(|file| (1024..=10_240).contains(&file.metadata().unwrap().len())));
-        let last = dir.path().join("many-files/2/1/file-40.bin");
-        assert!(last.is_file() && !dir.path().join("many-files/2/1/file-41.bin").exists());
+        let last_path = dir.path().join("many-files/2/1/file-40.bin");
+        assert!(last_path.is_file() && !dir.path().join("many-files/2/1/file-41.bin").exists());
 
-        let read = tasks.next().unwrap();
-        assert_eq!(read.start_state, StartState::Remounted);
-        perform_all(read.work);
-        let mut contents = std::fs::read(&last).unwrap();
+        let read_task = tasks.next().unwrap();
+        assert_eq!(read_task.start_state, StartState::Remounted);
+        perform_all(read_task.work);
+        let mut contents = std::fs::read(&last_path).unwrap();
         contents[17] ^= 1;
-        std::fs::write(&last, contents).unwrap();
-        let files = FileLayout::of_job(&job);
-        let error = files.read_all(&dir.path().join("many-files")).unwrap_err().to_string();
+        std::fs::write(&last_path, contents).unwrap();
+        let layout = FileLayout::from_job(&job);
+        let error = layout.read_all(&dir.path().join("many-files")).unwrap_err().to_string();
         assert!(error.contains("2/1/file-40.bin has another checksum"), "{error}");
     }
 
     #[test]
     fn directories_and_sizes_are_those_of_the_author() {
         let counts_of = |files: &str| {
-            let files = FileLayout::of_job(&job(&DEF, 1, &[("files", files)]));
-            (files.directory_count(), files.files_in(0))
+            let layout = FileLayout::from_job(&job(&DEF, 1, &[("files", files)]));
+            (layout.directory_count(), layout.files_in(0))
         };
         assert_eq!(counts_of("1000000000"), (10_000, 100_000));
         assert_eq!(counts_of("10000000"), (100, 100_000));
         assert_eq!(counts_of("200000"), (100, 2_000));
         let sizes = file_sizes();
         let mean = sizes.iter().sum::<usize>() as f64 / SIZE_COUNT as f64;
-        let spread = sizes.iter().map(|size| (*size as f64 - mean).powi(2)).sum::<f64>() / SIZE_COUNT as f64;
-        assert!((mean - 5500.0).abs() < 1.0 && (spread.sqrt() - 1000.0).abs() < 5.0, "{mean} {spread}");
+        let variance = sizes.iter().map(|size| (*size as f64 - mean).powi(2)).sum::<f64>() / SIZE_COUNT as f64;
+        assert!((mean - 5500.0).abs() < 1.0 && (variance.sqrt() - 1000.0).abs() < 5.0, "{mean} {variance}");
     }
 }

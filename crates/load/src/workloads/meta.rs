@@ -1,7 +1,7 @@
 //! `meta`: the metadata operations of clients that share a filesystem, in the phases of mdtest.
 //!
-//! Each client creates files and directories with separate names, in separate directories or in shared ones. It looks up and
-//! reads those of another client.
+//! Each client creates files and directories with separate names, in separate directories or in shared ones. It looks
+//! up and reads those of another client.
 
 use crate::task::{self, Action, Result, Task, failed_to};
 use crate::workload::{Client, Job, Place, Room, Survey, Workload, remark_note};
@@ -13,7 +13,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 /// The workload.
 pub struct Meta;
 
-/// Names of each client: at the scale `paper`, and the least at any scale.
+/// Number of names of each client: at the scale `paper`, and the smallest number at any scale.
 const NAMES_PER_CLIENT: (u64, u64) = (10_000, 20);
 
 const DEF: WorkloadDef = WorkloadDef {
@@ -33,8 +33,8 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// Names, titles and operations of the tasks. Tasks that look up or read use the names of another client. A task without an
-/// operation walks through all directories.
+/// Names, titles and operations of the tasks. Tasks that look up or read use the names of another client. A task
+/// without an operation walks through all directories.
 const TASKS: [(&str, &str, Option<Operation>); 8] = [
     ("mkdir", "Make directories", Some(Operation::Mkdir)),
     ("stat-dir", "Look at another client's directories", Some(Operation::StatDir)),
@@ -51,12 +51,12 @@ fn task_info(job: &Job, name: &str, title: &str) -> TaskInfo {
     task::info(name, format!("{title} ({dirs} directories)"), [("dirs", dirs.to_string())])
 }
 
-/// The job of each client.
+/// The job of the load engine for each client.
 fn client_job(job: &Job) -> meta::MetaJob {
-    let shared = job.settings.text("dirs") == "shared";
+    let is_shared = job.settings.text("dirs") == "shared";
     meta::MetaJob {
-        names: job.count("names", NAMES_PER_CLIENT) as u32,
-        sharing: if shared { Sharing::Shared } else { Sharing::Private },
+        names: job.count_or_published("names", NAMES_PER_CLIENT) as u32,
+        sharing: if is_shared { Sharing::Shared } else { Sharing::Private },
         depth: job.settings.int("depth") as u32,
         fan_out: job.settings.int("branching") as u32,
         bytes: job.settings.int("bytes") as u32,
@@ -78,11 +78,11 @@ fn count_entries(dir: &Path) -> std::io::Result<u64> {
     Ok(entry_count)
 }
 
-/// Walks through all directories and returns the rate of entries.
+/// Walks through all directories and returns the readings: the number and the rate of entries.
 fn time_find(root: &Path) -> Result<Readings> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let entry_count = count_entries(root).map_err(failed_to("find in", root))? as f64;
-    let elapsed = begun.elapsed();
+    let elapsed = start.elapsed();
     let mut readings = Readings::default();
     readings.set("all_operations_count", entry_count);
     readings.set("all_iops_per_s", entry_count / elapsed.as_secs_f64());
@@ -100,12 +100,12 @@ impl Workload for Meta {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let each_client = client_job(job);
-        each_client.check()?;
-        let meta::MetaJob { names, depth, fan_out, bytes, .. } = each_client;
-        let tree: u64 = (0..=depth).map(|level| u64::from(fan_out).pow(level)).sum();
+        let client_job = client_job(job);
+        client_job.check()?;
+        let meta::MetaJob { names, depth, fan_out, bytes, .. } = client_job;
+        let tree_directories: u64 = (0..=depth).map(|level| u64::from(fan_out).pow(level)).sum();
         // The directory above the trees counts too.
-        let inodes = u64::from(names) + tree + 1;
+        let inodes = u64::from(names) + tree_directories + 1;
         // On most filesystems, a small file takes at least 1 KiB.
         let bytes_each = u64::from(bytes).next_multiple_of(4096).max(1024);
         let room = Room { bytes: inodes * bytes_each, inodes, source_bytes: 0 };
@@ -118,25 +118,27 @@ impl Workload for Meta {
     }
 
     fn client_tasks(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>> {
-        let engine_client = |number| meta::Client::new(client_job(job), &place.root, number).map(Arc::new);
-        let (own_client, read_client) = (engine_client(client.index)?, engine_client(client.reads_from)?);
+        let engine_client = |number| meta::MetaClient::new(client_job(job), &place.root, number).map(Arc::new);
+        // The client whose names it looks up and reads is another one.
+        let (own_client, other_client) = (engine_client(client.index)?, engine_client(client.reads_from)?);
         let mut make_directories = Some(Action::call_with(&own_client, ["make", "directories"], |own_client| {
             Ok(own_client.create_directories()?)
         }));
-        let task = |(name, title, operation): (&str, &str, Option<Operation>)| {
+        let mut tasks = vec![];
+        for (name, title, operation) in TASKS {
             let work = match operation {
                 None => Action::call_on("find", &place.root, time_find),
                 Some(operation) => {
                     let uses_other_files = matches!(operation, Operation::StatDir | Operation::Stat | Operation::Read);
-                    let client = if uses_other_files { &read_client } else { &own_client };
+                    let client = if uses_other_files { &other_client } else { &own_client };
                     Action::call_with(client, [operation.name()], move |client| {
                         Ok(client.perform(operation)?.task_output())
                     })
                 }
             };
-            Task::new(task_info(job, name, title), work).with_preparation(make_directories.take())
-        };
-        Ok(TASKS.into_iter().map(task).collect())
+            tasks.push(Task::new(task_info(job, name, title), work).with_preparation(make_directories.take()));
+        }
+        Ok(tasks)
     }
 }
 
@@ -167,22 +169,23 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let place = place(dir.path());
             let job = job(&DEF, 1, &[("dirs", dirs), ("depth", "1"), ("bytes", "10")]);
-            let client_of = |index: u32| Client { index, clients: 2, reads_from: 1 - index };
+            let client_of = |index: u32| Client { index, client_count: 2, reads_from: 1 - index };
             let mut clients: Vec<_> =
                 [0, 1].map(|index| Meta.client_tasks(&job, &place, client_of(index)).unwrap().into_iter()).into();
             for _ in TASKS {
                 let tasks: Vec<Task> = clients.iter_mut().map(|tasks| tasks.next().unwrap()).collect();
                 // As in a run, all clients prepare a task before any client starts it.
-                let (prepare, work): (Vec<_>, Vec<_>) = tasks.into_iter().map(|task| (task.prepare, task.work)).unzip();
-                perform_all(prepare.into_iter().flatten());
+                let (preparation, work): (Vec<_>, Vec<_>) =
+                    tasks.into_iter().map(|task| (task.preparation, task.work)).unzip();
+                perform_all(preparation.into_iter().flatten());
                 let outputs = work.into_iter().flatten().map(|action| perform_all([action]));
                 let counts: Vec<f64> =
                     outputs.filter_map(|output| output.readings.get("all_operations_count")).collect();
                 assert!(counts.len() == 2 && counts.iter().all(|count| *count >= 20.0), "{counts:?}");
             }
-            let files = count_entries(dir.path()).unwrap();
-            let leaves = if dirs == "own" { 1 + 2 * 3 } else { 1 + 3 };
-            assert_eq!(files, leaves, "only the directories of the trees are left");
+            let entry_count = count_entries(dir.path()).unwrap();
+            let directory_count = if dirs == "own" { 1 + 2 * 3 } else { 1 + 3 };
+            assert_eq!(entry_count, directory_count, "only the directories of the trees are left");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! `postgres`: the real PostgreSQL with its data on the filesystem under test, and pgbench, read-only and simple-update.
+//! `postgres`: the real PostgreSQL with its data on the filesystem under test, and pgbench, read-only and
+//! simple-update.
 //!
-//! Creating the cluster and loading the tables is not timed. Each task starts a server, to which pgbench connects over a
-//! Unix socket, and ends it with a checkpoint. So all CPU time and I/O of the server belongs to the task, and no server runs
-//! while fsarena waits until the machine is idle.
+//! Creating the cluster and loading the tables is not timed. Each task starts a server, to which pgbench connects over
+//! a Unix socket, and ends it with a checkpoint. So all CPU time and I/O of the server belongs to the task, and no
+//! server runs while fsarena waits until the machine is idle.
 
 mod pgbench;
 mod server;
@@ -33,7 +34,7 @@ const CHECKPOINT_COUNT: &str = "checkpoints_count";
 
 /// The readings of a database, besides those of the load engine.
 pub const READINGS: &[ReadingDef] = &[
-    ReadingDef::higher(reading::TRANSACTIONS, Unit::PerSecond)
+    ReadingDef::higher(reading::TRANSACTION_RATE, Unit::PerSecond)
         .help("transactions a second, connecting excluded, as pgbench prints them"),
     ReadingDef::lower(WAL_BYTES, Unit::Bytes)
         .help("write-ahead log that the transactions wrote, by the position in the log before and after"),
@@ -63,7 +64,7 @@ impl Workload for Postgres {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        settings::pgbench_tasks(job).into_iter().map(PgbenchTask::info).collect()
+        settings::pgbench_tasks(job).into_iter().map(PgbenchTask::task_info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -84,11 +85,11 @@ impl Workload for Postgres {
         let input = (Cluster::new(place)?, settings);
         let (cluster, settings) = &input;
         let init_argv = ["initdb".to_string(), cluster.data_dir.display().to_string()];
-        let init = Action::call_with(&input, init_argv, |(cluster, settings)| cluster.init(settings));
+        let init_cluster = Action::call_with(&input, init_argv, |(cluster, settings)| cluster.init(settings));
         let logged_argv =
             ["pgbench", "-i"].map(String::from).into_iter().chain(settings.database_scales().map(database_name));
-        let mut prepare = vec![
-            init,
+        let mut preparation = vec![
+            init_cluster,
             Action::call_with(&input, logged_argv, |(cluster, settings)| create_databases(cluster, settings)),
         ];
         let mut tasks = vec![];
@@ -98,25 +99,27 @@ impl Workload for Postgres {
                 measure_pgbench(cluster, settings, task)
             });
             // Only the first task makes the cluster and the tables.
-            tasks.push(Task::new(task.info(), work).with_preparation(std::mem::take(&mut prepare)));
+            tasks.push(Task::new(task.task_info(), work).with_preparation(std::mem::take(&mut preparation)));
         }
         Ok(tasks)
     }
 }
 
-/// The space that the databases and the write-ahead log take on the filesystem under test, and the log of pgbench on the source
-/// disk.
+/// The space that the databases and the write-ahead log take on the filesystem under test, and the log of pgbench on
+/// the source disk.
 fn space_needed(settings: &PostgresSettings) -> Room {
-    let tables: u64 =
+    let table_bytes: u64 =
         settings.database_scales().map(|scale| scale as u64 * BYTES_PER_SCALE_UNIT + DATABASE_BYTES).sum();
-    let updates = settings.tasks.iter().filter(|task| task.updates);
-    let update_seconds: u64 = updates.map(|task| settings.task_seconds(*task)).sum();
+    let update_tasks = settings.tasks.iter().filter(|task| task.updates);
+    let update_seconds: u64 = update_tasks.map(|task| settings.task_seconds(*task)).sum();
     // `max_wal_size` is a soft limit: the log grows beyond it until a checkpoint ends.
-    let wal = (tables + update_seconds * WAL_BYTES_PER_S).min(settings::max_wal_bytes(&settings.conf) / 4 * 5);
-    let bytes = CLUSTER_BYTES + tables + update_seconds * TABLE_BYTES_PER_S + wal;
-    let longest = settings.tasks.iter().map(|task| settings.task_seconds(*task)).max().unwrap_or(0);
-    let log = longest as f64 * LOG_BYTES_PER_S * settings.sampling_share;
-    Room { bytes, inodes: CLUSTER_FILES + bytes / WAL_SEGMENT_BYTES, source_bytes: (16 << 20) + log as u64 }
+    let max_wal_bytes = settings::max_wal_bytes(&settings.conf) / 4 * 5;
+    let wal_bytes = (table_bytes + update_seconds * WAL_BYTES_PER_S).min(max_wal_bytes);
+    let bytes = CLUSTER_BYTES + table_bytes + update_seconds * TABLE_BYTES_PER_S + wal_bytes;
+    let max_seconds = settings.tasks.iter().map(|task| settings.task_seconds(*task)).max().unwrap_or(0);
+    let log_bytes = max_seconds as f64 * LOG_BYTES_PER_S * settings.sampling_share;
+    let source_bytes = (16 << 20) + log_bytes as u64;
+    Room { bytes, inodes: CLUSTER_FILES + bytes / WAL_SEGMENT_BYTES, source_bytes }
 }
 
 /// The notes on this workload in every report.
@@ -147,10 +150,10 @@ fn create_databases(cluster: &Cluster, settings: &PostgresSettings) -> Result<()
 /// Starts a server and measures one run of pgbench.
 fn measure_pgbench(cluster: &Cluster, settings: &PostgresSettings, task: PgbenchTask) -> Result<TaskOutput> {
     let service = cluster.start()?;
-    let wal_position = || cluster.query(&service, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')");
-    let before = wal_position()?;
-    let (printed, logs) = cluster.run_pgbench(&service, settings, task)?;
-    let after = wal_position()?;
+    let query_wal_position = || cluster.query(&service, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')");
+    let wal_before = query_wal_position()?;
+    let (printed, thread_logs) = cluster.run_pgbench(&service, settings, task)?;
+    let wal_after = query_wal_position()?;
     let checkpoints = service.read_log().matches("checkpoint complete").count();
     cluster.stop(service)?;
 
@@ -159,20 +162,20 @@ fn measure_pgbench(cluster: &Cluster, settings: &PostgresSettings, task: Pgbench
     if figures.transactions == 0.0 {
         return Err(TaskError::Unfit("no transaction ended in time: allow more seconds".into()));
     }
-    readings.set(reading::TRANSACTIONS, figures.tps);
+    readings.set(reading::TRANSACTION_RATE, figures.tps);
     if task.updates {
         readings.set(reading::COMMIT_RATE, figures.tps);
     }
     readings.set(FAILED_COUNT, figures.failed);
     readings.set(CHECKPOINT_COUNT, checkpoints as f64);
-    if let (Ok(before), Ok(after)) = (before.parse::<f64>(), after.parse::<f64>()) {
+    if let (Ok(before), Ok(after)) = (wal_before.parse::<f64>(), wal_after.parse::<f64>()) {
         readings.set(WAL_BYTES, after - before);
     }
     let mut log = pgbench::TransactionLog::default();
-    for text in &logs {
+    for text in &thread_logs {
         log.add_thread_log(text).map_err(TaskError::Unfit)?;
     }
-    let series = log.set_readings(settings.rate.is_some(), &mut readings);
+    let series = log.set_readings(settings.rate_per_s.is_some(), &mut readings);
     Ok(TaskOutput { series, ..TaskOutput::from(readings) })
 }
 
@@ -181,8 +184,8 @@ mod tests {
     use super::*;
     use crate::testing::{self, task_ids};
 
-    fn job(set: &[(&str, &str)]) -> Job {
-        testing::job(&DEF, 3, set)
+    fn job(changed_settings: &[(&str, &str)]) -> Job {
+        testing::job(&DEF, 3, changed_settings)
     }
 
     #[test]
@@ -195,8 +198,8 @@ mod tests {
 
     #[test]
     fn the_arguments_of_pgbench_follow_the_settings() {
-        let set = [("clients", "16"), ("jobs", "4"), ("rate", "200")];
-        let settings = PostgresSettings::resolve(&job(&set)).unwrap();
+        let changed_settings = [("clients", "16"), ("jobs", "4"), ("rate", "200")];
+        let settings = PostgresSettings::resolve(&job(&changed_settings)).unwrap();
         let arguments = server::pgbench_arguments(&settings, settings.tasks[1]).join(" ");
         assert_eq!(
             arguments,
@@ -207,8 +210,8 @@ mod tests {
 
     #[test]
     fn the_room_covers_tables_and_log_and_weakened_settings_get_a_remark() {
-        let set = [("scale_factors", "100"), ("conf", "fsync=off; max_wal_size=80MB")];
-        let survey = Postgres.survey(&job(&set)).unwrap();
+        let changed_settings = [("scale_factors", "100"), ("conf", "fsync=off; max_wal_size=80MB")];
+        let survey = Postgres.survey(&job(&changed_settings)).unwrap();
         let mib = survey.room.bytes >> 20;
         assert!((1600 + 100..1600 + 300).contains(&mib), "{mib}");
         assert!(survey.remarks[1].text.starts_with("fsync=off: a power cut"), "{:?}", survey.remarks);

@@ -1,12 +1,13 @@
-//! `proxy-cache`: an on-disk cache of web pages without a proxy. Threads of fsarena do what Squid's ufs does with its files.
+//! `proxy-cache`: an on-disk cache of web pages without a proxy. Threads of fsarena do what Squid's ufs does with its
+//! files.
 //!
-//! The cache has two levels of directories, a file for each object, and an index in memory. It evicts the least recently
-//! used objects first. The objects are those of PolyMix-4 with Zipf popularity, and requests arrive when they are due,
-//! however slow earlier requests are.
+//! The cache has two levels of directories, a file for each object, and an index in memory. It evicts the least
+//! recently used objects first. The objects are those of PolyMix-4 with Zipf popularity, and requests arrive when they
+//! are due, however slow earlier requests are.
 
 use crate::pace;
 use crate::task::{Action, Result, Task, TaskError};
-use crate::web::{self, CacheShape, ClientDraws, CostAccount, NOISE_BYTES, RequestMix, ServeTask, WebObject};
+use crate::web::{self, CacheSettings, ClientDraws, CostAccount, NOISE_BYTES, RequestMix, ServeTask, WebObject};
 use crate::web::{fill_task_info, object_noise, serve_outline};
 use crate::workload::{Job, Place, Survey, Workload, remark_note};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
@@ -48,8 +49,8 @@ const DEF: WorkloadDef = WorkloadDef {
 };
 
 fn serve_tasks(job: &Job) -> Vec<ServeTask> {
-    let threads = job.settings.ints("threads").into_iter().map(|threads| Some(threads as u32));
-    ServeTask::all(job, &threads.collect::<Vec<_>>(), "Serve from a cold page cache")
+    let thread_counts = job.settings.ints("threads").into_iter().map(|threads| Some(threads as u32));
+    ServeTask::combinations(job, &thread_counts.collect::<Vec<_>>(), "Serve from a cold page cache")
 }
 
 impl Workload for ProxyCache {
@@ -62,30 +63,30 @@ impl Workload for ProxyCache {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let shape = CacheShape::from_settings(job);
-        Ok(Survey { room: shape.room(4, 0), remarks: remarks(&shape), ..Survey::default() })
+        let cache = CacheSettings::resolve(job);
+        Ok(Survey { room: cache.room(4, 0), remarks: remarks(&cache), ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let shared: SharedCache = Arc::default();
-        let mut tasks = vec![Task::new(fill_task_info(), fill_action(job, &place.root, shared.clone()))];
-        tasks.extend(serve_tasks(job).into_iter().map(|task| {
-            let work = serve_action(job, &task, &place.root, shared.clone());
-            task.into_task(work)
-        }));
+        let cache: SharedCache = Arc::default();
+        let mut tasks = vec![Task::new(fill_task_info(), fill_action(job, &place.root, cache.clone()))];
+        for task in serve_tasks(job) {
+            let work = serve_action(job, &task, &place.root, cache.clone());
+            tasks.push(task.into_task(work));
+        }
         Ok(tasks)
     }
 }
 
 /// The notes on this workload in every report.
-fn remarks(shape: &CacheShape) -> Vec<Note> {
+fn remarks(cache: &CacheSettings) -> Vec<Note> {
     let text = format!(
         "proxy-cache models Squid's ufs: a cache of {} MiB, objects of PolyMix-4, {:.0}% of requests recur \
          (Zipf {}); the index is in memory, objects are written in pages of 4 KiB and never synced; misses \
          cost no network. Dirty data is written at the end of a task, before its CPU time is read",
-        shape.bytes >> 20,
-        100.0 * shape.recurrence,
-        shape.zipf,
+        cache.bytes >> 20,
+        100.0 * cache.recurrence,
+        cache.zipf,
     );
     vec![remark_note(text)]
 }
@@ -93,44 +94,44 @@ fn remarks(shape: &CacheShape) -> Vec<Note> {
 /// The cache that the first task creates and the others serve from.
 type SharedCache = Arc<OnceLock<DiskCache>>;
 
-fn fill_action(job: &Job, root: &Path, shared: SharedCache) -> Action {
-    let (shape, has_log) = (CacheShape::from_settings(job), job.settings.flag("log"));
+/// Makes the action that creates and fills the cache.
+fn fill_action(job: &Job, root: &Path, shared_cache: SharedCache) -> Action {
+    let (settings, has_log) = (CacheSettings::resolve(job), job.settings.flag("log"));
     Action::call_on("fill", root, move |root| {
-        let account = CostAccount::begin();
-        let created = DiskCache::create(root, shape, has_log, shape.request_mix())?;
-        let bound = Bound::Operations(shape.count_to_fill().max(1));
-        let seed = shape.seed;
+        let account = CostAccount::start();
+        let empty_cache = DiskCache::create(root, settings, has_log, settings.request_mix())?;
         let config = CustomLoadConfig {
             threads: FILL_THREADS,
             kinds: &REQUEST_KINDS,
             rate: None,
-            bound,
+            bound: Bound::Operations(settings.objects_to_fill().max(1)),
             interval_ms: 100,
-            seed,
+            seed: settings.seed,
         };
-        let outcome = shared.get_or_init(|| created).run(&config, true)?;
+        let outcome = shared_cache.get_or_init(|| empty_cache).run(&config, true)?;
         web::serving_output(&outcome, 1, account, root)
     })
 }
 
-fn serve_action(job: &Job, task: &ServeTask, root: &Path, shared: SharedCache) -> Action {
+/// Makes the action that serves requests from the filled cache.
+fn serve_action(job: &Job, task: &ServeTask, root: &Path, shared_cache: SharedCache) -> Action {
     let (settings, seed) = (&job.settings, job.seed);
-    let (rate, bound) = (pace::engine_rate(settings, task.rate), Bound::Seconds(settings.float("seconds")));
+    let (rate, bound) = (pace::engine_rate(settings, task.rate_per_s), Bound::Seconds(settings.float("seconds")));
     let threads = task.threads.unwrap_or(1);
     Action::call_on(&task.info.id.to_string(), root, move |root| {
-        let cache = shared.get().ok_or_else(|| TaskError::Unfit("the cache was not filled".into()))?;
+        let cache = shared_cache.get().ok_or_else(|| TaskError::Unfit("the cache was not filled".into()))?;
         let config = CustomLoadConfig { threads, kinds: &REQUEST_KINDS, rate, bound, interval_ms: 100, seed };
-        let count = || [&cache.served_bytes, &cache.evicted_count].map(|count| count.load(Ordering::Relaxed));
-        let before = count();
-        let account = CostAccount::begin();
+        let counts = || [&cache.served_bytes, &cache.evicted_count].map(|count| count.load(Ordering::Relaxed));
+        let [served_before, evicted_before] = counts();
+        let account = CostAccount::start();
         let outcome = cache.run(&config, false)?;
         let mut output = web::serving_output(&outcome, 1, account, root)?;
         let readings = &mut output.readings;
         let hits = outcome.kind("hit").map_or(0, |kind| kind.count);
         readings.set(web::HIT_RATIO, hits as f64 / outcome.operations().max(1) as f64);
-        let [served, replaced] = count();
-        readings.set(web::SERVED_BYTES, (served - before[0]) as f64);
-        readings.set(web::EVICTED_COUNT, (replaced - before[1]) as f64);
+        let [served, evicted] = counts();
+        readings.set(web::SERVED_BYTES, (served - served_before) as f64);
+        readings.set(web::EVICTED_COUNT, (evicted - evicted_before) as f64);
         Ok(output)
     })
 }
@@ -150,7 +151,7 @@ const PASS: usize = 2;
 /// A cache, the distribution of the requests for it, and its counters.
 struct DiskCache {
     dir: PathBuf,
-    shape: CacheShape,
+    settings: CacheSettings,
     request_mix: RequestMix,
     index: Mutex<CacheIndex>,
     has_log: bool,
@@ -158,7 +159,7 @@ struct DiskCache {
     log_file: Mutex<Option<File>>,
     noise: Vec<u8>,
     /// The number of the next object that the fill task stores.
-    next_to_fill: AtomicU64,
+    next_fill_object: AtomicU64,
     /// Bytes that clients received.
     served_bytes: AtomicU64,
     /// Number of evicted objects.
@@ -176,40 +177,46 @@ impl DiskCache {
     ///
     /// # Errors
     /// If a directory cannot be created.
-    fn create(dir: &Path, shape: CacheShape, has_log: bool, request_mix: RequestMix) -> Result<DiskCache, EngineError> {
-        for first in 0..shape.levels.0 {
-            for second in 0..shape.levels.1 {
+    fn create(
+        dir: &Path,
+        settings: CacheSettings,
+        has_log: bool,
+        request_mix: RequestMix,
+    ) -> Result<DiskCache, EngineError> {
+        for first in 0..settings.level_directories.0 {
+            for second in 0..settings.level_directories.1 {
                 let path = dir.join(format!("{first:02X}/{second:02X}"));
                 std::fs::create_dir_all(&path).map_err(EngineError::io("making", &path))?;
             }
         }
         Ok(DiskCache {
             dir: dir.into(),
-            shape,
+            settings,
             request_mix,
-            index: Mutex::new(CacheIndex::new(shape.bytes)),
+            index: Mutex::new(CacheIndex::new(settings.bytes)),
             has_log,
             log_file: Mutex::default(),
-            noise: object_noise(shape.seed),
-            next_to_fill: AtomicU64::new(0),
+            noise: object_noise(settings.seed),
+            next_fill_object: AtomicU64::new(0),
             served_bytes: AtomicU64::new(0),
             evicted_count: AtomicU64::new(0),
         })
     }
 
-    /// The path of the file with this number. As in Squid's `UFSSwapDir::swapSubDir`, each directory of the second level
-    /// gets as many consecutive numbers as there are such directories, then the next directory follows.
+    /// The path of the file with this number. As in Squid's `UFSSwapDir::swapSubDir`, each directory of the second
+    /// level gets as many consecutive numbers as there are such directories, then the next directory follows.
     fn file_path(&self, number: u32) -> PathBuf {
-        let (first, second) = self.shape.levels;
-        let above = number / second;
-        self.dir.join(format!("{:02X}/{:02X}/{number:08X}", above / second % first, above % second))
+        let (first_count, second_count) = self.settings.level_directories;
+        let group = number / second_count;
+        let (first, second) = (group / second_count % first_count, group % second_count);
+        self.dir.join(format!("{first:02X}/{second:02X}/{number:08X}"))
     }
 
     /// Serves a request for the object with this number, and returns the index of its kind in [`REQUEST_KINDS`].
     fn serve_request(&self, thread: &mut CacheThread, number: u64) -> Result<usize, EngineError> {
-        let object = web::draw_object(self.shape.seed, number);
+        let object = web::draw_object(self.settings.seed, number);
         self.served_bytes.fetch_add(object.bytes, Ordering::Relaxed);
-        if !object.cachable {
+        if !object.is_cachable {
             return Ok(PASS);
         }
         let mut index = self.lock_index();
@@ -234,7 +241,7 @@ impl DiskCache {
         let path = self.file_path(file_number);
         let mut file = match File::open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            opened => opened.map_err(EngineError::io("opening", &path))?,
+            result => result.map_err(EngineError::io("opening", &path))?,
         };
         while file.read(&mut thread.buffer).map_err(EngineError::io("reading", &path))? > 0 {}
         Ok(true)
@@ -243,18 +250,18 @@ impl DiskCache {
     fn write_file(&self, file_number: u32, object: WebObject, number: u64) -> Result<(), EngineError> {
         let path = self.file_path(file_number);
         let mut file = File::create(&path).map_err(EngineError::io("making", &path))?;
-        let (mut left, mut offset) =
-            (object.bytes as usize, (mix(self.shape.seed, number) as usize) % (NOISE_BYTES - PAGE_BYTES));
-        while left > 0 {
-            let chunk_bytes = left.min(PAGE_BYTES);
+        let mut bytes_left = object.bytes as usize;
+        let mut offset = mix(self.settings.seed, number) as usize % (NOISE_BYTES - PAGE_BYTES);
+        while bytes_left > 0 {
+            let chunk_bytes = bytes_left.min(PAGE_BYTES);
             file.write_all(&self.noise[offset..offset + chunk_bytes]).map_err(EngineError::io("writing", &path))?;
             offset = (offset + PAGE_BYTES) % (NOISE_BYTES - PAGE_BYTES);
-            left -= chunk_bytes;
+            bytes_left -= chunk_bytes;
         }
         Ok(())
     }
 
-    /// Removes the files of the oldest objects until the cache is within its limit.
+    /// Removes the files of the least recently used objects until the cache is within its limit.
     fn evict(&self) -> Result<(), EngineError> {
         loop {
             let Some(file_number) = self.lock_index().evict_if_full() else { return Ok(()) };
@@ -266,18 +273,18 @@ impl DiskCache {
         }
     }
 
-    /// Runs a load on the cache: with `fills` it stores objects in order, otherwise clients request them. Between tasks the log is
-    /// closed, so that the filesystem can be remounted.
+    /// Runs a load on the cache. With `is_fill` it stores objects in order, otherwise clients request them. The log is
+    /// open only during the load, so that the filesystem can be remounted between tasks.
     ///
     /// # Errors
     /// If the log cannot be opened, or a request fails.
-    fn run(&self, config: &CustomLoadConfig, fills: bool) -> Result<LoadOutcome, EngineError> {
+    fn run(&self, config: &CustomLoadConfig, is_fill: bool) -> Result<LoadOutcome, EngineError> {
         if self.has_log {
             let path = self.dir.join("swap.state");
             let file = OpenOptions::new().create(true).append(true).open(&path);
             *self.lock_log() = Some(file.map_err(EngineError::io("opening", &path))?);
         }
-        let outcome = custom_load::run(config, &CacheLoad { cache: self, fills });
+        let outcome = custom_load::run(config, &CacheLoad { cache: self, is_fill });
         *self.lock_log() = None;
         outcome
     }
@@ -301,7 +308,7 @@ impl DiskCache {
 /// The requests for a cache: either those of its clients, or, to fill it, those for the most popular objects in order.
 struct CacheLoad<'a> {
     cache: &'a DiskCache,
-    fills: bool,
+    is_fill: bool,
 }
 
 impl CustomLoad for CacheLoad<'_> {
@@ -310,17 +317,17 @@ impl CustomLoad for CacheLoad<'_> {
     type Request = Option<u64>;
 
     fn thread_state(&self, thread: u32) -> Result<CacheThread, EngineError> {
-        let draws = self.cache.request_mix.start_draws(self.cache.shape.seed, thread.into());
+        let draws = self.cache.request_mix.start_draws(self.cache.settings.seed, thread.into());
         Ok(CacheThread { draws, buffer: vec![0; PAGE_BYTES] })
     }
 
     fn draw(&self, thread: &mut CacheThread) -> Option<u64> {
-        (!self.fills).then(|| self.cache.request_mix.next(&mut thread.draws))
+        (!self.is_fill).then(|| self.cache.request_mix.draw_object_number(&mut thread.draws))
     }
 
     fn perform(&self, thread: &mut CacheThread, number: Option<u64>) -> Result<usize, EngineError> {
-        let next = || self.cache.next_to_fill.fetch_add(1, Ordering::Relaxed);
-        self.cache.serve_request(thread, number.unwrap_or_else(next))
+        let take_next_fill_object = || self.cache.next_fill_object.fetch_add(1, Ordering::Relaxed);
+        self.cache.serve_request(thread, number.unwrap_or_else(take_next_fill_object))
     }
 }
 
@@ -331,10 +338,14 @@ struct CacheIndex {
     fetching: HashMap<u64, u32>,
     /// Objects in the cache, with their file numbers and bytes. The least recently used comes first.
     stored: LinkedHashMap<u64, (u32, u64)>,
+    /// Number of file numbers in use or free.
     file_count: u32,
+    /// File numbers without an object.
     free_files: Vec<u32>,
+    /// Bytes of all stored objects.
     bytes: u64,
-    limit: u64,
+    /// Bytes above which objects are evicted.
+    limit_bytes: u64,
 }
 
 /// The result of a lookup.
@@ -349,9 +360,9 @@ enum CacheLookup {
 }
 
 impl CacheIndex {
-    /// An empty index of a cache of `limit` bytes.
-    fn new(limit: u64) -> CacheIndex {
-        CacheIndex { limit, ..CacheIndex::default() }
+    /// An empty index of a cache of `limit_bytes` bytes.
+    fn new(limit_bytes: u64) -> CacheIndex {
+        CacheIndex { limit_bytes, ..CacheIndex::default() }
     }
 
     /// Looks an object up. A hit makes it the most recently used.
@@ -381,10 +392,10 @@ impl CacheIndex {
         }
     }
 
-    /// Removes the least recently used object if the cache is over its limit, and returns its file number. After the file
-    /// is removed, [`CacheIndex::free_file`] frees the number.
+    /// Removes the least recently used object if the cache is over its limit, and returns its file number. After the
+    /// file is removed, [`CacheIndex::free_file`] frees the number.
     fn evict_if_full(&mut self) -> Option<u32> {
-        if self.bytes <= self.limit {
+        if self.bytes <= self.limit_bytes {
             return None;
         }
         let (_, (file, bytes)) = self.stored.pop_front()?;
@@ -397,15 +408,9 @@ impl CacheIndex {
         self.free_files.push(file);
     }
 
-    /// Bytes of all objects in the cache.
-    #[cfg(test)]
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Number of objects that have a file.
     #[cfg(test)]
-    fn objects(&self) -> usize {
+    fn object_count(&self) -> usize {
         self.fetching.len() + self.stored.len()
     }
 }
@@ -414,13 +419,13 @@ impl CacheIndex {
 mod tests {
     use super::*;
     use crate::testing::{job, perform_all, place, task_ids};
-    use crate::web::count_to_fill;
+    use crate::web::objects_to_fill;
     use fsarena_core::sample::TaskOutput;
 
     #[test]
     fn every_task_has_the_cost_and_the_rate_of_requests() {
         let job = |seconds| {
-            let set = [
+            let changed_settings = [
                 ("rates", "500,0"),
                 ("threads", "2,256"),
                 ("seconds", seconds),
@@ -428,36 +433,37 @@ mod tests {
                 ("l1", "2"),
                 ("l2", "4"),
             ];
-            job(&DEF, 3, &set)
+            job(&DEF, 3, &changed_settings)
         };
         let outline = task_ids(&ProxyCache.outline(&job("0.05")));
         assert_eq!(outline.len(), 2 + 2 * 2);
         assert_eq!(outline[..3], ["fill", "cold[rate=500,threads=2]", "serve[rate=500,threads=2]"]);
-        let metric = |done: &TaskOutput, id: &str| {
-            let get = |id: &str| done.readings.get(id);
+        let metric = |output: &TaskOutput, id: &str| {
+            let get = |id: &str| output.readings.get(id);
             (fsarena_core::metric::find(id).unwrap().formula)(&get)
         };
-        // Longer on a busy machine, until every task has had a request and the kernel has counted its CPU time.
-        let measured = |seconds| {
+        // Repeated for longer on a busy machine, until every task has had a request and the kernel has counted its CPU
+        // time.
+        let measure = |seconds| {
             let dir = tempfile::tempdir().unwrap();
-            let mut all = vec![];
+            let mut outputs = vec![];
             for task in ProxyCache.tasks(&job(seconds), &place(dir.path())).unwrap() {
                 for action in task.work {
-                    all.push((task.info.id.clone(), perform_all([action])));
+                    outputs.push((task.info.id.clone(), perform_all([action])));
                 }
             }
-            all.iter().all(|(_, done)| metric(done, "cpu_per_request") > Some(0.0)).then_some(all)
+            outputs.iter().all(|(_, output)| metric(output, "cpu_per_request") > Some(0.0)).then_some(outputs)
         };
-        let all = ["0.05", "0.5", "5"].into_iter().find_map(measured).expect("a request of every task in 5 s");
-        assert_eq!(all.iter().map(|(id, _)| id.to_string()).collect::<Vec<_>>(), outline);
-        for (id, done) in all {
-            assert!(!done.series.is_empty(), "{id:?}");
-            assert!(metric(&done, "request_rate") > Some(0.0), "{id:?}");
+        let outputs = ["0.05", "0.5", "5"].into_iter().find_map(measure).expect("a request of every task in 5 s");
+        assert_eq!(outputs.iter().map(|(id, _)| id.to_string()).collect::<Vec<_>>(), outline);
+        for (id, output) in outputs {
+            assert!(!output.series.is_empty(), "{id:?}");
+            assert!(metric(&output, "request_rate") > Some(0.0), "{id:?}");
         }
     }
 
-    fn shape(levels: (u32, u32), bytes: u64, seed: u64) -> CacheShape {
-        CacheShape { bytes, levels, recurrence: 0.8, zipf: 0.8, seed }
+    fn settings(level_directories: (u32, u32), bytes: u64, seed: u64) -> CacheSettings {
+        CacheSettings { bytes, level_directories, recurrence: 0.8, zipf: 0.8, seed }
     }
 
     fn config(operations: u64) -> CustomLoadConfig<'static> {
@@ -467,22 +473,22 @@ mod tests {
 
     #[test]
     fn a_full_cache_serves_hits_and_stays_within_its_limit() {
-        const LIMIT: u64 = 1 << 20;
+        const LIMIT_BYTES: u64 = 1 << 20;
         let dir = tempfile::tempdir().unwrap();
         let request_mix = RequestMix::new(400, 0.8, 0.8);
-        let cache = DiskCache::create(dir.path(), shape((4, 8), LIMIT, 7), true, request_mix).unwrap();
-        let count = count_to_fill(7, 400, LIMIT);
-        assert!((40..400).contains(&count), "{count}");
-        cache.run(&config(count), true).unwrap();
-        let full = cache.lock_index().bytes();
-        assert!(full <= LIMIT && full > LIMIT / 2, "{full}");
+        let cache = DiskCache::create(dir.path(), settings((4, 8), LIMIT_BYTES, 7), true, request_mix).unwrap();
+        let object_count = objects_to_fill(7, 400, LIMIT_BYTES);
+        assert!((40..400).contains(&object_count), "{object_count}");
+        cache.run(&config(object_count), true).unwrap();
+        let filled_bytes = cache.lock_index().bytes;
+        assert!(filled_bytes <= LIMIT_BYTES && filled_bytes > LIMIT_BYTES / 2, "{filled_bytes}");
 
         let outcome = cache.run(&config(1000), false).unwrap();
-        let count = |kind| outcome.kind(kind).map_or(0, |found| found.count);
+        let count = |kind| outcome.kind(kind).map_or(0, |stats| stats.count);
         assert_eq!(count("hit") + count("store") + count("pass"), 1000);
         assert!(count("hit") > 200 && count("store") > 50, "{} {}", count("hit"), count("store"));
         assert!(cache.evicted_count.load(Ordering::Relaxed) > 0);
-        assert!(cache.lock_index().bytes() <= LIMIT);
+        assert!(cache.lock_index().bytes <= LIMIT_BYTES);
         // The files match the index, and each store and eviction is in the log.
         let (mut files, mut bytes) = (0, 0);
         for entry in walkdir::WalkDir::new(dir.path()).into_iter().flatten() {
@@ -492,17 +498,18 @@ mod tests {
         }
         let (objects, indexed_bytes) = {
             let index = cache.lock_index();
-            (index.objects(), index.bytes())
+            (index.object_count(), index.bytes)
         };
         assert_eq!((files, bytes), (objects, indexed_bytes));
-        let log = dir.path().join("swap.state").metadata().unwrap().len();
-        assert!(log > 72 * files as u64 && log.is_multiple_of(72));
+        let log_bytes = dir.path().join("swap.state").metadata().unwrap().len();
+        assert!(log_bytes > 72 * files as u64 && log_bytes.is_multiple_of(72));
     }
 
     #[test]
     fn files_spread_as_squid_spreads_them() {
         let dir = tempfile::tempdir().unwrap();
-        let cache = DiskCache::create(dir.path(), shape((16, 256), 1, 1), false, RequestMix::new(1, 0.8, 0.5)).unwrap();
+        let cache =
+            DiskCache::create(dir.path(), settings((16, 256), 1, 1), false, RequestMix::new(1, 0.8, 0.5)).unwrap();
         for (number, path) in [(0, "00/00/00000000"), (256, "00/01/00000100"), (65_536, "01/00/00010000")] {
             assert_eq!(cache.file_path(number), dir.path().join(path));
         }
@@ -523,7 +530,7 @@ mod tests {
         store(&mut index, 3, 10);
         // Object 1 was looked up after object 2.
         assert_eq!(index.evict_if_full(), Some(second));
-        assert_eq!((index.evict_if_full(), index.bytes(), index.objects()), (None, 20, 2));
+        assert_eq!((index.evict_if_full(), index.bytes, index.object_count()), (None, 20, 2));
         assert_eq!(index.look_up(2), CacheLookup::Missing);
         index.free_file(second);
         assert_eq!(index.reserve(4), second);
@@ -546,6 +553,6 @@ mod tests {
         }
         let evicted: Vec<u32> = std::iter::from_fn(|| index.evict_if_full()).collect();
         assert_eq!(evicted, [0, 1, 2, 3, 4]);
-        assert_eq!((index.bytes(), index.objects()), (0, 0));
+        assert_eq!((index.bytes, index.object_count()), (0, 0));
     }
 }

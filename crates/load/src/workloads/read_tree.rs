@@ -1,5 +1,5 @@
-//! `read-tree`: reads a tree of files in the ways that programs do, each time from a cold cache. It writes nothing, so that
-//! it compares read-only filesystems with others.
+//! `read-tree`: reads a tree of files in the ways that programs do, each time from a cold cache. It writes nothing, so
+//! that it compares read-only filesystems with others.
 
 use crate::program::{self, Driver, Op};
 use crate::source::{COMPRESSIBLE, TREE, TREE_FILES, TreeSource};
@@ -35,7 +35,7 @@ const DEF: WorkloadDef = WorkloadDef {
 
 /// The archive of the tree on the source disk.
 const ARCHIVE_NAME: &str = "tree.tar";
-/// Bytes that a read of a whole file asks for, as cat(1) does.
+/// Bytes that each call requests when it reads a whole file, as in cat(1).
 const BUFFER_BYTES: usize = 128 << 10;
 /// Mixed into the seed of a round to choose the random reads.
 const READS_SEED: u64 = 0x7EAD;
@@ -60,17 +60,17 @@ impl Workload for ReadTree {
     fn survey(&self, job: &Job) -> Result<Survey> {
         let source = TreeSource::from_job(job);
         let (tree_size, demands) = source.measure()?;
-        let inodes = tree_size.files + tree_size.directories + tree_size.links;
+        let inodes = tree_size.files + tree_size.directories + tree_size.symlinks;
         let room = Room { bytes: tree_size.unpacked_bytes(), inodes, source_bytes: tree_size.archive_bytes };
-        let remark_text = "each task begins with a new mount and a cold cache; the calls are made in-process";
-        Ok(Survey { room, demands, remarks: vec![remark_note(remark_text), source.note()], ..Survey::default() })
+        let text = "each task begins with a new mount and a cold cache; the calls are made in-process";
+        Ok(Survey { room, demands, remarks: vec![remark_note(text), source.note()], ..Survey::default() })
     }
 
     fn make_inputs(&self, job: &Job, place: &Place) -> Result<()> {
         TreeSource::from_job(job).write_archive_file(&place.source_dir.join(ARCHIVE_NAME)).map(drop)
     }
 
-    fn draws_inputs(&self, job: &Job) -> bool {
+    fn inputs_depend_on_seed(&self, job: &Job) -> bool {
         TreeSource::from_job(job).is_generated()
     }
 
@@ -85,8 +85,8 @@ impl Workload for ReadTree {
     fn fill_actions(&self, _: &Job, place: &Place) -> Result<Vec<Action>> {
         let archive = place.source_dir.join(ARCHIVE_NAME);
         if !archive.is_file() {
-            let why = format!("{} is missing; fsarena makes it at the start of a run", archive.display());
-            return Err(TaskError::Unfit(why));
+            let reason = format!("{} is missing; fsarena makes it at the start of a run", archive.display());
+            return Err(TaskError::Unfit(reason));
         }
         let unpack = Op::Untar(archive, place.root.clone());
         Ok(vec![program::make_action(&unpack, Driver { is_native: true, may_clone: false })])
@@ -94,32 +94,35 @@ impl Workload for ReadTree {
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let tree = place.root.join(TOP_DIR);
-        let (files, reads) = (SharedFileList::default(), RandomReads::of_job(job));
+        let (file_list, reads) = (SharedFileList::default(), RandomReads::from_job(job));
         let walk = program::make_action(&Op::Find(tree.clone()), Driver { is_native: true, may_clone: false });
-        let work = [
+        let actions = [
             walk,
             Action::call_on("stat", &tree, |tree| for_each_file(tree, |_| Ok(()))),
             Action::call_on("read", &tree, |tree| for_each_file(tree, |file| read_whole_file(file.path()))),
             Action::call_with(
-                &(files.clone(), reads),
+                &(file_list.clone(), reads),
                 ["random reads".to_string(), tree.display().to_string()],
-                |(files, reads)| reads.perform(files.get().map_or(&[][..], Vec::as_slice)),
+                |(file_list, reads)| reads.perform(file_list.get().map_or(&[][..], Vec::as_slice)),
             ),
         ];
         let mut tasks: Vec<Task> = vec![];
-        for (info, work) in self.outline(job).into_iter().zip(work) {
-            tasks.push(Task { start_state: StartState::Remounted, ..Task::new(info, work) });
+        for (info, action) in self.outline(job).into_iter().zip(actions) {
+            tasks.push(Task { start_state: StartState::Remounted, ..Task::new(info, action) });
         }
         if !place.is_read_only() {
-            tasks[0].prepare = self.fill_actions(job, place)?;
+            tasks[0].preparation = self.fill_actions(job, place)?;
         }
-        let list = |(tree, files): &(PathBuf, SharedFileList)| list_files(tree).map(|list| drop(files.set(list)));
-        tasks[3].prepare = vec![Action::call_with(&(tree, files), ["list", "the files"], list)];
+        // The random reads need the list of files.
+        let make_list = Action::call_with(&(tree, file_list), ["list", "the files"], |(tree, file_list)| {
+            list_files(tree).map(|files| drop(file_list.set(files)))
+        });
+        tasks[3].preparation = vec![make_list];
         Ok(tasks)
     }
 }
 
-/// Visits every entry of a tree, after reading its status. Calls `visit` for each regular file.
+/// Walks through a tree and reads the status of every entry. Calls `visit` for each regular file.
 fn for_each_file(tree: &Path, mut visit: impl FnMut(&DirEntry) -> Result<()>) -> Result<()> {
     for entry in WalkDir::new(tree) {
         let entry = entry.map_err(failed_to("walk through", tree))?;
@@ -151,7 +154,7 @@ fn list_files(tree: &Path) -> Result<Vec<(PathBuf, u64)>> {
     Ok(files)
 }
 
-/// Reads at random places, spread evenly over the bytes of all files.
+/// Random reads, spread evenly over the bytes of all files.
 #[derive(Debug, Clone, Copy)]
 struct RandomReads {
     count: u64,
@@ -160,9 +163,13 @@ struct RandomReads {
 }
 
 impl RandomReads {
-    fn of_job(job: &Job) -> RandomReads {
+    fn from_job(job: &Job) -> RandomReads {
         let seed = mix(job.seed, READS_SEED);
-        RandomReads { count: job.count("reads", (20_000, 200)), block_bytes: job.settings.int("bs") as u64, seed }
+        RandomReads {
+            count: job.count_or_published("reads", (20_000, 200)),
+            block_bytes: job.settings.int("bs") as u64,
+            seed,
+        }
     }
 
     /// The file and the offset of each read. Offsets are multiples of the block.
@@ -175,7 +182,8 @@ impl RandomReads {
         }
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         let mut read_positions = vec![];
-        for _ in 0..self.count.min(total.saturating_mul(self.count)) {
+        let count = if total > 0 { self.count } else { 0 };
+        for _ in 0..count {
             let global_offset = rng.random_range(0..total);
             let file = ends.partition_point(|end| *end <= global_offset);
             let file_offset = global_offset - (ends[file] - files[file].1);
@@ -184,7 +192,7 @@ impl RandomReads {
         read_positions
     }
 
-    /// Opens a file and reads one block of it, for each read.
+    /// Performs all reads. Each opens a file and reads one block.
     fn perform(&self, files: &[(PathBuf, u64)]) -> Result<()> {
         let mut buffer = vec![0; self.block_bytes as usize];
         for (path, offset) in self.read_positions(files) {
@@ -213,7 +221,7 @@ mod tests {
         ReadTree.make_inputs(&job, &place).unwrap();
         for task in ReadTree.tasks(&job, &place).unwrap() {
             assert_eq!(task.start_state, StartState::Remounted);
-            perform_all(task.prepare.into_iter().chain(task.work));
+            perform_all(task.preparation.into_iter().chain(task.work));
         }
         assert_eq!(list_files(&place.root.join(TOP_DIR)).unwrap().len(), 40);
     }

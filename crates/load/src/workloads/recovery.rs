@@ -1,5 +1,5 @@
-//! `recovery`: fsarena writes files until it cuts the power of the disk, times how long the filesystem takes to come back,
-//! and checks that every file that was synced before the cut is intact.
+//! `recovery`: fsarena writes files until it cuts the power of the disk, times how long the filesystem takes to come
+//! back, and checks that every file that was synced before the cut is intact.
 
 use crate::payload::describe_difference;
 use crate::task::{self, Action, Result, Task, TaskError, failed_to};
@@ -18,7 +18,7 @@ pub struct Recovery;
 
 /// Number of files that exist at a time. Each new file replaces an older one.
 const LIVE_FILES: u64 = 512;
-/// Every file with a number of this multiple, less one, is synced, with its directory.
+/// Of this number of consecutive files, the last one is synced, with its directory.
 const FILES_PER_SYNC: u64 = 4;
 /// Number of directories that the files are spread over.
 const DIRECTORY_COUNT: u64 = 7;
@@ -76,11 +76,11 @@ impl Workload for Recovery {
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let seed = job.seed;
-        let limit = Duration::from_secs_f64(job.settings.float("seconds")) + OVERDUE_TIMEOUT;
+        let time_limit = Duration::from_secs_f64(job.settings.float("seconds")) + OVERDUE_TIMEOUT;
         let paths = (place.root.clone(), place.source_dir.join(PROGRESS_FILE));
         let write = Action::call_with(&paths, ["write", "fsync"], move |(root, progress)| {
-            let begun = Instant::now();
-            write_files(root, progress, seed, &mut |_| begun.elapsed() < limit)?;
+            let start = Instant::now();
+            write_files(root, progress, seed, &mut |_| start.elapsed() < time_limit)?;
             Err::<Readings, _>(TaskError::Unfit("the power was not cut".into()))
         });
         let verify = Action::call_with(&paths, ["cmp"], move |(root, progress)| {
@@ -99,11 +99,12 @@ impl Workload for Recovery {
     }
 }
 
-/// Names a task that the totals of reports leave out.
+/// Describes a task that the totals of reports leave out.
 fn task_outside_totals(id: &str, title: &str) -> TaskInfo {
     TaskInfo { in_totals: false, ..task::info(id, title, []) }
 }
 
+/// Whether the file with this number is synced.
 fn is_synced(number: u64) -> bool {
     number % FILES_PER_SYNC == FILES_PER_SYNC - 1
 }
@@ -120,10 +121,14 @@ fn file_contents(seed: u64, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Writes files one after the other while `continues` returns true for the number of the next file. After each sync it stores the
-/// number of written files in `progress`.
-fn write_files(root: &Path, progress_path: &Path, seed: u64, continues: &mut dyn FnMut(u64) -> bool) -> Result<()> {
-    let sync_dir = |dir: &Path| File::open(dir)?.sync_all();
+/// Writes files one after the other while `continues_with` returns true for the number of the next file. After each
+/// sync it stores the number of written files in the file at `progress_path`.
+fn write_files(
+    root: &Path,
+    progress_path: &Path,
+    seed: u64,
+    continues_with: &mut dyn FnMut(u64) -> bool,
+) -> Result<()> {
     let progress_file =
         OpenOptions::new().write(true).open(progress_path).map_err(failed_to("write", progress_path))?;
     let store_progress =
@@ -134,17 +139,17 @@ fn write_files(root: &Path, progress_path: &Path, seed: u64, continues: &mut dyn
         std::fs::create_dir(&dir).map_err(failed_to("make", &dir))?;
     }
     File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(dir)?)).map_err(failed_to("sync", root))?;
-    for number in (0..).take_while(|number| continues(*number)) {
+    for number in (0..).take_while(|number| continues_with(*number)) {
         let path = root.join(relative_path(number));
         if let Some(oldest) = number.checked_sub(LIVE_FILES) {
-            let oldest = root.join(relative_path(oldest));
-            std::fs::remove_file(&oldest).map_err(failed_to("remove", &oldest))?;
+            let oldest_path = root.join(relative_path(oldest));
+            std::fs::remove_file(&oldest_path).map_err(failed_to("remove", &oldest_path))?;
         }
         let mut file = File::create(&path).map_err(failed_to("write", &path))?;
         file.write_all(&file_contents(seed, number)).map_err(failed_to("write", &path))?;
         if is_synced(number) {
             let dir = path.parent().unwrap_or(root);
-            file.sync_all().and_then(|()| sync_dir(dir)).map_err(failed_to("write", &path))?;
+            file.sync_all().and_then(|()| File::open(dir)?.sync_all()).map_err(failed_to("write", &path))?;
             store_progress(number + 1).map_err(failed_to("write", progress_path))?;
         }
     }
@@ -154,38 +159,43 @@ fn write_files(root: &Path, progress_path: &Path, seed: u64, continues: &mut dyn
 /// Reads the number of files that were written when the last sync returned.
 fn read_progress(progress_path: &Path) -> Result<u64> {
     let mut bytes = [0; 8];
-    let read = File::open(progress_path).and_then(|file| file.read_exact_at(&mut bytes, 0));
-    read.map_err(failed_to("read", progress_path))?;
+    let result = File::open(progress_path).and_then(|file| file.read_exact_at(&mut bytes, 0));
+    result.map_err(failed_to("read", progress_path))?;
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Compares the files from before the cut with their expected contents. Files that were not synced may be lost.
-fn verify_files(root: &Path, written: u64, seed: u64) -> Result<Readings> {
-    if written == 0 {
-        let longer = setting("set", "seconds=60");
-        let why = format!("the power was cut before the first file was synced; give the work more time: {longer}");
-        return Err(TaskError::Unfit(why));
+/// Compares the files from before the cut with their expected contents. `written_count` is the stored progress. Files
+/// that were not synced may be lost.
+fn verify_files(root: &Path, written_count: u64, seed: u64) -> Result<Readings> {
+    if written_count == 0 {
+        let suggestion = setting("set", "seconds=60");
+        let reason =
+            format!("the power was cut before the first file was synced; give the work more time: {suggestion}");
+        return Err(TaskError::Unfit(reason));
     }
-    let (mut synced, mut lost, mut damaged) = (0u64, 0u64, vec![]);
+    let (mut synced_count, mut lost_count, mut damaged_files) = (0u64, 0u64, vec![]);
     // After the last sync, further files up to the next sync may have been written, each of which removed an old file.
-    for number in (written + FILES_PER_SYNC).saturating_sub(LIVE_FILES)..written {
-        synced += u64::from(is_synced(number));
+    for number in (written_count + FILES_PER_SYNC).saturating_sub(LIVE_FILES)..written_count {
+        synced_count += u64::from(is_synced(number));
         match describe_difference(&root.join(relative_path(number)), &file_contents(seed, number)) {
-            Some(fault) if is_synced(number) => damaged.push(format!("{} ({fault})", relative_path(number).display())),
-            fault => lost += u64::from(fault.is_some()),
+            Some(difference) if is_synced(number) => {
+                damaged_files.push(format!("{} ({difference})", relative_path(number).display()));
+            }
+            Some(_) => lost_count += 1,
+            None => {}
         }
     }
-    if !damaged.is_empty() {
-        let more = if damaged.len() > MAX_NAMED_FILES { ", …" } else { "" };
+    if !damaged_files.is_empty() {
+        let ellipsis = if damaged_files.len() > MAX_NAMED_FILES { ", …" } else { "" };
         return Err(TaskError::Violation(format!(
-            "DATA LOSS: {} of {synced} files that were synced before the power cut are not intact: {}{more}",
-            damaged.len(),
-            damaged[..damaged.len().min(MAX_NAMED_FILES)].join(", ")
+            "DATA LOSS: {} of {synced_count} files that were synced before the power cut are not intact: {}{ellipsis}",
+            damaged_files.len(),
+            damaged_files[..damaged_files.len().min(MAX_NAMED_FILES)].join(", ")
         )));
     }
     let mut readings = Readings::default();
-    readings.set(reading::FILES_SYNCED, synced as f64);
-    readings.set(reading::FILES_LOST, lost as f64);
+    readings.set(reading::FILES_SYNCED, synced_count as f64);
+    readings.set(reading::FILES_LOST, lost_count as f64);
     Ok(readings)
 }
 
@@ -194,19 +204,19 @@ mod tests {
     use super::*;
     use crate::testing::job;
 
-    /// Writes the files with numbers below `until`. Returns the directory, the root, and the stored progress.
-    fn write_until(until: u64) -> (tempfile::TempDir, PathBuf, u64) {
+    /// Writes `count` files. Returns the directory, the root, and the stored progress.
+    fn write_count(count: u64) -> (tempfile::TempDir, PathBuf, u64) {
         let dir = tempfile::tempdir().unwrap();
         let (root, progress) = (dir.path().join("root"), dir.path().join("synced"));
         std::fs::create_dir(&root).unwrap();
         std::fs::write(&progress, [9; 8]).unwrap();
-        write_files(&root, &progress, 7, &mut |number| number < until).unwrap();
+        write_files(&root, &progress, 7, &mut |number| number < count).unwrap();
         (dir, root, read_progress(&progress).unwrap())
     }
 
     #[test]
     fn intact_files_are_counted_and_lost_ones_without_sync_are_allowed() {
-        let (_dir, root, progress) = write_until(LIVE_FILES + 10);
+        let (_dir, root, progress) = write_count(LIVE_FILES + 10);
         assert_eq!(progress, LIVE_FILES + 8);
         let reading_of = |id: &str| verify_files(&root, progress, 7).unwrap().get(id).unwrap();
         // The oldest four may be removed before the next sync.
@@ -218,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_damaged_synced_file_is_a_violation_with_its_name() {
-        let (_dir, root, progress) = write_until(40);
+        let (_dir, root, progress) = write_count(40);
         let error = || verify_files(&root, progress, 7).unwrap_err().to_string();
         std::fs::remove_file(root.join(relative_path(3))).unwrap();
         let mut bytes = file_contents(7, 7);
@@ -236,9 +246,9 @@ mod tests {
     fn the_instant_of_the_cut_is_drawn_from_the_seed() {
         let delay_of = |seed| Recovery.power_cut(&job(&DEF, seed, &[])).unwrap().delay.as_secs_f64();
         assert_eq!(delay_of(1), delay_of(1));
-        let all: Vec<f64> = (0..200).map(delay_of).collect();
-        let within = |low: f64, high: f64| all.iter().filter(|at| (low..high).contains(at)).count();
-        assert_eq!(within(2.5, 10.001), 200);
-        assert!(within(2.5, 4.0) > 20 && within(8.5, 10.0) > 20);
+        let delays: Vec<f64> = (0..200).map(delay_of).collect();
+        let count_between = |low: f64, high: f64| delays.iter().filter(|delay| (low..high).contains(delay)).count();
+        assert_eq!(count_between(2.5, 10.001), 200);
+        assert!(count_between(2.5, 4.0) > 20 && count_between(8.5, 10.0) > 20);
     }
 }

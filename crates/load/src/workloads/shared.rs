@@ -1,7 +1,7 @@
 //! `shared`: clients that share a filesystem write and read data, as in IOR.
 //!
-//! Each client writes a separate file and reads that of another client. Then each writes its blocks of one file that all
-//! share, and reads the blocks of another client.
+//! Each client writes a separate file and reads that of another client. Then each writes its blocks of one file that
+//! all share, and reads the blocks of another client.
 
 use crate::task::{self, Action, Result, Task, failed_to};
 use crate::workload::{Client, Demands, Job, Place, Room, Survey, Workload, remark_note};
@@ -61,24 +61,26 @@ fn task_info(def: TaskDef) -> TaskInfo {
 
 /// The number of blocks that each client writes and reads.
 fn block_count(job: &Job) -> u64 {
-    job.number("bytes", [1 << 30, 32 << 20, 2 << 20]).div_ceil(job.settings.int("bs") as u64)
+    job.int_or_by_scale("bytes", [1 << 30, 32 << 20, 2 << 20]).div_ceil(job.settings.int("bs") as u64)
 }
 
-/// The job of the load engine for a task: the blocks that a client writes, or the blocks of another client that it reads.
+/// The job of the load engine for a task: the blocks that a client writes, or the blocks of another client that it
+/// reads.
 fn strides_job(job: &Job, root: &Path, client: Client, def: TaskDef) -> strides::StridesJob {
     let block_bytes = job.settings.int("bs") as u32;
+    // The client whose blocks the task writes or reads.
     let writer = if def.writes { client.index } else { client.reads_from };
     let name = if def.uses_shared_file { "strided".into() } else { format!("own-{writer}") };
     strides::StridesJob {
         path: root.join(name),
-        write: def.writes,
+        is_write: def.writes,
         writer,
-        first: if def.uses_shared_file { u64::from(writer) } else { 0 },
-        stride: if def.uses_shared_file { u64::from(client.clients) } else { 1 },
-        blocks: block_count(job),
+        first_block: if def.uses_shared_file { u64::from(writer) } else { 0 },
+        stride: if def.uses_shared_file { u64::from(client.client_count) } else { 1 },
+        block_count: block_count(job),
         block_bytes,
         direct: job.settings.flag("direct"),
-        sync: job.settings.flag("fsync"),
+        sync_at_end: job.settings.flag("fsync"),
         seed: job.seed,
     }
 }
@@ -119,14 +121,15 @@ impl Workload for Shared {
 
     fn client_tasks(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>> {
         let drops_cache = job.settings.text("cache") == "drop";
-        let task = |def: TaskDef| {
-            let strides = strides_job(job, &place.root, client, def);
-            let path = strides.path.clone();
-            let prepare = (!strides.write && drops_cache).then(|| Action::call_on("forget", &path, drop_cached_pages));
-            let work = Action::call_on(def.name, &path, move |_| Ok(strides::run(&strides)?.task_output()));
-            Task::new(task_info(def), work).with_preparation(prepare)
-        };
-        Ok(TASKS.into_iter().map(task).collect())
+        let mut tasks = vec![];
+        for def in TASKS {
+            let strides_job = strides_job(job, &place.root, client, def);
+            let path = strides_job.path.clone();
+            let preparation = (!def.writes && drops_cache).then(|| Action::call_on("forget", &path, drop_cached_pages));
+            let work = Action::call_on(def.name, &path, move |_| Ok(strides::run(&strides_job)?.task_output()));
+            tasks.push(Task::new(task_info(def), work).with_preparation(preparation));
+        }
+        Ok(tasks)
     }
 }
 
@@ -139,14 +142,14 @@ mod tests {
     fn clients_write_the_shared_file_together_and_read_the_blocks_of_each_other() {
         let dir = tempfile::tempdir().unwrap();
         let (place, job) = (place(dir.path()), job(&DEF, 3, &[("bytes", "1048576")]));
-        let client_of = |index: u32| Client { index, clients: 2, reads_from: 1 - index };
+        let client_of = |index: u32| Client { index, client_count: 2, reads_from: 1 - index };
         let mut clients: Vec<_> =
             [0, 1].map(|client| Shared.client_tasks(&job, &place, client_of(client)).unwrap().into_iter()).into();
         // All clients finish a task before any client starts the next.
         for def in TASKS {
             for client in &mut clients {
                 let task = client.next().unwrap();
-                perform_all(task.prepare.into_iter().chain(task.work));
+                perform_all(task.preparation.into_iter().chain(task.work));
                 assert_eq!(task.info.id.name, def.name);
             }
         }
@@ -157,9 +160,9 @@ mod tests {
     #[test]
     fn the_survey_counts_whole_blocks() {
         let survey = |bs: &str, bytes: &str| Shared.survey(&job(&DEF, 3, &[("bs", bs), ("bytes", bytes)])).unwrap();
-        let survey_of_large_blocks = survey("1073741824", "2097152");
-        assert_eq!(survey_of_large_blocks.room.bytes, 2 << 30);
-        assert!(survey_of_large_blocks.remarks[0].text.contains("moves 1.0 GiB"));
+        let large_block_survey = survey("1073741824", "2097152");
+        assert_eq!(large_block_survey.room.bytes, 2 << 30);
+        assert!(large_block_survey.remarks[0].text.contains("moves 1.0 GiB"));
         assert!(survey("512", "1024").remarks[0].text.contains("moves 1.0 KiB"));
     }
 }

@@ -1,5 +1,5 @@
-//! `sqlite`: updates, reads, inserts and checkpoints by one connection to an SQLite database in this process. Each insert or
-//! update is a transaction.
+//! `sqlite`: updates, reads, inserts and checkpoints by one connection to an SQLite database in this process. Each
+//! insert or update is a transaction.
 
 use crate::pace::{self, PacedLoad};
 use crate::payload::{Noise, make_empty_dir, read_number, save_number};
@@ -49,44 +49,44 @@ const DEF: WorkloadDef = WorkloadDef {
 struct DatabaseTask {
     journal: String,
     synchronous: String,
-    /// The operation and its rate, or `None` for a checkpoint of the log.
+    /// The operation and its rate a second, or `None` for a checkpoint of the log.
     load: Option<(SqlOperation, i64)>,
 }
 
 impl DatabaseTask {
-    /// Every task in order. Tasks that do not change the size of the database come first, so that their work is the same in
-    /// all variants.
-    fn all(job: &Job) -> Vec<DatabaseTask> {
+    /// The tasks of all combinations of settings, in order. Tasks that do not change the size of the database come
+    /// first, so that their work is the same in all variants.
+    fn combinations(job: &Job) -> Vec<DatabaseTask> {
         let rates = job.settings.ints(pace::RATES.id);
-        let mut all = vec![];
+        let mut tasks = vec![];
         for journal in distinct(job.settings.words("journal")) {
             for synchronous in distinct(job.settings.words("synchronous")) {
                 let task = |load| DatabaseTask { journal: journal.into(), synchronous: synchronous.into(), load };
                 for operation in [UPDATE, READ, INSERT] {
-                    all.extend(rates.iter().map(|rate| task(Some((operation, *rate)))));
+                    tasks.extend(rates.iter().map(|rate| task(Some((operation, *rate)))));
                 }
-                all.extend((journal == "wal").then(|| task(None)));
+                tasks.extend((journal == "wal").then(|| task(None)));
             }
         }
-        all
+        tasks
     }
 
     fn task_info(&self) -> TaskInfo {
         let mut info = match self.load {
-            Some((SqlOperation { name, title, .. }, rate)) => {
-                PacedLoad { clients: 1, rate_per_s: rate }.info(name, title)
+            Some((SqlOperation { name, title, .. }, rate_per_s)) => {
+                PacedLoad { clients: 1, rate_per_s }.task_info(name, title)
             }
             None => task::info("checkpoint", "Checkpoint: bring the log into the database", []),
         };
         // There is always one client, because SQLite allows one writer at a time.
         info.id.params.remove("clients");
-        let own = [("journal", &self.journal), ("synchronous", &self.synchronous)];
-        info.id.params.extend(own.map(|(name, value)| (name.to_string(), value.clone())));
+        let modes = [("journal", &self.journal), ("synchronous", &self.synchronous)];
+        info.id.params.extend(modes.map(|(name, value)| (name.to_string(), value.clone())));
         info
     }
 
     fn database(&self, job: &Job, place: &Place) -> Database {
-        Database::new(&database_dir(place), table_shape(job), &self.journal, &self.synchronous)
+        Database::new(&database_dir(place), table_settings(job), &self.journal, &self.synchronous)
     }
 
     fn create_database(&self, job: &Job, place: &Place) -> Result<TaskOutput> {
@@ -96,18 +96,15 @@ impl DatabaseTask {
 
     fn perform_work(&self, job: &Job, place: &Place) -> Result<TaskOutput> {
         let mut database = self.database(job, place);
-        let Some((operation, rate)) = self.load else { return Ok(database.checkpoint()?) };
+        let Some((operation, rate_per_s)) = self.load else { return Ok(database.checkpoint()?) };
         database.operation = operation;
         let kinds = [if operation == READ { "read" } else { "commit" }];
-        let config =
-            PacedLoad { clients: 1, rate_per_s: rate }.config(job, &kinds, pace::task_bound(job, SECONDS_BY_SCALE));
+        let config = PacedLoad { clients: 1, rate_per_s }.config(job, &kinds, pace::task_bound(job, SECONDS_BY_SCALE));
         let outcome = custom_load::run(&config, &database)?;
         if operation == INSERT {
-            let inserted_rows_file = inserted_rows_file(place);
-            save_number(
-                &inserted_rows_file,
-                read_number(&inserted_rows_file)? + outcome.operations() * table_shape(job).batch_rows,
-            )?;
+            let file = inserted_rows_file(place);
+            let new_rows = outcome.operations() * table_settings(job).batch_rows;
+            save_number(&file, read_number(&file)? + new_rows)?;
         }
         Ok(outcome.task_output())
     }
@@ -122,10 +119,10 @@ fn inserted_rows_file(place: &Place) -> PathBuf {
     place.source_dir.join("committed")
 }
 
-fn table_shape(job: &Job) -> TableShape {
+fn table_settings(job: &Job) -> TableSettings {
     let settings = &job.settings;
-    TableShape {
-        rows: job.count("rows", ROW_COUNTS),
+    TableSettings {
+        rows: job.count_or_published("rows", ROW_COUNTS),
         value_bytes: settings.int("value") as usize,
         batch_rows: settings.int("batch") as u64,
         seed: job.seed,
@@ -138,12 +135,12 @@ impl Workload for Sqlite {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        DatabaseTask::all(job).iter().map(DatabaseTask::task_info).collect()
+        DatabaseTask::combinations(job).iter().map(DatabaseTask::task_info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let room = Room {
-            bytes: table_shape(job).space_bytes(pace::task_bound(job, SECONDS_BY_SCALE)),
+            bytes: table_settings(job).space_bytes(pace::task_bound(job, SECONDS_BY_SCALE)),
             inodes: 8,
             source_bytes: 4096,
         };
@@ -151,26 +148,27 @@ impl Workload for Sqlite {
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let all = DatabaseTask::all(job);
-        let task = |(index, task): (usize, &DatabaseTask)| {
+        let database_tasks = DatabaseTask::combinations(job);
+        let mut tasks = vec![];
+        for (index, task) in database_tasks.iter().enumerate() {
             let input = (task.clone(), job.clone(), place.clone());
             // The words describe a call in the log of commands. SQLite is a library, so no program of that name runs.
-            let call = |what: &str, run: fn(&DatabaseTask, &Job, &Place) -> Result<TaskOutput>| {
-                let logged_argv = ["sqlite3".to_string(), database_dir(place).display().to_string(), what.into()];
+            let call = |verb: &str, run: fn(&DatabaseTask, &Job, &Place) -> Result<TaskOutput>| {
+                let logged_argv = ["sqlite3".to_string(), database_dir(place).display().to_string(), verb.into()];
                 Action::call_with(&input, logged_argv, move |(task, job, place)| run(task, job, place))
             };
-            let mode = |task: &DatabaseTask| (task.journal.clone(), task.synchronous.clone());
-            let is_fresh = index == 0 || mode(task) != mode(&all[index - 1]);
-            let mut prepare = Vec::from_iter(is_fresh.then(|| call("make", DatabaseTask::create_database)));
+            // The first task of each combination of modes starts with a new database.
+            let modes = |task: &DatabaseTask| (task.journal.clone(), task.synchronous.clone());
+            let is_first = index == 0 || modes(task) != modes(&database_tasks[index - 1]);
+            let mut preparation = Vec::from_iter(is_first.then(|| call("make", DatabaseTask::create_database)));
             if task.load.is_none() {
-                let fill = |task: &DatabaseTask, job: &Job, place: &Place| Ok(task.database(job, place).fill_log()?);
-                prepare.push(call("fill the log", fill));
+                preparation.push(call("fill the log", |task, job, place| Ok(task.database(job, place).fill_log()?)));
             }
-            let work =
-                call(task.load.map_or("checkpoint", |(operation, _)| operation.name), DatabaseTask::perform_work);
-            Task::new(task.task_info(), work).with_preparation(prepare)
-        };
-        Ok(all.iter().enumerate().map(task).collect())
+            let verb = task.load.map_or("checkpoint", |(operation, _)| operation.name);
+            let work = call(verb, DatabaseTask::perform_work);
+            tasks.push(Task::new(task.task_info(), work).with_preparation(preparation));
+        }
+        Ok(tasks)
     }
 
     /// Runs SQLite's own check of the whole file and compares every row.
@@ -178,28 +176,28 @@ impl Workload for Sqlite {
         if task.name == READ.name {
             return vec![];
         }
-        let shape = table_shape(job);
+        let table = table_settings(job);
         let logged_argv =
             ["sqlite3".to_string(), database_dir(place).display().to_string(), "PRAGMA integrity_check".into()];
         vec![Action::call_with(place, logged_argv, move |place| {
-            verify_database(&database_dir(place), &shape, read_number(&inserted_rows_file(place))?)
+            verify_database(&database_dir(place), &table, read_number(&inserted_rows_file(place))?)
         })]
     }
 }
 
 /// The notes on this workload in every report.
 fn remarks(job: &Job) -> Vec<Note> {
-    let shape = table_shape(job);
+    let table = table_settings(job);
     let text = format!(
         "sqlite {}: a table of {} rows of {} bytes, {} a transaction, one connection; SQLite checkpoints the log by itself \
          after 1000 pages; PRAGMA integrity_check and a comparison of all rows follow each task that writes",
         rusqlite::version(),
-        shape.rows,
-        shape.value_bytes,
-        shape.batch_rows
+        table.rows,
+        table.value_bytes,
+        table.batch_rows
     );
     let mut notes = vec![remark_note(text)];
-    if DatabaseTask::all(job).iter().any(|task| task.journal == "wal" && task.synchronous == "normal") {
+    if DatabaseTask::combinations(job).iter().any(|task| task.journal == "wal" && task.synchronous == "normal") {
         let text = "sqlite: with journal=wal and synchronous=normal SQLite syncs at checkpoints only: a power cut takes the \
                     last commits, so they are not durable";
         notes.push(fairness_note(text).fix(setting("set", "synchronous=full")));
@@ -212,9 +210,9 @@ const MAX_ROWS_PER_S: u64 = 1_000_000;
 /// Largest number of commits a second for which space is planned.
 const MAX_COMMITS_PER_S: u64 = 50_000;
 /// Bytes of a page in the log, with the header of its frame.
-const PAGE_BYTES: u64 = 4096 + 24;
+const LOG_PAGE_BYTES: u64 = 4096 + 24;
 
-/// The operation of a transaction.
+/// The operation of a transaction, or of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SqlOperation {
     /// The name of its task.
@@ -240,9 +238,9 @@ const INSERT: SqlOperation = SqlOperation {
     sql: "INSERT INTO log (stamp, value) VALUES (?1, ?2)",
 };
 
-/// The resolved settings of a job.
+/// The resolved settings of a job for its tables.
 #[derive(Debug, Clone, Copy)]
-struct TableShape {
+struct TableSettings {
     /// Rows of the table that is updated and read.
     rows: u64,
     /// Bytes of a value.
@@ -253,10 +251,10 @@ struct TableShape {
     seed: u64,
 }
 
-impl TableShape {
+impl TableSettings {
     /// Largest size of the database and its journals in bytes, after tasks with this bound.
     fn space_bytes(&self, bound: Bound) -> u64 {
-        let inserted = match bound {
+        let inserted_rows = match bound {
             Bound::Operations(operations) => operations * self.batch_rows,
             Bound::Seconds(seconds) => {
                 (seconds * (self.batch_rows * MAX_COMMITS_PER_S).min(MAX_ROWS_PER_S) as f64) as u64
@@ -264,7 +262,8 @@ impl TableShape {
             _ => 0,
         };
         // 32 bytes for a row's header, twice the rows because pages can be half empty, and the journals.
-        2 * (self.rows + inserted) * (self.value_bytes as u64 + 32) + 2 * PAGE_BYTES * (self.log_commits() + 2000)
+        2 * (self.rows + inserted_rows) * (self.value_bytes as u64 + 32)
+            + 2 * LOG_PAGE_BYTES * (self.log_commits() + 2000)
     }
 
     /// Number of commits that fill the log before the task `checkpoint`.
@@ -276,7 +275,7 @@ impl TableShape {
 /// A database, whose transactions are a load of the engine.
 struct Database {
     dir: PathBuf,
-    shape: TableShape,
+    table: TableSettings,
     journal: String,
     synchronous: String,
     /// The operation of its transactions.
@@ -286,42 +285,44 @@ struct Database {
 
 self_cell::self_cell! {
     /// A connection and the statement of its transactions, which is prepared once.
-    struct Prepared {
+    struct PreparedConnection {
         owner: Connection,
         #[covariant]
         dependent: Statement,
     }
 }
 
-/// The connection and the draws of a thread.
+/// The state of a thread: its connection, its random numbers, and the buffer of reads.
 struct Session {
-    prepared: Prepared,
+    prepared: PreparedConnection,
     rng: Xoshiro256PlusPlus,
     buffer: Vec<u8>,
 }
 
 impl Database {
     /// Describes a database in a directory, with a journal mode and a level of syncing. Creates no file.
-    fn new(dir: &Path, shape: TableShape, journal: &str, synchronous: &str) -> Database {
+    fn new(dir: &Path, table: TableSettings, journal: &str, synchronous: &str) -> Database {
         let [journal, synchronous] = [journal, synchronous].map(String::from);
-        let (dir, noise) = (dir.into(), Noise::new(shape.seed, shape.value_bytes));
-        Database { dir, shape, journal, synchronous, operation: UPDATE, noise }
+        let (dir, noise) = (dir.into(), Noise::new(table.seed, table.value_bytes));
+        Database { dir, table, journal, synchronous, operation: UPDATE, noise }
     }
 
+    /// Converts an error of SQLite. `doing` is the operation, such as `opening`.
     fn error_while(&self, doing: &'static str) -> impl FnOnce(rusqlite::Error) -> EngineError {
         database_error(doing, database_path(&self.dir))
     }
 
+    /// Opens the database with its journal mode and a level of syncing.
     fn connect(&self, synchronous: &str) -> Result<Connection, EngineError> {
         let connection = Connection::open(database_path(&self.dir)).map_err(self.error_while("opening"))?;
-        let journal: rusqlite::Result<String> =
-            connection.pragma_update_and_check(None, "journal_mode", &self.journal, |row| row.get(0));
-        let journal = journal.map_err(self.error_while("setting the journal mode of"))?;
-        if journal != self.journal {
+        let actual_journal: String = connection
+            .pragma_update_and_check(None, "journal_mode", &self.journal, |row| row.get(0))
+            .map_err(self.error_while("setting the journal mode of"))?;
+        if actual_journal != self.journal {
             return Err(EngineError::Job(format!(
-                "SQLite has journal mode `{journal}` here instead of `{}`; leave it out: {}",
+                "SQLite has journal mode `{actual_journal}` here instead of `{}`; leave it out: {}",
                 self.journal,
-                setting("set", &format!("journal={journal}"))
+                setting("set", &format!("journal={actual_journal}"))
             )));
         }
         connection.pragma_update(None, "synchronous", synchronous).map_err(self.error_while("setting up"))?;
@@ -335,20 +336,22 @@ impl Database {
     fn create(&self) -> Result<()> {
         make_empty_dir(&self.dir)?;
         let mut connection = self.connect("off")?;
-        let fill = |connection: &mut Connection| {
-            let transaction = connection.transaction()?;
-            transaction.execute_batch(
-                "CREATE TABLE data (key INTEGER PRIMARY KEY, stamp INTEGER NOT NULL, value BLOB NOT NULL);
-                 CREATE TABLE log (number INTEGER PRIMARY KEY, stamp INTEGER NOT NULL, value BLOB NOT NULL);",
-            )?;
-            let mut insert = transaction.prepare("INSERT INTO data VALUES (?1, ?2, ?3)")?;
-            for key in 0..self.shape.rows {
-                insert.execute(params![key as i64, key as i64, self.value_of(key)])?;
-            }
-            drop(insert);
-            transaction.commit()
-        };
-        Ok(fill(&mut connection).map_err(self.error_while("filling"))?)
+        Ok(self.create_tables(&mut connection).map_err(self.error_while("filling"))?)
+    }
+
+    /// Creates the tables with all rows, in one transaction.
+    fn create_tables(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(
+            "CREATE TABLE data (key INTEGER PRIMARY KEY, stamp INTEGER NOT NULL, value BLOB NOT NULL);
+             CREATE TABLE log (number INTEGER PRIMARY KEY, stamp INTEGER NOT NULL, value BLOB NOT NULL);",
+        )?;
+        let mut insert = transaction.prepare("INSERT INTO data VALUES (?1, ?2, ?3)")?;
+        for key in 0..self.table.rows {
+            insert.execute(params![key as i64, key as i64, self.value_of(key)])?;
+        }
+        drop(insert);
+        transaction.commit()
     }
 
     /// Commits updates that stay in the log, for a later checkpoint.
@@ -357,19 +360,22 @@ impl Database {
     /// If SQLite or the filesystem returns an error.
     fn fill_log(&self) -> Result<TaskOutput, EngineError> {
         let connection = self.connect("off")?;
-        let fill = || {
-            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-            connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-            let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.shape.seed, 4));
-            let mut update = connection.prepare(UPDATE.sql)?;
-            for _ in 0..self.shape.log_commits() {
-                let stamp: u64 = rng.random();
-                let key = stamp % self.shape.rows;
-                update.execute(params![key as i64, stamp as i64, self.value_of(stamp)])?;
-            }
-            Ok(TaskOutput::default())
-        };
-        fill().map_err(self.error_while("filling the log of"))
+        self.commit_updates(&connection).map_err(self.error_while("filling the log of"))?;
+        Ok(TaskOutput::default())
+    }
+
+    /// Commits updates on a connection that never checkpoints.
+    fn commit_updates(&self, connection: &Connection) -> rusqlite::Result<()> {
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.table.seed, 4));
+        let mut update = connection.prepare(UPDATE.sql)?;
+        for _ in 0..self.table.log_commits() {
+            let stamp: u64 = rng.random();
+            let key = stamp % self.table.rows;
+            update.execute(params![key as i64, stamp as i64, self.value_of(stamp)])?;
+        }
+        Ok(())
     }
 
     /// Writes the log back to the database, and empties it.
@@ -378,27 +384,27 @@ impl Database {
     /// If SQLite or the filesystem returns an error, or another process has the database open.
     fn checkpoint(&self) -> Result<TaskOutput, EngineError> {
         let connection = self.connect(&self.synchronous)?;
-        let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
-        if busy.map_err(self.error_while("checkpointing"))? {
+        let is_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+        if is_busy.map_err(self.error_while("checkpointing"))? {
             Err(EngineError::Job("another process has the database open".into()))
         } else {
             Ok(TaskOutput::default())
         }
     }
 
-    /// The value for a stamp. Different stamps have different values, because SQLite does not write a row that an update
-    /// leaves unchanged.
+    /// The value for a stamp. Different stamps have different values, because SQLite does not write a row that an
+    /// update leaves unchanged.
     fn value_of(&self, stamp: u64) -> &[u8] {
-        self.noise.contents(stamp, self.shape.value_bytes)
+        self.noise.contents(stamp, self.table.value_bytes)
     }
 
-    /// Performs one transaction, or one read. Its operations have consecutive stamps.
+    /// Performs one transaction, or one read. The rows of a transaction have consecutive stamps.
     fn transact(&self, session: &mut Session, first_stamp: u64) -> rusqlite::Result<()> {
         let Session { prepared, buffer, .. } = session;
         prepared.with_dependent_mut(|connection, statement| {
             let mut execute_one = |number| {
                 let stamp = first_stamp.wrapping_add(number);
-                let key = stamp % self.shape.rows;
+                let key = stamp % self.table.rows;
                 match self.operation {
                     READ => statement.query_row(params![key as i64], |row| {
                         buffer.clear();
@@ -409,11 +415,11 @@ impl Database {
                     _ => statement.execute(params![key as i64, stamp as i64, self.value_of(stamp)]).map(drop),
                 }
             };
-            if self.operation == READ || self.shape.batch_rows == 1 {
+            if self.operation == READ || self.table.batch_rows == 1 {
                 return execute_one(0);
             }
             connection.execute_batch("BEGIN IMMEDIATE")?;
-            for number in 0..self.shape.batch_rows {
+            for number in 0..self.table.batch_rows {
                 execute_one(number)?;
             }
             connection.execute_batch("COMMIT")
@@ -426,9 +432,9 @@ impl CustomLoad for Database {
     type Request = u64;
 
     fn thread_state(&self, thread: u32) -> Result<Session, EngineError> {
-        let rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.shape.seed, thread.into()));
+        let rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.table.seed, thread.into()));
         let connection = self.connect(&self.synchronous)?;
-        let prepared = Prepared::try_new(connection, |connection| {
+        let prepared = PreparedConnection::try_new(connection, |connection| {
             connection.prepare_with_flags(self.operation.sql, PrepFlags::SQLITE_PREPARE_PERSISTENT)
         });
         let prepared = prepared.map_err(self.error_while("preparing statements of"))?;
@@ -462,35 +468,37 @@ fn database_error(doing: &'static str, path: PathBuf) -> impl FnOnce(rusqlite::E
 ///
 /// # Errors
 /// [`TaskError::Violation`] with the damaged or missing part.
-fn verify_database(dir: &Path, shape: &TableShape, inserted: u64) -> Result<()> {
+fn verify_database(dir: &Path, settings: &TableSettings, inserted_rows: u64) -> Result<()> {
     let path = database_path(dir);
-    let read = || -> rusqlite::Result<Option<String>> {
-        let connection = Connection::open(&path)?;
-        let result: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-        if result != "ok" {
-            return Ok(Some(result));
-        }
-        let noise = Noise::new(shape.seed, shape.value_bytes);
-        for (table, expected) in [("data", shape.rows), ("log", inserted)] {
-            let mut statement = connection.prepare(&format!("SELECT rowid, stamp, value FROM {table}"))?;
-            let mut rows = statement.query([])?;
-            let mut row_count = 0;
-            while let Some(row) = rows.next()? {
-                row_count += 1;
-                if row.get_ref(2)?.as_blob()? != noise.contents(row.get::<_, i64>(1)? as u64, shape.value_bytes) {
-                    return Ok(Some(format!("row {} of table {table} is damaged", row.get::<_, i64>(0)?)));
-                }
-            }
-            if row_count != expected {
-                return Ok(Some(format!("table {table} has {row_count} rows instead of {expected}")));
-            }
-        }
-        Ok(None)
-    };
-    match read().map_err(database_error("checking", path.clone()))? {
+    match find_damage(&path, settings, inserted_rows).map_err(database_error("checking", path.clone()))? {
         None => Ok(()),
-        Some(fault) => Err(TaskError::Violation(format!("DATA LOSS: {}: {fault}", path.display()))),
+        Some(damage) => Err(TaskError::Violation(format!("DATA LOSS: {}: {damage}", path.display()))),
     }
+}
+
+/// Describes the first damaged or missing part of a database, or returns `None` if it is intact.
+fn find_damage(path: &Path, settings: &TableSettings, inserted_rows: u64) -> rusqlite::Result<Option<String>> {
+    let connection = Connection::open(path)?;
+    let check_result: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if check_result != "ok" {
+        return Ok(Some(check_result));
+    }
+    let noise = Noise::new(settings.seed, settings.value_bytes);
+    for (table, expected_rows) in [("data", settings.rows), ("log", inserted_rows)] {
+        let mut statement = connection.prepare(&format!("SELECT rowid, stamp, value FROM {table}"))?;
+        let mut rows = statement.query([])?;
+        let mut row_count = 0;
+        while let Some(row) = rows.next()? {
+            row_count += 1;
+            if row.get_ref(2)?.as_blob()? != noise.contents(row.get::<_, i64>(1)? as u64, settings.value_bytes) {
+                return Ok(Some(format!("row {} of table {table} is damaged", row.get::<_, i64>(0)?)));
+            }
+        }
+        if row_count != expected_rows {
+            return Ok(Some(format!("table {table} has {row_count} rows instead of {expected_rows}")));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -499,47 +507,49 @@ mod tests {
     use crate::testing::{self, perform_all, place, task_ids};
     use fsarena_core::event::NoteKind;
 
-    fn job(set: &[(&str, &str)]) -> Job {
-        testing::job(&DEF, 3, set)
+    fn job(changed_settings: &[(&str, &str)]) -> Job {
+        testing::job(&DEF, 3, changed_settings)
     }
 
     #[test]
     fn every_mode_runs_every_task_and_keeps_every_row() {
-        let set = [("synchronous", "full,normal"), ("operations", "5"), ("rows", "100"), ("batch", "3")];
-        let job = job(&set);
+        let changed_settings = [("synchronous", "full,normal"), ("operations", "5"), ("rows", "100"), ("batch", "3")];
+        let job = job(&changed_settings);
         let dir = tempfile::tempdir().unwrap();
         let place = place(dir.path());
         let outline = task_ids(&Sqlite.outline(&job));
         assert_eq!(outline.len(), 2 * 4 + 2 * 3);
         assert_eq!(outline[0], "update[journal=wal,rate=max,synchronous=full]");
         assert_eq!(outline[3], "checkpoint[journal=wal,synchronous=full]");
-        let mut done = vec![];
+        let mut performed_ids = vec![];
         for task in Sqlite.tasks(&job, &place).unwrap() {
             let id = task.info.id;
-            let log = || dir.path().join("sqlite/data.db-wal").metadata().map_or(0, |meta| meta.len());
-            perform_all(task.prepare);
-            let logged = log();
+            let log_bytes = || dir.path().join("sqlite/data.db-wal").metadata().map_or(0, |meta| meta.len());
+            perform_all(task.preparation);
+            let bytes_before = log_bytes();
             let output = perform_all(task.work);
             match id.name.as_str() {
-                "checkpoint" => assert!(logged > 100 * 4096 && log() == 0, "{logged} {}", log()),
+                "checkpoint" => {
+                    assert!(bytes_before > 100 * 4096 && log_bytes() == 0, "{bytes_before} {}", log_bytes());
+                }
                 name => {
                     let kind = if name == "read" { "read" } else { "commit" };
                     assert_eq!(output.readings.get(&format!("{kind}_operations_count")), Some(5.0));
                 }
             }
             perform_all(Sqlite.check_actions(&job, &place, &id));
-            done.push(id.to_string());
+            performed_ids.push(id.to_string());
         }
-        assert_eq!(done, outline);
+        assert_eq!(performed_ids, outline);
     }
 
     #[test]
     fn a_row_that_is_lost_or_damaged_is_a_violation() {
         let dir = tempfile::tempdir().unwrap();
-        let shape = table_shape(&job(&[("rows", "50")]));
-        Database::new(dir.path(), shape, "delete", "full").create().unwrap();
-        verify_database(dir.path(), &shape, 0).unwrap();
-        let check_error = |inserted| verify_database(dir.path(), &shape, inserted).unwrap_err().to_string();
+        let table = table_settings(&job(&[("rows", "50")]));
+        Database::new(dir.path(), table, "delete", "full").create().unwrap();
+        verify_database(dir.path(), &table, 0).unwrap();
+        let check_error = |inserted| verify_database(dir.path(), &table, inserted).unwrap_err().to_string();
         assert!(check_error(1).ends_with("table log has 0 rows instead of 1"), "{}", check_error(1));
         let path = dir.path().join("data.db");
         let connection = rusqlite::Connection::open(&path).unwrap();

@@ -1,5 +1,5 @@
-//! `squid`: the real squid with its cache on the filesystem under test. fsarena is its clients and its origin server, on
-//! loopback.
+//! `squid`: the real squid with its cache on the filesystem under test. fsarena is its clients and its origin server,
+//! on loopback.
 //!
 //! Objects are those of PolyMix-4, with Zipf popularity. The clients first fill the cache. Then fsarena restarts squid
 //! and remounts the filesystem, and the clients request at the first rate from the cold cache. Then they request at
@@ -10,10 +10,10 @@ mod client;
 mod process;
 
 use crate::task::{Action, Result, Task, TaskError};
-use crate::web::{self, CacheShape, CostAccount, ServeTask, fill_task_info, serve_outline};
+use crate::web::{self, CacheSettings, CostAccount, ServeTask, fill_task_info, serve_outline};
 use crate::workload::{Job, Place, Survey, Workload, remark_note};
 use crate::workloads::squid::client::{ClientTally, SquidClients};
-use crate::workloads::squid::process::{Squid, SquidDirs};
+use crate::workloads::squid::process::{Squid, SquidInstallation};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::setting_text::setting;
@@ -50,23 +50,23 @@ const DEF: WorkloadDef = WorkloadDef {
 
 /// The state that the tasks of a cell share.
 #[derive(Clone)]
-struct SquidTasks {
+struct SquidCell {
     job: Job,
-    dirs: SquidDirs,
+    installation: SquidInstallation,
     /// The listener of the origin server. Its port is part of every object's name, so all tasks use the same one.
     origin: Arc<TcpListener>,
-    /// The squid that runs from the cold task to the last.
-    running: Arc<Mutex<Option<Squid>>>,
+    /// The squid that runs from the task `cold` to the last task.
+    running_squid: Arc<Mutex<Option<Squid>>>,
 }
 
-/// The cache, with a size in whole MiB.
-fn cache_shape(job: &Job) -> CacheShape {
-    let shape = CacheShape::from_settings(job);
-    CacheShape { bytes: shape.bytes.next_multiple_of(1 << 20), ..shape }
+/// The settings of the cache, with its size rounded up to whole MiB.
+fn cache_settings(job: &Job) -> CacheSettings {
+    let cache = CacheSettings::resolve(job);
+    CacheSettings { bytes: cache.bytes.next_multiple_of(1 << 20), ..cache }
 }
 
 fn serve_tasks(job: &Job) -> Vec<ServeTask> {
-    ServeTask::all(job, &[None], "Serve after a restart, from a cold page cache")
+    ServeTask::combinations(job, &[None], "Serve after a restart, from a cold page cache")
 }
 
 impl Workload for SquidWorkload {
@@ -79,7 +79,7 @@ impl Workload for SquidWorkload {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let cache = cache_shape(job);
+        let cache = cache_settings(job);
         let remarks = remarks(job.settings.text("store"), &cache);
         Ok(Survey { room: cache.room(2, 16 << 20), remarks, ..Survey::default() })
     }
@@ -97,10 +97,9 @@ impl Workload for SquidWorkload {
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let (store, shape) = (job.settings.text("store").to_string(), cache_shape(job));
-        let dirs = SquidDirs {
-            store,
-            shape,
+        let installation = SquidInstallation {
+            store: job.settings.text("store").to_string(),
+            cache: cache_settings(job),
             cache_dir: place.root.join("cache"),
             run_dir: place.source_dir.join("squid"),
             user: place.server_user.clone(),
@@ -110,14 +109,14 @@ impl Workload for SquidWorkload {
             Ok(Arc::new(listener))
         });
         let origin = origin.map_err(TaskError::io("start the origin"))?;
-        let shared = SquidTasks { job: job.clone(), dirs, origin, running: Arc::default() };
-        let fill = Action::call_with(&shared, shared.logged_argv(&fill_task_info()), SquidTasks::fill);
+        let cell = SquidCell { job: job.clone(), installation, origin, running_squid: Arc::default() };
+        let fill = Action::call_with(&cell, cell.logged_argv(&fill_task_info()), SquidCell::fill);
         let mut tasks = vec![Task::new(fill_task_info(), fill)];
-        let mut tasks_left = serve_tasks(job).into_iter().peekable();
-        while let Some(task) = tasks_left.next() {
-            let (rate, is_last) = (task.rate, tasks_left.peek().is_none());
-            let work =
-                Action::call_with(&shared, shared.logged_argv(&task.info), move |shared| shared.serve(rate, is_last));
+        let mut serve_tasks = serve_tasks(job).into_iter().peekable();
+        while let Some(task) = serve_tasks.next() {
+            let (rate_per_s, is_last) = (task.rate_per_s, serve_tasks.peek().is_none());
+            let logged_argv = cell.logged_argv(&task.info);
+            let work = Action::call_with(&cell, logged_argv, move |cell| cell.serve(rate_per_s, is_last));
             tasks.push(task.into_task(work));
         }
         Ok(tasks)
@@ -125,7 +124,7 @@ impl Workload for SquidWorkload {
 }
 
 /// The notes on this workload in every report.
-fn remarks(store: &str, cache: &CacheShape) -> Vec<Note> {
+fn remarks(store: &str, cache: &CacheSettings) -> Vec<Note> {
     let text = format!(
         "squid with cache_dir {store} of {} MiB and no memory cache; objects of PolyMix-4 from an origin on loopback, \
          {:.0}% of requests recur (Zipf {}), Poisson arrivals. A task's elapsed time \
@@ -137,39 +136,43 @@ fn remarks(store: &str, cache: &CacheShape) -> Vec<Note> {
     vec![remark_note(text)]
 }
 
-impl SquidTasks {
+impl SquidCell {
     fn client_count(&self) -> usize {
         self.job.settings.int("clients") as usize
     }
 
     fn logged_argv(&self, info: &TaskInfo) -> [String; 3] {
-        ["squid".into(), info.id.to_string(), self.dirs.cache_dir.display().to_string()]
+        ["squid".into(), info.id.to_string(), self.installation.cache_dir.display().to_string()]
     }
 
     /// Fills the cache with the most popular objects, and stops squid so that its filesystem can be remounted.
     fn fill(&self) -> Result<TaskOutput> {
-        self.dirs.create()?;
-        let squid = Squid::start(&self.dirs)?;
-        let objects = self.dirs.shape.count_to_fill();
+        self.installation.create()?;
+        let squid = Squid::start(&self.installation)?;
+        let object_count = self.installation.cache.objects_to_fill();
         let output =
-            self.send_and_measure(&squid, async |clients| clients.fill_cache(self.client_count(), objects).await);
+            self.send_and_measure(&squid, async |clients| clients.fill_cache(self.client_count(), object_count).await);
+        // Squid is stopped after an error, too.
         let stopped = squid.stop();
-        stopped.and(Ok(output?))
+        let output = output?;
+        stopped?;
+        Ok(output)
     }
 
-    /// Sends requests for the set time. The first of these tasks starts squid, and the last one ends it.
-    fn serve(&self, rate: i64, is_last: bool) -> Result<TaskOutput> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let squid = running.take().map_or_else(|| Squid::start(&self.dirs), Ok)?;
+    /// Sends requests for the setting `seconds`. The first of these tasks starts squid, and the last one ends it.
+    /// `rate_per_s` is 0 for requests as fast as possible.
+    fn serve(&self, rate_per_s: i64, is_last: bool) -> Result<TaskOutput> {
+        let mut running_squid = self.running_squid.lock().unwrap_or_else(PoisonError::into_inner);
+        let squid = running_squid.take().map_or_else(|| Squid::start(&self.installation), Ok)?;
         let (seconds, seed) = (self.job.settings.float("seconds"), self.job.seed);
-        let output = self.send_and_measure(&squid, async |clients| match rate {
+        let output = self.send_and_measure(&squid, async |clients| match rate_per_s {
             0 => clients.send_unpaced(self.client_count(), seconds, seed).await,
-            rate => clients.send_paced(rate as f64, seconds, seed).await,
+            rate_per_s => clients.send_paced(rate_per_s as f64, seconds, seed).await,
         })?;
         // After the last task, drop `squid`, which kills it: no task reads its index any more, and an orderly shutdown
         // takes seconds.
         if !is_last {
-            *running = Some(squid);
+            *running_squid = Some(squid);
         }
         Ok(output)
     }
@@ -183,41 +186,45 @@ impl SquidTasks {
         let own_pid = std::process::id() as i32;
         let origin = self.origin.try_clone().map_err(TaskError::io("start the origin"))?;
         let seed = self.job.seed;
-        let account = CostAccount::begin();
+        let account = CostAccount::start();
         let (squid_ns_before, ticks_before) = (squid.cpu_ns(), squid.ticks());
         let client_ns_before = cpu::process_cpu_ns(own_pid).unwrap_or(0);
         let (tally, elapsed) = local.block_on(&runtime, async {
             let listener = tokio::net::TcpListener::from_std(origin).map_err(TaskError::io("start the origin"))?;
             let address = listener.local_addr().map_err(TaskError::io("start the origin"))?;
             let origin = tokio::task::spawn_local(client::serve_origin(listener, seed));
-            let clients = SquidClients::new(squid.address, address, seed, self.dirs.shape.request_mix());
-            let begun = Instant::now();
+            let clients = SquidClients::new(squid.address, address, seed, self.installation.cache.request_mix());
+            let start = Instant::now();
             send(&clients).await;
-            let elapsed = begun.elapsed();
+            let elapsed = start.elapsed();
             origin.abort();
             Ok::<_, TaskError>((clients.into_tally(), elapsed))
         })?;
         let client_ns = cpu::process_cpu_ns(own_pid).unwrap_or(0).saturating_sub(client_ns_before);
         let mut readings = tally_readings(&tally, elapsed)?;
-        account.sync_and_record(&self.dirs.cache_dir, &mut readings)?;
-        // After the sync, because squid's last writes are part of the cost of serving.
+        account.sync_and_record(&self.installation.cache_dir, &mut readings)?;
+        // Read after the sync, because squid's last writes are part of the cost of serving.
         let ticks = squid.ticks();
-        let used_ns = squid.cpu_ns().saturating_sub(squid_ns_before);
-        split_cpu_time(&mut readings, used_ns, (ticks.0 - ticks_before.0, ticks.1 - ticks_before.1));
+        let squid_ns = squid.cpu_ns().saturating_sub(squid_ns_before);
+        split_cpu_time(&mut readings, squid_ns, (ticks.0 - ticks_before.0, ticks.1 - ticks_before.1));
         readings.set(web::CLIENT_CPU, client_ns as f64);
         let latencies = fsarena_engine::to_latencies(&tally.corrected_latency);
-        Ok(TaskOutput { series: tally.track.points(elapsed), latencies, ..TaskOutput::from(readings) })
+        Ok(TaskOutput { series: tally.series.into_points(elapsed), latencies, ..TaskOutput::from(readings) })
     }
 }
 
+/// The readings of the clients' requests.
+///
+/// # Errors
+/// If no request was answered.
 fn tally_readings(tally: &ClientTally, elapsed: Duration) -> Result<Readings> {
     let requests = tally.latency.len();
     if requests == 0 {
-        let short = || {
+        let too_short = || {
             format!("the load took {:.1} s; let it take longer: {}", elapsed.as_secs_f64(), setting("set", "seconds="))
         };
-        let why = tally.first_error.clone().unwrap_or_else(short);
-        return Err(TaskError::Unfit(format!("no request was answered: {why}")));
+        let reason = tally.first_error.clone().unwrap_or_else(too_short);
+        return Err(TaskError::Unfit(format!("no request was answered: {reason}")));
     }
     let mut readings = Readings::default();
     readings.set(reading::REQUESTS, requests as f64);
@@ -230,12 +237,13 @@ fn tally_readings(tally: &ClientTally, elapsed: Duration) -> Result<Readings> {
     Ok(readings)
 }
 
-/// Sets the user and system time of squid: splits its exact CPU time in the ratio of its clock ticks, which are too coarse
-/// by themselves.
-fn split_cpu_time(readings: &mut Readings, used_ns: u64, (user, system): (u64, u64)) {
-    let share = if user + system > 0 { user as f64 / (user + system) as f64 } else { 0.5 };
-    readings.set(reading::SERVICE_USER, used_ns as f64 * share);
-    readings.set(reading::SERVICE_SYSTEM, used_ns as f64 * (1.0 - share));
+/// Sets the user and system time of squid: splits its exact CPU time in the ratio of its clock ticks, which are too
+/// coarse by themselves.
+fn split_cpu_time(readings: &mut Readings, squid_ns: u64, (user_ticks, system_ticks): (u64, u64)) {
+    let ticks = user_ticks + system_ticks;
+    let user_share = if ticks > 0 { user_ticks as f64 / ticks as f64 } else { 0.5 };
+    readings.set(reading::SERVICE_USER_CPU, squid_ns as f64 * user_share);
+    readings.set(reading::SERVICE_SYSTEM_CPU, squid_ns as f64 * (1.0 - user_share));
 }
 
 #[cfg(test)]

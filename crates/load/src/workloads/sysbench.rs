@@ -18,33 +18,33 @@ pub const SYSBENCH: FileIoWorkload = FileIoWorkload {
 
 /// The measured time in whole seconds, because sysbench accepts no others.
 pub fn whole_seconds(settings: &FileIoSettings) -> u64 {
-    settings.seconds.ceil().max(1.0) as u64
+    settings.max_seconds.ceil().max(1.0) as u64
 }
 
 /// Makes the action that runs one task in a directory with prepared files.
-pub fn action(settings: &FileIoSettings, task: FileIoTask, dir: &Path) -> Action {
-    let block = task.block_bytes;
-    let parse = move |printed: &str| parse_output(printed)?.readings(block);
-    Action::run_and_parse(argv(settings, task).cwd(dir), ["sysbench", " (1.0 and 1.1)"], parse)
+pub fn sysbench_action(settings: &FileIoSettings, task: FileIoTask, dir: &Path) -> Action {
+    let block_bytes = task.block_bytes;
+    let parse = move |printed: &str| parse_output(printed)?.readings(block_bytes);
+    Action::run_and_parse(sysbench_argv(settings, task).cwd(dir), ["sysbench", " (1.0 and 1.1)"], parse)
 }
 
-fn argv(settings: &FileIoSettings, task: FileIoTask) -> Argv {
-    let on_or_off = |yes| if yes { "on" } else { "off" };
+fn sysbench_argv(settings: &FileIoSettings, task: FileIoTask) -> Argv {
+    let on_or_off = |is_on| if is_on { "on" } else { "off" };
     // `--time=0` means no time limit: a run with a number of events ends at the last of them.
-    let time = if settings.events == 0 { whole_seconds(settings) } else { 0 };
+    let seconds = if settings.events == 0 { whole_seconds(settings) } else { 0 };
     Argv::new("sysbench")
         .arg("fileio")
         .arg(format!("--file-test-mode={}", task.mode.name))
         .arg(format!("--file-num={}", settings.files))
         .arg(format!("--file-total-size={}", settings.total_bytes()))
         .arg(format!("--file-block-size={}", task.block_bytes))
-        .arg(format!("--file-fsync-freq={}", settings.fsync_every))
-        .arg(format!("--file-fsync-end={}", on_or_off(settings.fsync_end)))
+        .arg(format!("--file-fsync-freq={}", settings.writes_per_sync))
+        .arg(format!("--file-fsync-end={}", on_or_off(settings.syncs_at_end)))
         .arg(format!("--threads={}", task.threads))
         // sysbench accepts 31 bits and replaces 0 with a random seed.
         .arg(format!("--rand-seed={}", settings.seed % 0x7fff_fffe + 1))
-        .args(settings.direct.then_some("--file-extra-flags=direct"))
-        .args([format!("--events={}", settings.events), format!("--time={time}"), "run".into()])
+        .args(settings.uses_direct_io.then_some("--file-extra-flags=direct"))
+        .args([format!("--events={}", settings.events), format!("--time={seconds}"), "run".into()])
 }
 
 /// The figures that sysbench prints for one run. Rates are per second, times in seconds.
@@ -62,19 +62,19 @@ pub struct SysbenchFigures {
     events_per_thread: Option<(f64, f64)>,
 }
 
-/// Parses the output of sysbench 1.0 and 1.1. Returns `None` if the reads, the events or the total time are missing, or if a
-/// figure is not a number. All other figures may be missing.
+/// Parses the output of sysbench 1.0 and 1.1. Returns `None` if the reads, the events or the total time are missing, or
+/// if a figure is not a number. All other figures may be missing.
 pub fn parse_output(text: &str) -> Option<SysbenchFigures> {
     let mut figures = SysbenchFigures::default();
     let (mut reads, mut events, mut total_time) = (None, None, None);
     for line in text.lines() {
         let Some((name, value)) = line.split_once(':') else { continue };
-        let first = || parse_nonnegative(value.split_whitespace().next()?);
+        let first_number = || parse_nonnegative(value.split_whitespace().next()?);
         match name.trim() {
             // 1.0 has a line for each rate.
-            "reads/s" => reads = Some(first()?),
-            "writes/s" => figures.writes_per_s = first()?,
-            "fsyncs/s" => figures.syncs_per_s = first()?,
+            "reads/s" => reads = Some(first_number()?),
+            "writes/s" => figures.writes_per_s = first_number()?,
+            "fsyncs/s" => figures.syncs_per_s = first_number()?,
             // 1.1 has `read:  IOPS=123.45 1.93 MiB/s (2.02 MB/s)`.
             "read" if value.contains("IOPS=") => reads = Some(parse_iops(value)?),
             "write" if value.contains("IOPS=") => figures.writes_per_s = parse_iops(value)?,
@@ -82,10 +82,10 @@ pub fn parse_output(text: &str) -> Option<SysbenchFigures> {
             "total time" | "time elapsed" => {
                 total_time = Some(parse_nonnegative(value.trim().strip_suffix('s')?)?);
             }
-            "total number of events" => events = Some(first()?),
-            "avg" => figures.latency_mean_s = Some(first()? / 1e3),
-            "max" => figures.latency_max_s = Some(first()? / 1e3),
-            "95th percentile" => figures.latency_p95_s = Some(first()? / 1e3),
+            "total number of events" => events = Some(first_number()?),
+            "avg" => figures.latency_mean_s = Some(first_number()? / 1e3),
+            "max" => figures.latency_max_s = Some(first_number()? / 1e3),
+            "95th percentile" => figures.latency_p95_s = Some(first_number()? / 1e3),
             "events (avg/stddev)" => {
                 let (mean, deviation) = value.trim().split_once('/')?;
                 figures.events_per_thread = Some((parse_nonnegative(mean)?, parse_nonnegative(deviation)?));
@@ -101,18 +101,18 @@ fn parse_iops(value: &str) -> Option<f64> {
 }
 
 impl SysbenchFigures {
-    /// Converts the figures to readings with the names of the load engine. Figures that sysbench does not print are left
-    /// out. Returns `None` if a reading is too large for a floating-point number.
-    fn readings(&self, block: u32) -> Option<Readings> {
+    /// Converts the figures to readings with the names of the load engine. Figures that sysbench does not print are
+    /// left out. Returns `None` if a reading is too large for a floating-point number.
+    fn readings(&self, block_bytes: u32) -> Option<Readings> {
         let mut readings = Readings::default();
-        let bytes = f64::from(block);
+        let block_bytes = f64::from(block_bytes);
         for (rate, id, bandwidth) in [
             (self.reads_per_s, reading::READ_RATE, reading::READ_BANDWIDTH),
             (self.writes_per_s, reading::WRITE_RATE, reading::WRITE_BANDWIDTH),
         ] {
             if rate > 0.0 {
                 readings.set(id, rate);
-                readings.set(bandwidth, rate * bytes);
+                readings.set(bandwidth, rate * block_bytes);
             }
         }
         if self.syncs_per_s > 0.0 {
@@ -197,7 +197,7 @@ Throughput:
         assert_eq!(readings.get("read_iops_per_s"), None);
         // 500² / (500² + 111²).
         assert!((readings.get("fairness_ratio").unwrap() - 250_000.0 / 262_321.0).abs() < 1e-12);
-        let known: Vec<&str> = fsarena_engine::readings::defs().map(|def| def.id).collect();
+        let known: Vec<&str> = fsarena_engine::readings::reading_defs().map(|def| def.id).collect();
         assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
     }
 
@@ -213,9 +213,9 @@ Throughput:
     }
 
     #[test]
-    fn the_arguments_of_sysbench_follow_the_cell() {
+    fn the_arguments_of_sysbench_follow_the_settings() {
         let settings = FileIoSettings::resolve(&job(SYSBENCH.def, 7, &[("total_bytes", "4194304")]));
-        let words = argv(&settings, settings.tasks[3]).words().join(" ");
+        let words = sysbench_argv(&settings, settings.tasks[3]).words().join(" ");
         assert_eq!(
             words,
             "sysbench fileio --file-test-mode=rndwr --file-num=128 --file-total-size=4194304 \
@@ -231,10 +231,11 @@ Throughput:
         }
 
         #[test]
-        fn a_damaged_output_never_panics(at in 0usize..1296, with in "[ -~\\n]{0,8}") {
-            let at = (at..).find(|at| OUTPUT_1_0.is_char_boundary(*at)).unwrap_or(0).min(OUTPUT_1_0.len());
+        fn a_damaged_output_never_panics(offset in 0usize..1296, inserted in "[ -~\\n]{0,8}") {
+            let is_boundary = |offset: &usize| OUTPUT_1_0.is_char_boundary(*offset);
+            let offset = (offset..).find(is_boundary).unwrap_or(0).min(OUTPUT_1_0.len());
             let mut text = OUTPUT_1_0.to_string();
-            text.insert_str(at, &with);
+            text.insert_str(offset, &inserted);
             if let Some(readings) = parse_output(&text).and_then(|figures| figures.readings(512)) {
                 prop_assert!(readings.0.values().all(|value| value.is_finite()));
             }

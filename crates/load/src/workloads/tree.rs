@@ -1,5 +1,5 @@
-//! `tree`: copies a large tree, and removes it after a remount, like the script of Pierre Peiffer's comparison of ext3 (2005),
-//! which repeated this 100 to 400 times.
+//! `tree`: copies a large tree, and removes it after a remount, like the script of Pierre Peiffer's comparison of ext3
+//! (2005), which repeated this 100 to 400 times.
 
 use crate::program::{self, DRIVER, Driver, Op, REFLINK};
 use crate::source::{COMPRESSIBLE, TREE, TREE_FILES, TWINS, TreeSource};
@@ -31,9 +31,9 @@ impl Workload for Tree {
     fn survey(&self, job: &Job) -> Result<Survey> {
         let source = TreeSource::from_job(job);
         let (tree_size, demands) = source.measure()?;
-        let inodes = tree_size.files + tree_size.directories + tree_size.links;
+        let inodes = tree_size.files + tree_size.directories + tree_size.symlinks;
         let bytes = tree_size.unpacked_bytes();
-        // The archive stays on the source disk until it is unpacked.
+        // The source disk has both the archive and the unpacked tree while it is unpacked.
         let room = Room { bytes, inodes, source_bytes: bytes + tree_size.archive_bytes };
         let remarks = Driver::from_settings(&job.settings).remarks().into_iter().chain([source.note()]).collect();
         // cp(1) without -p does not restore owners.
@@ -53,23 +53,24 @@ impl Workload for Tree {
         std::fs::remove_file(&archive).map_err(failed_to("remove", &archive))
     }
 
-    fn draws_inputs(&self, job: &Job) -> bool {
+    fn inputs_depend_on_seed(&self, job: &Job) -> bool {
         TreeSource::from_job(job).is_generated()
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let from = place.source_dir.join(TOP_DIR);
-        if !from.is_dir() {
-            let why = format!("the tree {} is missing; fsarena makes it at the start of a run", from.display());
-            return Err(TaskError::Unfit(why));
+        let source = place.source_dir.join(TOP_DIR);
+        if !source.is_dir() {
+            let reason = format!("the tree {} is missing; fsarena makes it at the start of a run", source.display());
+            return Err(TaskError::Unfit(reason));
         }
-        let to = place.root.join(TOP_DIR);
-        let work = [Op::CopyTree(from, to.clone()), Op::Remove(to)];
+        let copy = place.root.join(TOP_DIR);
+        let ops = [(Op::CopyTree(source, copy.clone()), StartState::Warm), (Op::Remove(copy), StartState::Remounted)];
         let driver = Driver::from_settings(&job.settings);
-        let tasks = self.outline(job).into_iter().zip(work).zip([StartState::Warm, StartState::Remounted]);
-        let task =
-            |((info, op), start_state)| Task { start_state, ..Task::new(info, program::make_action(&op, driver)) };
-        Ok(tasks.map(task).collect())
+        let mut tasks = vec![];
+        for (info, (op, start_state)) in self.outline(job).into_iter().zip(ops) {
+            tasks.push(Task { start_state, ..Task::new(info, program::make_action(&op, driver)) });
+        }
+        Ok(tasks)
     }
 
     fn may_clone(&self, job: &Job) -> bool {
@@ -101,9 +102,9 @@ mod tests {
             };
             assert_eq!(file_count(&place.source_dir), 40);
             let mut tasks = Tree.tasks(&job, &place).unwrap().into_iter();
-            for after in [40, 0] {
+            for expected_count in [40, 0] {
                 perform_all(tasks.next().unwrap().work);
-                assert_eq!(file_count(&place.root), after, "{driver}");
+                assert_eq!(file_count(&place.root), expected_count, "{driver}");
             }
         }
     }
@@ -111,11 +112,11 @@ mod tests {
     #[test]
     fn a_real_tree_is_copied_from_the_source_disk_too() {
         let dir = tempfile::tempdir().unwrap();
-        let [real, source_dir] = ["real", "other"].map(|name| dir.path().join(name));
-        std::fs::create_dir(&real).unwrap();
+        let [real_tree, source_dir] = ["real", "other"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&real_tree).unwrap();
         std::fs::create_dir(&source_dir).unwrap();
-        std::fs::write(real.join("f"), "contents").unwrap();
-        let job = job(&DEF, 7, &[("driver", "native"), ("tree", real.to_str().unwrap())]);
+        std::fs::write(real_tree.join("f"), "contents").unwrap();
+        let job = job(&DEF, 7, &[("driver", "native"), ("tree", real_tree.to_str().unwrap())]);
         let place = Place { root: dir.path().join("root"), source_dir, server_user: None };
         assert!(Tree.tasks(&job, &place).is_err());
         Tree.make_inputs(&job, &place).unwrap();

@@ -47,19 +47,19 @@ const DEF: WorkloadDef = WorkloadDef {
 };
 
 fn task_info(load: PacedLoad) -> TaskInfo {
-    load.info("wal", "Commit records to a log")
+    load.task_info("wal", "Commit records to a log")
 }
 
-fn log_shape(job: &Job) -> LogShape {
+fn log_settings(job: &Job) -> LogSettings {
     let settings = &job.settings;
-    LogShape {
+    LogSettings {
         record_bytes: settings.int("record") as usize,
         allocation: match settings.text("allocation") {
             "append" => Allocation::Append,
             "recycle" => Allocation::Recycle,
             _ => Allocation::Preallocate,
         },
-        segment_bytes: job.number("segment", [64 << 20, 8 << 20, 256 << 10]),
+        segment_bytes: job.int_or_by_scale("segment", [64 << 20, 8 << 20, 256 << 10]),
         kept_segments: settings.int("keep") as u64,
         seed: job.seed,
     }
@@ -71,45 +71,53 @@ impl Workload for Wal {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        PacedLoad::all(&job.settings).into_iter().map(task_info).collect()
+        PacedLoad::combinations(&job.settings).into_iter().map(task_info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let shape = log_shape(job);
-        let max_clients = PacedLoad::all(&job.settings).iter().map(|load| load.clients).max().unwrap_or(1);
+        let settings = log_settings(job);
+        let max_clients = PacedLoad::combinations(&job.settings).iter().map(|load| load.clients).max().unwrap_or(1);
         // A group that is larger than `segment` makes its segment larger.
-        let segment_bytes = shape.segment_bytes.max(u64::from(max_clients) * shape.record_bytes as u64);
+        let segment_bytes = settings.segment_bytes.max(u64::from(max_clients) * settings.record_bytes as u64);
         let room = Room {
-            bytes: (shape.kept_segments + 2) * segment_bytes,
-            inodes: shape.kept_segments + 2,
+            bytes: (settings.kept_segments + 2) * segment_bytes,
+            inodes: settings.kept_segments + 2,
             source_bytes: 4096,
         };
-        Ok(Survey { room, remarks: remarks(job, &shape), ..Survey::default() })
+        Ok(Survey { room, remarks: remarks(job, &settings), ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let (dir, shape) = (place.root.join("wal"), log_shape(job));
-        let task = |load: PacedLoad| {
+        let (dir, settings) = (place.root.join("wal"), log_settings(job));
+        let mut tasks = vec![];
+        for load in PacedLoad::combinations(&job.settings) {
             let (job, committed_path) = (job.clone(), place.source_dir.join(COMMITTED_FILE));
-            let empty = Action::call_on("empty", &dir, move |dir| prepare_log(dir, &shape));
+            let prepare_log = Action::call_on("empty", &dir, move |dir| prepare_log(dir, &settings));
             let work =
-                Action::call_on("commit", &dir, move |dir| run_commits(&job, load, &shape, dir, &committed_path));
-            Task::new(task_info(load), work).with_preparation([empty])
-        };
-        Ok(PacedLoad::all(&job.settings).into_iter().map(task).collect())
+                Action::call_on("commit", &dir, move |dir| run_commits(&job, load, settings, dir, &committed_path));
+            tasks.push(Task::new(task_info(load), work).with_preparation([prepare_log]));
+        }
+        Ok(tasks)
     }
 
     /// Checks that every committed record is in the log, which is read as a database does after a crash.
     fn check_actions(&self, job: &Job, place: &Place, _: &TaskId) -> Vec<Action> {
-        let (committed_path, shape) = (place.source_dir.join(COMMITTED_FILE), log_shape(job));
+        let (committed_path, settings) = (place.source_dir.join(COMMITTED_FILE), log_settings(job));
         vec![Action::call_on("replay", &place.root.join("wal"), move |dir| {
-            verify_log(dir, &shape, read_number(&committed_path)?)
+            verify_log(dir, &settings, read_number(&committed_path)?)
         })]
     }
 }
 
-fn run_commits(job: &Job, load: PacedLoad, shape: &LogShape, dir: &Path, committed_path: &Path) -> Result<TaskOutput> {
-    let log = CommitLog::open(dir, *shape)?;
+/// Runs the load of one task, and stores the number of committed records.
+fn run_commits(
+    job: &Job,
+    load: PacedLoad,
+    settings: LogSettings,
+    dir: &Path,
+    committed_path: &Path,
+) -> Result<TaskOutput> {
+    let log = CommitLog::open(dir, settings)?;
     let outcome = custom_load::run(&load.config(job, &["commit"], pace::task_bound(job, SECONDS_BY_SCALE)), &log)?;
     let (records, syncs) = log.counts();
     let mut output = outcome.task_output();
@@ -119,20 +127,20 @@ fn run_commits(job: &Job, load: PacedLoad, shape: &LogShape, dir: &Path, committ
 }
 
 /// The notes on this workload in every report.
-fn remarks(job: &Job, shape: &LogShape) -> Vec<Note> {
-    let how = match shape.allocation {
+fn remarks(job: &Job, settings: &LogSettings) -> Vec<Note> {
+    let allocation = match settings.allocation {
         Allocation::Append => "that grow with each record",
         Allocation::Preallocate => "whose blocks are allocated before use",
         Allocation::Recycle => "that overwrite old ones",
     };
     let is_paced = job.settings.ints(pace::RATES.id).iter().any(|rate| *rate > 0);
-    let paced = if is_paced { "; at a set rate latency counts from when a record was due" } else { "" };
+    let latency_text = if is_paced { "; at a set rate latency counts from when a record was due" } else { "" };
     let text = format!(
-        "wal: records of {} bytes in segments of {} KiB {how}, {} kept; a commit ends when fdatasync returns{paced}; all \
+        "wal: records of {} bytes in segments of {} KiB {allocation}, {} kept; a commit ends when fdatasync returns{latency_text}; all \
          kept records are read back and compared after each task",
-        shape.record_bytes,
-        shape.segment_bytes >> 10,
-        shape.kept_segments
+        settings.record_bytes,
+        settings.segment_bytes >> 10,
+        settings.kept_segments
     );
     vec![remark_note(text)]
 }
@@ -153,7 +161,7 @@ enum Allocation {
 
 /// The settings of a log.
 #[derive(Debug, Clone, Copy)]
-struct LogShape {
+struct LogSettings {
     /// Bytes of a record with its header.
     record_bytes: usize,
     /// How segments get their blocks.
@@ -166,15 +174,15 @@ struct LogShape {
     seed: u64,
 }
 
-impl LogShape {
+impl LogSettings {
     /// The noise from which the contents of records are cut.
     fn noise(&self) -> Noise {
         Noise::new(self.seed, self.record_bytes)
     }
 }
 
-/// The path of a segment. The first segment of a log has the number [`LogShape::kept_segments`]; segments with lower numbers exist
-/// only to be recycled.
+/// The path of a segment. The first segment of a log has the number [`LogSettings::kept_segments`]; segments with lower
+/// numbers exist only to be recycled.
 fn segment_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:08}.log"))
 }
@@ -183,18 +191,18 @@ fn segment_path(dir: &Path, number: u64) -> PathBuf {
 ///
 /// # Errors
 /// If the directory or a segment cannot be created.
-fn prepare_log(dir: &Path, shape: &LogShape) -> Result<()> {
+fn prepare_log(dir: &Path, settings: &LogSettings) -> Result<()> {
     make_empty_dir(dir)?;
-    if shape.allocation == Allocation::Recycle {
-        let noise = shape.noise().bytes;
-        for number in 0..shape.kept_segments {
+    if settings.allocation == Allocation::Recycle {
+        let noise = settings.noise().bytes;
+        for number in 0..settings.kept_segments {
             let path = segment_path(dir, number);
             let mut file = File::create(&path).map_err(EngineError::io("making", &path))?;
-            let mut left = shape.segment_bytes as usize;
-            while left > 0 {
-                let chunk_bytes = left.min(noise.len());
+            let mut bytes_left = settings.segment_bytes as usize;
+            while bytes_left > 0 {
+                let chunk_bytes = bytes_left.min(noise.len());
                 file.write_all(&noise[..chunk_bytes]).map_err(EngineError::io("writing", &path))?;
-                left -= chunk_bytes;
+                bytes_left -= chunk_bytes;
             }
         }
     }
@@ -203,21 +211,21 @@ fn prepare_log(dir: &Path, shape: &LogShape) -> Result<()> {
 
 /// A log that clients commit to.
 struct CommitLog {
-    shape: LogShape,
+    settings: LogSettings,
     noise: Noise,
     state: Mutex<LogState>,
-    /// Notified after a group is on the device and there is no leader.
+    /// Notified after a group is on the device, when the next client can become the leader.
     group_committed: Condvar,
 }
 
 /// The state that clients share.
 #[derive(Default)]
 struct LogState {
-    /// Records that no leader has taken yet.
-    pending: Vec<u8>,
-    /// An empty buffer, which replaces `pending` when a leader takes it.
-    spare: Vec<u8>,
-    /// Number of the last record that was added to `pending`.
+    /// The queued records: those that no leader has taken yet.
+    queue: Vec<u8>,
+    /// An empty buffer, which replaces `queue` when a leader takes it.
+    spare_buffer: Vec<u8>,
+    /// Number of the last record that was added to `queue`.
     last_queued: u64,
     /// Number of the last record on the device.
     last_synced: u64,
@@ -228,7 +236,7 @@ struct LogState {
     /// The segments, or `None` while a leader writes to them.
     segments: Option<Segments>,
     /// Whether writing a group failed. The leader returned the error, which ends the load.
-    failed: bool,
+    has_failed: bool,
 }
 
 impl CommitLog {
@@ -236,10 +244,10 @@ impl CommitLog {
     ///
     /// # Errors
     /// If its first segment cannot be created.
-    fn open(dir: &Path, shape: LogShape) -> Result<CommitLog, EngineError> {
-        let segments = Segments::create(dir, shape)?;
+    fn open(dir: &Path, settings: LogSettings) -> Result<CommitLog, EngineError> {
+        let segments = Segments::create(dir, settings)?;
         let state = LogState { segments: Some(segments), ..LogState::default() };
-        Ok(CommitLog { shape, noise: shape.noise(), state: Mutex::new(state), group_committed: Condvar::new() })
+        Ok(CommitLog { settings, noise: settings.noise(), state: Mutex::new(state), group_committed: Condvar::new() })
     }
 
     /// The number of records on the device, and the number of syncs.
@@ -253,15 +261,15 @@ impl CommitLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a record and waits until it is on the device. A client that finds no leader becomes the leader: it writes and
-    /// syncs all queued records.
+    /// Queues a record and waits until it is on the device. A client that finds no leader becomes the leader: it writes
+    /// and syncs all queued records.
     fn commit(&self) -> Result<(), EngineError> {
         let mut state = self.lock_state();
         state.last_queued += 1;
         let number = state.last_queued;
-        let contents = self.noise.contents(number, self.shape.record_bytes - HEADER_BYTES);
-        append_record(&mut state.pending, number, contents);
-        while state.last_synced < number && !state.failed {
+        let contents = self.noise.contents(number, self.settings.record_bytes - HEADER_BYTES);
+        append_record(&mut state.queue, number, contents);
+        while state.last_synced < number && !state.has_failed {
             if let Some(segments) = state.segments.take() {
                 return self.commit_group(segments, state);
             }
@@ -274,20 +282,20 @@ impl CommitLog {
 
     /// Writes and syncs all queued records as the leader, and wakes the clients that wait.
     fn commit_group(&self, mut segments: Segments, mut state: MutexGuard<LogState>) -> Result<(), EngineError> {
-        let last = state.last_queued;
-        let spare = std::mem::take(&mut state.spare);
-        let mut group = std::mem::replace(&mut state.pending, spare);
+        let last_of_group = state.last_queued;
+        let spare_buffer = std::mem::take(&mut state.spare_buffer);
+        let mut group = std::mem::replace(&mut state.queue, spare_buffer);
         drop(state);
         let result = segments.write_group(&group);
         group.clear();
         let mut state = self.lock_state();
-        state.spare = group;
+        state.spare_buffer = group;
         state.segments = Some(segments);
         if result.is_ok() {
-            state.last_synced = last;
+            state.last_synced = last_of_group;
             state.sync_count += 1;
         } else {
-            state.failed = true;
+            state.has_failed = true;
         }
         let waiting_clients = state.waiting_clients;
         drop(state);
@@ -326,52 +334,63 @@ struct Segments {
     dir: PathBuf,
     /// The open directory, to sync it when names change.
     dir_file: File,
-    shape: LogShape,
+    settings: LogSettings,
     /// Number of the newest segment.
     newest_number: u64,
+    /// The newest segment.
     file: File,
     /// Bytes written to the newest segment.
-    position: u64,
+    written_bytes: u64,
 }
 
 impl Segments {
-    fn create(dir: &Path, shape: LogShape) -> Result<Segments, EngineError> {
+    fn create(dir: &Path, settings: LogSettings) -> Result<Segments, EngineError> {
         let dir_file = File::open(dir).map_err(EngineError::io("opening", dir))?;
-        let file = create_segment(dir, &dir_file, &shape, shape.kept_segments)?;
-        Ok(Segments { dir: dir.into(), dir_file, shape, newest_number: shape.kept_segments, file, position: 0 })
+        let file = create_segment(dir, &dir_file, &settings, settings.kept_segments)?;
+        Ok(Segments {
+            dir: dir.into(),
+            dir_file,
+            settings,
+            newest_number: settings.kept_segments,
+            file,
+            written_bytes: 0,
+        })
     }
 
     /// Writes a group and syncs it. If it does not fit into the current segment, starts the next segment first.
     fn write_group(&mut self, group: &[u8]) -> Result<(), EngineError> {
-        if self.position > 0 && self.position + group.len() as u64 > self.shape.segment_bytes {
+        if self.written_bytes > 0 && self.written_bytes + group.len() as u64 > self.settings.segment_bytes {
             self.newest_number += 1;
-            self.file = create_segment(&self.dir, &self.dir_file, &self.shape, self.newest_number)?;
-            self.position = 0;
+            self.file = create_segment(&self.dir, &self.dir_file, &self.settings, self.newest_number)?;
+            self.written_bytes = 0;
         }
-        let written = self.file.write_all_at(group, self.position).and_then(|()| self.file.sync_data());
-        let (offset, bytes) = (self.position, group.len() as u32);
-        let path = || segment_path(&self.dir, self.newest_number);
-        let operation = "commit";
-        written.map_err(|source| EngineError::Operation { operation, path: path(), offset, bytes, source })?;
-        self.position += group.len() as u64;
+        let result = self.file.write_all_at(group, self.written_bytes).and_then(|()| self.file.sync_data());
+        result.map_err(|source| EngineError::Operation {
+            operation: "commit",
+            path: segment_path(&self.dir, self.newest_number),
+            offset: self.written_bytes,
+            bytes: group.len() as u32,
+            source,
+        })?;
+        self.written_bytes += group.len() as u64;
         Ok(())
     }
 }
 
 /// Creates a segment and syncs its name. First removes the oldest segment, or recycles it: renames it to the new one.
-fn create_segment(dir: &Path, dir_file: &File, shape: &LogShape, number: u64) -> Result<File, EngineError> {
-    let (path, oldest) = (segment_path(dir, number), segment_path(dir, number - shape.kept_segments));
-    if shape.allocation == Allocation::Recycle {
-        std::fs::rename(&oldest, &path).map_err(EngineError::io("recycling", &oldest))?;
-    } else if number >= 2 * shape.kept_segments {
-        std::fs::remove_file(&oldest).map_err(EngineError::io("removing", &oldest))?;
+fn create_segment(dir: &Path, dir_file: &File, settings: &LogSettings, number: u64) -> Result<File, EngineError> {
+    let (path, oldest_path) = (segment_path(dir, number), segment_path(dir, number - settings.kept_segments));
+    if settings.allocation == Allocation::Recycle {
+        std::fs::rename(&oldest_path, &path).map_err(EngineError::io("recycling", &oldest_path))?;
+    } else if number >= 2 * settings.kept_segments {
+        std::fs::remove_file(&oldest_path).map_err(EngineError::io("removing", &oldest_path))?;
     }
-    let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-    let file = open.map_err(EngineError::io("opening", &path))?;
-    if shape.allocation == Allocation::Preallocate {
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, shape.segment_bytes) {
+    let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+    let file = opened.map_err(EngineError::io("opening", &path))?;
+    if settings.allocation == Allocation::Preallocate {
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, settings.segment_bytes) {
             // etcd also extends the file if the filesystem has no fallocate.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(shape.segment_bytes),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(settings.segment_bytes),
             result => result.map_err(Into::into),
         }
         .map_err(EngineError::io("allocating", &path))?;
@@ -384,50 +403,53 @@ fn create_segment(dir: &Path, dir_file: &File, shape: &LogShape, number: u64) ->
 ///
 /// # Errors
 /// [`TaskError::Violation`] with the first record that is missing or damaged.
-fn verify_log(dir: &Path, shape: &LogShape, committed: u64) -> Result<()> {
-    let noise = shape.noise();
-    let mut last = None;
-    for number in segment_numbers(dir, shape)? {
+fn verify_log(dir: &Path, settings: &LogSettings, committed_count: u64) -> Result<()> {
+    let noise = settings.noise();
+    let mut last_record = None;
+    for number in segment_numbers(dir, settings)? {
         let path = segment_path(dir, number);
         let bytes = std::fs::read(&path).map_err(failed_to("read", &path))?;
-        for (index, record) in bytes.chunks(shape.record_bytes).enumerate() {
+        for (index, record) in bytes.chunks(settings.record_bytes).enumerate() {
             let Some((record_number, contents, crc)) = parse_record(record) else { break };
             // If older segments were removed, the first kept one begins with a later record than 1.
-            let expected = last.map_or(if number == shape.kept_segments { 1 } else { record_number }, |last| last + 1);
-            if record_number != expected {
+            let first_expected = if number == settings.kept_segments { 1 } else { record_number };
+            let expected_number = last_record.map_or(first_expected, |last| last + 1);
+            if record_number != expected_number {
                 // The rest of the segment is zeros of a preallocated one, or the former contents of a recycled one.
                 break;
             }
             if crc != crc32fast::hash(contents)
-                || contents != noise.contents(record_number, shape.record_bytes - HEADER_BYTES)
+                || contents != noise.contents(record_number, settings.record_bytes - HEADER_BYTES)
             {
-                let from = index * shape.record_bytes;
-                let text = format!("DATA LOSS: record {record_number} at byte {from} of {} is damaged", path.display());
+                let offset = index * settings.record_bytes;
+                let text =
+                    format!("DATA LOSS: record {record_number} at byte {offset} of {} is damaged", path.display());
                 return Err(TaskError::Violation(text));
             }
-            last = Some(record_number);
+            last_record = Some(record_number);
         }
-        // Of the kept segments, only the first can have no records.
-        last = last.or(Some(0));
+        // If the first kept segment has no records, the log has none: the next segment must not define the first
+        // record.
+        last_record = last_record.or(Some(0));
     }
-    let last = last.unwrap_or(0);
-    if last >= committed {
+    let last_record = last_record.unwrap_or(0);
+    if last_record >= committed_count {
         return Ok(());
     }
     Err(TaskError::Violation(format!(
-        "DATA LOSS: {} of {committed} committed records are missing: the log ends after record {last}",
-        committed - last
+        "DATA LOSS: {} of {committed_count} committed records are missing: the log ends after record {last_record}",
+        committed_count - last_record
     )))
 }
 
 /// The numbers of the segments that can have committed records, in ascending order.
-fn segment_numbers(dir: &Path, shape: &LogShape) -> Result<Vec<u64>> {
+fn segment_numbers(dir: &Path, settings: &LogSettings) -> Result<Vec<u64>> {
     let mut numbers = vec![];
     for entry in std::fs::read_dir(dir).map_err(failed_to("list", dir))? {
         let name = entry.map_err(failed_to("list", dir))?.file_name();
         numbers.extend(name.to_str().and_then(|name| name.strip_suffix(".log")?.parse::<u64>().ok()));
     }
-    numbers.retain(|number| *number >= shape.kept_segments);
+    numbers.retain(|number| *number >= settings.kept_segments);
     numbers.sort_unstable();
     Ok(numbers)
 }
@@ -446,8 +468,8 @@ mod tests {
     use super::*;
     use crate::testing::{self, perform_all, task_ids};
 
-    fn job(set: &[(&str, &str)]) -> Job {
-        testing::job(&DEF, 5, set)
+    fn job(changed_settings: &[(&str, &str)]) -> Job {
+        testing::job(&DEF, 5, changed_settings)
     }
 
     /// Runs the first task, and returns the directories and the output of the task.
@@ -456,7 +478,7 @@ mod tests {
         let place = Place { root: dir.path().join("root"), source_dir: dir.path().into(), server_user: None };
         std::fs::create_dir(&place.root).unwrap();
         let task = Wal.tasks(job, &place).unwrap().remove(0);
-        let output = perform_all(task.prepare.into_iter().chain(task.work));
+        let output = perform_all(task.preparation.into_iter().chain(task.work));
         (dir, place, output)
     }
 
@@ -468,8 +490,8 @@ mod tests {
     #[test]
     fn every_allocation_commits_and_keeps_whole_segments() {
         for allocation in ["append", "preallocate", "recycle"] {
-            let set = [("operations", "100"), ("record", "512"), ("segment", "4096"), ("keep", "3")];
-            let job = job(&[&set[..], &[("allocation", allocation), ("clients", "4")]].concat());
+            let changed_settings = [("operations", "100"), ("record", "512"), ("segment", "4096"), ("keep", "3")];
+            let job = job(&[&changed_settings[..], &[("allocation", allocation), ("clients", "4")]].concat());
             let (_dir, place, output) = run_first_task(&job);
             let get = |id: &str| output.readings.get(id);
             assert_eq!(get("commit_operations_count"), Some(100.0), "{allocation}");
@@ -493,8 +515,8 @@ mod tests {
         // Eight records to a segment.
         let job = job(&[("operations", "20"), ("record", "512"), ("segment", "4096")]);
         let (_dir, place, _) = run_first_task(&job);
-        let second = segment_path(&place.root.join("wal"), 6);
-        let file = std::fs::OpenOptions::new().read(true).write(true).open(second).unwrap();
+        let second_segment = segment_path(&place.root.join("wal"), 6);
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(second_segment).unwrap();
         let mut byte = [0];
         file.read_exact_at(&mut byte, 1000).unwrap();
         file.write_all_at(&[!byte[0]], 1000).unwrap();
@@ -508,8 +530,9 @@ mod tests {
     #[test]
     fn each_number_of_clients_and_rate_is_a_task_and_paced_latency_counts_from_the_due_time() {
         let job = job(&[("clients", "1,8"), ("rates", "0,500"), ("seconds", "0.05")]);
-        let all = ["1,rate=max", "1,rate=500", "8,rate=max", "8,rate=500"].map(|one| format!("wal[clients={one}]"));
-        assert_eq!(task_ids(&Wal.outline(&job)), all);
+        let expected_ids =
+            ["1,rate=max", "1,rate=500", "8,rate=max", "8,rate=500"].map(|params| format!("wal[clients={params}]"));
+        assert_eq!(task_ids(&Wal.outline(&job)), expected_ids);
         let job = Job { settings: self::job(&[("rates", "500"), ("operations", "20")]).settings, ..job };
         let (_dir, place, output) = run_first_task(&job);
         assert_eq!(output.readings.get("asked_iops_per_s"), Some(500.0));

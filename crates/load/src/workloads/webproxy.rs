@@ -1,6 +1,6 @@
-//! `webproxy`: filebench's personality of that name, exactly as in `webproxy.f`. 100 threads work on 10,000 files of 16 KiB
-//! in one directory, and 80% of the files exist at the start. Each turn of a thread deletes a file, creates one, appends up
-//! to 16 KiB to it, and reads five files completely.
+//! `webproxy`: filebench's personality of that name, exactly as in `webproxy.f`. 100 threads work on 10,000 files of 16
+//! KiB in one directory, and 80% of the files exist at the start. Each turn of a thread deletes a file, creates one,
+//! appends up to 16 KiB to it, and reads five files completely.
 //!
 //! The data set shrinks during the measurement, because deleted files have 16 KiB and created ones 8 KiB on average.
 
@@ -28,7 +28,7 @@ const PREALLOCATED_PERCENT: u64 = 80;
 /// Files read in each turn.
 const READS_PER_TURN: u64 = 5;
 /// Operations that filebench counts in a turn: delete, create, append and close, and five times open, read and close.
-const FLOWOPS_A_TURN: f64 = 19.0;
+const FLOWOPS_PER_TURN: f64 = 19.0;
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "webproxy",
@@ -43,9 +43,10 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
+/// The descriptions of the two tasks.
 fn task_infos() -> [TaskInfo; 2] {
-    let turn = task::info("webproxy", "Delete, create, append, read five", []);
-    [task::info("prealloc", "Make the file set", []), turn]
+    let turns = task::info("webproxy", "Delete, create, append, read five", []);
+    [task::info("prealloc", "Make the file set", []), turns]
 }
 
 impl Workload for Webproxy {
@@ -66,21 +67,21 @@ impl Workload for Webproxy {
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (files, seed) = (job.settings.int("files") as u64, job.seed);
         let (threads, seconds) = (job.settings.int("threads") as u32, job.settings.float("seconds"));
-        let existing = files * PREALLOCATED_PERCENT / 100;
+        let existing_count = files * PREALLOCATED_PERCENT / 100;
         let dir = place.root.join("bigfileset");
         let noise = move || payload::generate_noise(mix(seed, 5), FILE_BYTES);
-        let make = Action::call_on("prealloc", &dir, move |dir| Ok(preallocate(dir, existing, &noise())?));
-        let turn = Action::call_on("webproxy", &dir, move |dir| {
-            let file_set = FileSet::new(files as u32, existing as u32);
-            let personality = Personality { dir: dir.into(), file_set, noise: noise(), seed };
+        let preallocate = Action::call_on("prealloc", &dir, move |dir| Ok(preallocate(dir, existing_count, &noise())?));
+        let take_turns = Action::call_on("webproxy", &dir, move |dir| {
+            let file_set = FileSet::new(files as u32, existing_count as u32);
+            let load = WebproxyLoad { dir: dir.into(), file_set, noise: noise(), seed };
             let bound = Bound::Seconds(seconds);
             let config = CustomLoadConfig { threads, kinds: &["turn"], rate: None, bound, interval_ms: 100, seed };
-            let account = CostAccount::begin();
-            let outcome = custom_load::run(&config, &personality)?;
-            personality.task_output(&outcome, account)
+            let account = CostAccount::start();
+            let outcome = custom_load::run(&config, &load)?;
+            load.task_output(&outcome, account)
         });
-        let [first, second] = task_infos();
-        Ok(vec![Task::new(first, make), Task::new(second, turn)])
+        let [preallocate_info, turns_info] = task_infos();
+        Ok(vec![Task::new(preallocate_info, preallocate), Task::new(turns_info, take_turns)])
     }
 }
 
@@ -92,9 +93,10 @@ fn remarks() -> Vec<Note> {
     vec![fairness_note(text).fix("use the workload proxy-cache, whose files keep their mean size")]
 }
 
-fn preallocate(dir: &Path, existing: u64, noise: &[u8]) -> Result<(), EngineError> {
+/// Makes the files that exist at the start.
+fn preallocate(dir: &Path, file_count: u64, noise: &[u8]) -> Result<(), EngineError> {
     std::fs::create_dir(dir).map_err(EngineError::io("making", dir))?;
-    for number in 0..existing {
+    for number in 0..file_count {
         let path = file_path(dir, number as u32);
         std::fs::write(&path, noise).map_err(EngineError::io("writing", &path))?;
     }
@@ -105,8 +107,8 @@ fn file_path(dir: &Path, number: u32) -> PathBuf {
     dir.join(format!("{number:08}"))
 }
 
-/// The personality as a load of the engine.
-struct Personality {
+/// The turns of filebench's personality as a load of the engine.
+struct WebproxyLoad {
     dir: PathBuf,
     file_set: FileSet,
     noise: Vec<u8>,
@@ -119,7 +121,7 @@ struct WebproxyThread {
     buffer: Vec<u8>,
 }
 
-impl Personality {
+impl WebproxyLoad {
     fn delete(&self, thread: &mut WebproxyThread) -> Result<(), EngineError> {
         let Some(number) = self.file_set.take_existing(&mut thread.rng) else { return Ok(()) };
         let path = file_path(&self.dir, number);
@@ -140,7 +142,7 @@ impl Personality {
     }
 
     fn read(&self, thread: &mut WebproxyThread) -> Result<(), EngineError> {
-        let Some(number) = self.file_set.begin_read(&mut thread.rng) else { return Ok(()) };
+        let Some(number) = self.file_set.start_read(&mut thread.rng) else { return Ok(()) };
         let path = file_path(&self.dir, number);
         let mut file = File::open(&path).map_err(EngineError::io("opening", &path))?;
         while file.read(&mut thread.buffer).map_err(EngineError::io("reading", &path))? > 0 {}
@@ -148,20 +150,20 @@ impl Personality {
         Ok(())
     }
 
-    /// The readings of a run.
+    /// The output of a run. The rate of turns is also in filebench's flowops.
     fn task_output(&self, outcome: &LoadOutcome, account: CostAccount) -> Result<TaskOutput> {
         let mut output = web::serving_output(outcome, 1 + READS_PER_TURN, account, &self.dir)?;
         let turns = outcome.operations() as f64;
-        output.readings.set(web::FLOWOPS, FLOWOPS_A_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));
-        let existing = self.file_set.existing();
-        let sizes = existing.iter().filter_map(|number| file_path(&self.dir, *number).metadata().ok());
+        output.readings.set(web::FLOWOPS, FLOWOPS_PER_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));
+        let existing_files = self.file_set.existing();
+        let sizes = existing_files.iter().filter_map(|number| file_path(&self.dir, *number).metadata().ok());
         let bytes: u64 = sizes.map(|meta| meta.len()).sum();
-        output.readings.set(web::MEAN_FILE_BYTES, bytes as f64 / existing.len().max(1) as f64);
+        output.readings.set(web::MEAN_FILE_BYTES, bytes as f64 / existing_files.len().max(1) as f64);
         Ok(output)
     }
 }
 
-impl CustomLoad for Personality {
+impl CustomLoad for WebproxyLoad {
     type ThreadState = WebproxyThread;
     /// Bytes to append.
     type Request = usize;
@@ -193,7 +195,8 @@ struct EntryLists {
     missing: Vec<u32>,
 }
 
-/// filebench's file set: entries that exist or not, drawn at random. Only one thread at a time creates or deletes an entry.
+/// filebench's file set: entries that exist or not, drawn at random. Only one thread at a time creates or deletes an
+/// entry.
 struct FileSet(Mutex<EntryLists>);
 
 impl FileSet {
@@ -207,36 +210,36 @@ impl FileSet {
         FileSet(Mutex::new(lists))
     }
 
-    fn lists(&self) -> std::sync::MutexGuard<'_, EntryLists> {
+    fn lock_lists(&self) -> std::sync::MutexGuard<'_, EntryLists> {
         // A panic ends the whole load, so a poisoned lock does no harm.
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Takes an existing entry without readers out of the set, to delete it. Returns `None` if there is no such entry.
     fn take_existing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
-        let mut lists = self.lists();
+        let mut lists = self.lock_lists();
         let (count, start) = (lists.existing.len(), draw_index(&lists.existing, rng)?);
-        let free = |index: &usize| lists.readers[lists.existing[*index] as usize] == 0;
-        let index = (start..count).chain(0..start).find(free)?;
+        let has_no_readers = |index: &usize| lists.readers[lists.existing[*index] as usize] == 0;
+        let index = (start..count).chain(0..start).find(has_no_readers)?;
         Some(lists.existing.swap_remove(index))
     }
 
     /// Takes a missing entry out of the set, to create it.
     fn take_missing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
-        let mut lists = self.lists();
+        let mut lists = self.lock_lists();
         let index = draw_index(&lists.missing, rng)?;
         Some(lists.missing.swap_remove(index))
     }
 
     /// Puts an entry back into the set, existing or not.
     fn put_back(&self, number: u32, exists: bool) {
-        let mut lists = self.lists();
+        let mut lists = self.lock_lists();
         if exists { lists.existing.push(number) } else { lists.missing.push(number) }
     }
 
-    /// Starts to read an existing entry, which others may read, too.
-    fn begin_read(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
-        let mut lists = self.lists();
+    /// Draws an existing entry and starts to read it. Others may read it, too.
+    fn start_read(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
+        let mut lists = self.lock_lists();
         let number = lists.existing[draw_index(&lists.existing, rng)?];
         lists.readers[number as usize] += 1;
         Some(number)
@@ -244,12 +247,12 @@ impl FileSet {
 
     /// Ends reading an entry.
     fn end_read(&self, number: u32) {
-        self.lists().readers[number as usize] -= 1;
+        self.lock_lists().readers[number as usize] -= 1;
     }
 
     /// The entries that exist.
     fn existing(&self) -> Vec<u32> {
-        self.lists().existing.clone()
+        self.lock_lists().existing.clone()
     }
 }
 
@@ -267,17 +270,17 @@ mod tests {
     #[test]
     fn the_number_of_files_stays_and_their_mean_size_shrinks() {
         // Runs longer on a busy machine, until 100 turns have replaced most of the 40 files.
-        let measured = |seconds| {
+        let measure = |seconds| {
             let dir = tempfile::tempdir().unwrap();
             let job = job(&DEF, 3, &[("files", "50"), ("threads", "4"), ("seconds", seconds)]);
-            let mut last = Readings::default();
+            let mut readings = Readings::default();
             for task in Webproxy.tasks(&job, &place(dir.path())).unwrap() {
-                last = perform_all(task.work).readings;
+                readings = perform_all(task.work).readings;
             }
-            (last.get("requests_count").unwrap() >= 6.0 * 100.0).then_some((last, dir))
+            (readings.get("requests_count").unwrap() >= 6.0 * 100.0).then_some((readings, dir))
         };
-        let (last, dir) = ["0.2", "2", "20"].into_iter().find_map(measured).expect("100 turns in 20 s");
-        let mean = last.get("file_mean_bytes").unwrap();
+        let (readings, dir) = ["0.2", "2", "20"].into_iter().find_map(measure).expect("100 turns in 20 s");
+        let mean = readings.get("file_mean_bytes").unwrap();
         assert!(mean > 2048.0 && mean < 12_288.0, "{mean}");
         let files = std::fs::read_dir(dir.path().join("bigfileset")).unwrap().count();
         // Each turn deletes one file and creates one, and the turns at the end of the time are completed.
@@ -288,15 +291,15 @@ mod tests {
     fn files_that_are_being_read_are_not_deleted_and_deleted_ones_are_not_read() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         let file_set = FileSet::new(3, 2);
-        let reading = file_set.begin_read(&mut rng).unwrap();
+        let reading = file_set.start_read(&mut rng).unwrap();
         let deleted = file_set.take_existing(&mut rng).unwrap();
         assert_ne!(reading, deleted);
         assert_eq!(file_set.take_existing(&mut rng), None);
-        assert_eq!(file_set.begin_read(&mut rng), Some(reading));
+        assert_eq!(file_set.start_read(&mut rng), Some(reading));
         file_set.end_read(reading);
         file_set.end_read(reading);
         assert_eq!(file_set.take_existing(&mut rng), Some(reading));
-        assert_eq!(file_set.begin_read(&mut rng), None);
+        assert_eq!(file_set.start_read(&mut rng), None);
         assert_eq!(file_set.take_missing(&mut rng), Some(2));
         assert_eq!(file_set.take_missing(&mut rng), None);
         file_set.put_back(deleted, false);

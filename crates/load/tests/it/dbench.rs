@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, path::Path, process::Command};
 const CHILD_LOADFILE: &str = "DBENCH_CHILD_LOADFILE";
 const CHILD_DIR: &str = "DBENCH_CHILD_DIR";
 const CHILD_SECONDS: &str = "DBENCH_CHILD_SECONDS";
-/// Number of passes from which the calls of the loader and of the incomplete last pass hardly matter.
-const PASSES: f64 = 50.0;
+/// Smallest number of passes, with which the calls of the loader and of the incomplete last pass hardly matter.
+const MIN_PASSES: f64 = 50.0;
 
 /// A loadfile with every operation, on existing and missing names. It has one rename, which counts the passes.
 const LOAD: &str = "\
@@ -44,7 +44,7 @@ Rmdir \"\\clients\\client1\\e\" NT_STATUS_OK
 Unlink \"\\clients\\client1\\B\" 0x6 NT_STATUS_OK
 ";
 
-/// The work of a traced child, not a test. Does nothing without a load in its environment.
+/// Not a test: the work of a traced child. Does nothing without a load in its environment.
 #[test]
 fn child() {
     let [Ok(loadfile), Ok(dir), Ok(seconds)] = [CHILD_LOADFILE, CHILD_DIR, CHILD_SECONDS].map(std::env::var) else {
@@ -62,70 +62,71 @@ fn child() {
     let place = Place { root: dir.clone().into(), source_dir: dir.into(), server_user: None };
     dbench.make_inputs(&job, &place).unwrap();
     for task in dbench.tasks(&job, &place).unwrap() {
-        for action in task.prepare.into_iter().chain(task.work) {
+        for action in task.preparation.into_iter().chain(task.work) {
             action.perform(&mut |_| {}).unwrap();
         }
     }
 }
 
-/// System calls in each pass by name, as `strace -c` counts them. Plays longer on a busy machine, until there are enough
-/// passes.
-fn calls_per_pass(table: &Path, command: impl Fn(&str) -> Command) -> BTreeMap<String, f64> {
-    let mut attempts = ["4", "16", "64"].into_iter().map(|seconds| count_calls(&mut command(seconds), table));
-    let calls = attempts.find(|calls| calls["rename"] > PASSES).expect("enough passes in 64 s");
+/// System calls in each pass by name, as `strace -c` counts them. Plays longer on a busy machine, until there are
+/// enough passes.
+fn calls_per_pass(table_path: &Path, make_command: impl Fn(&str) -> Command) -> BTreeMap<String, f64> {
+    let mut attempts = ["4", "16", "64"].into_iter().map(|seconds| count_calls(&mut make_command(seconds), table_path));
+    let calls = attempts.find(|calls| calls["rename"] > MIN_PASSES).expect("enough passes in 64 s");
     let passes = calls["rename"];
     calls.into_iter().map(|(name, count)| (name, count / passes)).collect()
 }
 
-fn count_calls(command: &mut Command, table: &Path) -> BTreeMap<String, f64> {
+/// Runs a command under `strace -c`, which writes its table to `table_path`, and returns the number of calls by name.
+fn count_calls(command: &mut Command, table_path: &Path) -> BTreeMap<String, f64> {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    let text = std::fs::read_to_string(table).unwrap();
+    let text = std::fs::read_to_string(table_path).unwrap();
     // % time, seconds, usecs/call, calls, [errors], name
-    let row = |line: &str| {
+    let parse_row = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         Some((fields.last()?.to_string(), fields.get(3)?.parse::<f64>().ok()?))
     };
-    text.lines().filter_map(row).collect()
+    text.lines().filter_map(parse_row).collect()
 }
 
 #[test]
 fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
-    if !fsarena_sys::testkit::program("strace") || !fsarena_sys::testkit::program("dbench") {
+    if !fsarena_sys::testkit::has_program("strace") || !fsarena_sys::testkit::has_program("dbench") {
         return;
     }
     // In memory, so that a slow disk does not reduce the number of passes.
-    let within = tempfile::tempdir_in("/dev/shm").unwrap();
-    let (table, loadfile) = (within.path().join("table"), within.path().join("load.txt"));
+    let temp_dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let (table_path, loadfile) = (temp_dir.path().join("table"), temp_dir.path().join("load.txt"));
     std::fs::write(&loadfile, LOAD).unwrap();
     let strace = || {
         let mut command = Command::new("strace");
-        command.args(["-f", "-c", "-o"]).arg(&table);
+        command.args(["-f", "-c", "-o"]).arg(&table_path);
         command
     };
-    let dir = |name: &str, seconds: &str| {
-        let dir = within.path().join(format!("{name}{seconds}"));
+    let make_dir = |name: &str, seconds: &str| {
+        let dir = temp_dir.path().join(format!("{name}{seconds}"));
         std::fs::create_dir(&dir).unwrap();
         dir
     };
-    let mut ours = calls_per_pass(&table, |seconds| {
-        let mut ours = strace();
-        ours.arg(std::env::current_exe().unwrap()).args(["--exact", "dbench::child"]);
-        ours.env(CHILD_LOADFILE, &loadfile).env(CHILD_DIR, dir("ours", seconds)).env(CHILD_SECONDS, seconds);
-        ours
+    let mut native_calls = calls_per_pass(&table_path, |seconds| {
+        let mut command = strace();
+        command.arg(std::env::current_exe().unwrap()).args(["--exact", "dbench::child"]);
+        command.env(CHILD_LOADFILE, &loadfile).env(CHILD_DIR, make_dir("native", seconds)).env(CHILD_SECONDS, seconds);
+        command
     });
     if cfg!(debug_assertions) {
         // Without optimisation, the standard library calls fcntl on each descriptor before it closes it.
-        let closed = ours["close"];
-        ours.entry("fcntl".into()).and_modify(|count| *count -= closed);
+        let closed = native_calls["close"];
+        native_calls.entry("fcntl".into()).and_modify(|count| *count -= closed);
     }
-    let real = calls_per_pass(&table, |seconds| {
-        let mut real = strace();
-        real.args(["dbench", "-t", seconds, "--skip-cleanup", "-c"]).arg(&loadfile);
-        real.arg("-D").arg(dir("real", seconds)).arg("1");
-        real
+    let real_calls = calls_per_pass(&table_path, |seconds| {
+        let mut command = strace();
+        command.args(["dbench", "-t", seconds, "--skip-cleanup", "-c"]).arg(&loadfile);
+        command.arg("-D").arg(make_dir("real", seconds)).arg("1");
+        command
     });
-    for (name, most) in [
+    for (name, max_difference) in [
         ("openat", 0.03),
         ("newfstatat", 0.03),
         ("getdents64", 0.03),
@@ -140,9 +141,12 @@ fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
         ("statfs", 0.02),
         ("fcntl", 0.02),
     ] {
-        let [mine, theirs] = [&ours, &real].map(|calls| calls.get(name).copied().unwrap_or(0.0));
+        let [native, real] = [&native_calls, &real_calls].map(|calls| calls.get(name).copied().unwrap_or(0.0));
         // The loader and the start of clients make a few calls, and the last pass is incomplete.
-        assert!((mine - theirs).abs() <= most * theirs + 0.5, "{name}: {mine} and {theirs}\n{ours:?}\n{real:?}");
-        assert!(theirs > 0.0, "the real dbench never calls {name}");
+        assert!(
+            (native - real).abs() <= max_difference * real + 0.5,
+            "{name}: {native} and {real}\n{native_calls:?}\n{real_calls:?}"
+        );
+        assert!(real > 0.0, "the real dbench never calls {name}");
     }
 }

@@ -12,12 +12,12 @@ pub struct Workspace {
 impl Workspace {
     /// Creates the directory, in memory if possible; `None` if mpirun is missing.
     pub fn new() -> Option<Workspace> {
-        if !fsarena_sys::testkit::program(&mpirun()) {
+        if !fsarena_sys::testkit::has_program(&mpirun_program()) {
             return None;
         }
         let memory = Path::new("/dev/shm");
-        let within = if memory.is_dir() { memory.into() } else { std::env::temp_dir() };
-        let temp = tempfile::Builder::new().prefix("fsarena-mpi-").tempdir_in(within).unwrap();
+        let parent = if memory.is_dir() { memory.into() } else { std::env::temp_dir() };
+        let temp = tempfile::Builder::new().prefix("fsarena-mpi-").tempdir_in(parent).unwrap();
         std::fs::create_dir(temp.path().join("shared")).unwrap();
         Some(Workspace { temp })
     }
@@ -28,8 +28,8 @@ impl Workspace {
     }
 
     /// The command that runs `fsarena-mpi` with these arguments on this number of ranks.
-    pub fn mpirun(&self, ranks: u32, args: &[&str]) -> Command {
-        let mut command = Command::new(mpirun());
+    pub fn job_command(&self, ranks: u32, args: &[&str]) -> Command {
+        let mut command = Command::new(mpirun_program());
         if is_open_mpi() {
             // Allows more ranks than CPUs, allows root, and stays on this machine.
             command.args(["--oversubscribe", "--allow-run-as-root", "--mca", "btl", "self,vader,tcp"]);
@@ -41,14 +41,14 @@ impl Workspace {
     }
 
     /// The command that runs a plan with these workloads at the smallest scale.
-    pub fn run(&self, ranks: u32, workloads: &str, args: &[&str]) -> Command {
+    pub fn plan_command(&self, ranks: u32, workloads: &str, args: &[&str]) -> Command {
         let idle = "[idle]\ntimeout = '100ms'\n";
         let plan = format!("name = 'p'\n[stop]\nrounds = 1\n{idle}{workloads}");
         std::fs::write(self.path("plan.toml"), plan).unwrap();
         let on = format!("dir:{}", self.path("shared").display());
         let args: Vec<&str> =
             ["run", "plan.toml", "--on", &on, "--scale", "tiny"].iter().chain(args).copied().collect();
-        self.mpirun(ranks, &args)
+        self.job_command(ranks, &args)
     }
 
     /// Files left in the shared directory.
@@ -64,26 +64,26 @@ impl Workspace {
     /// Samples of the only run: the values of these columns, row by row.
     pub fn samples(&self, columns: &[&str]) -> Vec<Vec<String>> {
         let mut reader = csv::Reader::from_path(self.run_file("samples.csv")).unwrap();
-        let head = reader.headers().unwrap().clone();
-        let at: Vec<usize> =
-            columns.iter().map(|name| head.iter().position(|column| column == *name).unwrap()).collect();
+        let header = reader.headers().unwrap().clone();
+        let indexes: Vec<usize> =
+            columns.iter().map(|name| header.iter().position(|column| column == *name).unwrap()).collect();
         let rows = reader.records().map(|row| row.unwrap());
-        rows.map(|row| at.iter().map(|at| row[*at].to_string()).collect()).collect()
+        rows.map(|row| indexes.iter().map(|index| row[*index].to_string()).collect()).collect()
     }
 }
 
 /// The mpirun of the MPI library that the binary is linked with; Debian's MPICH has `mpirun.mpich`.
-fn mpirun() -> String {
+fn mpirun_program() -> String {
     std::env::var("FSARENA_MPIRUN").unwrap_or_else(|_| "mpirun".into())
 }
 
 fn is_open_mpi() -> bool {
-    let printed = Command::new(mpirun()).arg("--version").output().unwrap();
+    let printed = Command::new(mpirun_program()).arg("--version").output().unwrap();
     String::from_utf8_lossy(&printed.stdout).contains("Open MPI")
 }
 
 /// Runs a command to its end. Returns the exit code and all output.
-pub fn output(command: &mut Command) -> (i32, String) {
+pub fn run_to_end(command: &mut Command) -> (i32, String) {
     wait_for_job(command.spawn().unwrap())
 }
 
@@ -96,21 +96,22 @@ pub fn wait_for_job(child: Child) -> (i32, String) {
 
 /// The ids of processes with this word in their command line or environment.
 pub fn processes_with(word: &str) -> Vec<u32> {
-    let has = |pid: u32, file: &str| {
+    let contains_word = |pid: u32, file: &str| {
         let text = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
         String::from_utf8_lossy(&text).contains(word)
     };
     let pids =
         std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
-    pids.filter(|pid| *pid != std::process::id() && (has(*pid, "cmdline") || has(*pid, "environ"))).collect()
+    pids.filter(|pid| *pid != std::process::id() && (contains_word(*pid, "cmdline") || contains_word(*pid, "environ")))
+        .collect()
 }
 
-/// Waits until a condition holds; fails with `what` after a minute.
+/// Waits until a condition holds. Fails with the message `failure` after a minute.
 #[track_caller]
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn wait_until(failure: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{failure}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -10,39 +10,41 @@ const SECTOR_BYTES: f64 = 512.0;
 /// The unit of the kernel's times, in nanoseconds.
 const MILLISECOND_NS: f64 = 1e6;
 
-/// A field of the file: its index (from 0), the factor that converts it to the unit of the reading, and the reading.
+/// A field of the file, and the reading that has its value.
 struct StatField {
+    /// The index of the field, from 0.
     index: usize,
+    /// The factor that converts the field to the unit of the reading.
     factor: f64,
     reading: ProbeReading,
 }
 
 const FIELDS: &[StatField] = &[
-    until_synced(0, 1.0, "device_reads", Unit::Count, "read requests that the device completed"),
-    until_synced(1, 1.0, "device_read_merges", Unit::Count, "reads merged with others in the queue"),
-    until_synced(2, SECTOR_BYTES, reading::DEVICE_READ, Unit::Bytes, "bytes read from the device"),
-    until_synced(4, 1.0, reading::DEVICE_WRITES, Unit::Count, "write requests that the device completed"),
-    until_synced(5, 1.0, "device_write_merges", Unit::Count, "writes merged with others in the queue"),
-    until_synced(6, SECTOR_BYTES, reading::DEVICE_WRITTEN, Unit::Bytes, "bytes written to the device"),
-    until_synced(
+    synced_field(0, 1.0, "device_reads", Unit::Count, "read requests that the device completed"),
+    synced_field(1, 1.0, "device_read_merges", Unit::Count, "reads merged with others in the queue"),
+    synced_field(2, SECTOR_BYTES, reading::DEVICE_READ_BYTES, Unit::Bytes, "bytes read from the device"),
+    synced_field(4, 1.0, reading::DEVICE_WRITES, Unit::Count, "write requests that the device completed"),
+    synced_field(5, 1.0, "device_write_merges", Unit::Count, "writes merged with others in the queue"),
+    synced_field(6, SECTOR_BYTES, reading::DEVICE_WRITTEN_BYTES, Unit::Bytes, "bytes written to the device"),
+    synced_field(
         9,
         MILLISECOND_NS,
         "device_busy_ns",
         Unit::Nanoseconds,
         "time with at least one request in flight (io_ticks, which the kernel counts in milliseconds)",
     ),
-    until_synced(
+    synced_field(
         10,
         MILLISECOND_NS,
         "device_queue_ns",
         Unit::Nanoseconds,
         "time of all requests in the queue and in flight, added up (time_in_queue, which the kernel counts in milliseconds)",
     ),
-    until_synced(11, 1.0, "device_discards", Unit::Count, "discard requests that the device completed"),
-    until_synced(13, SECTOR_BYTES, "device_discard_bytes", Unit::Bytes, "bytes discarded"),
-    until_synced(15, 1.0, reading::DEVICE_FLUSHES, Unit::Count, "cache flushes that the device completed"),
-    at_return(2, "device_read_to_return_bytes", "bytes read from the device until the command returned"),
-    at_return(6, "device_write_to_return_bytes", "bytes written to the device until the command returned"),
+    synced_field(11, 1.0, "device_discards", Unit::Count, "discard requests that the device completed"),
+    synced_field(13, SECTOR_BYTES, "device_discard_bytes", Unit::Bytes, "bytes discarded"),
+    synced_field(15, 1.0, reading::DEVICE_FLUSHES, Unit::Count, "cache flushes that the device completed"),
+    returned_field(2, "device_read_to_return_bytes", "bytes read from the device until the command returned"),
+    returned_field(6, "device_write_to_return_bytes", "bytes written to the device until the command returned"),
 ];
 
 /// The definition of an amount that is counted for the whole machine, not for a process.
@@ -50,12 +52,14 @@ const fn amount_def(id: &'static str, unit: Unit) -> ReadingDef {
     ReadingDef::lower(id, unit).tasks(Fold::Sum).machine()
 }
 
-const fn until_synced(index: usize, factor: f64, id: &'static str, unit: Unit, help: &'static str) -> StatField {
-    StatField { index, factor, reading: Sampling::DeltaToSynced.of(amount_def(id, unit).help(help)) }
+/// A field that is read for the growth until the data is synced.
+const fn synced_field(index: usize, factor: f64, id: &'static str, unit: Unit, help: &'static str) -> StatField {
+    StatField { index, factor, reading: Sampling::DeltaToSynced.reading(amount_def(id, unit).help(help)) }
 }
 
-const fn at_return(index: usize, id: &'static str, help: &'static str) -> StatField {
-    let reading = Sampling::DeltaToReturn.of(amount_def(id, Unit::Bytes).help(help));
+/// A field in sectors that is read for the growth until the work has returned.
+const fn returned_field(index: usize, id: &'static str, help: &'static str) -> StatField {
+    let reading = Sampling::DeltaToReturn.reading(amount_def(id, Unit::Bytes).help(help));
     StatField { index, factor: SECTOR_BYTES, reading }
 }
 
@@ -100,8 +104,8 @@ fn parse(text: &str, out: &mut [f64]) -> Option<()> {
         *field = parse_counter(word)?;
         field_count += 1;
     }
-    for (out, field) in out.iter_mut().zip(FIELDS) {
-        *out = fields[field.index] * field.factor;
+    for (value, field) in out.iter_mut().zip(FIELDS) {
+        *value = fields[field.index] * field.factor;
     }
     (field_count >= 11).then_some(())
 }
@@ -109,7 +113,7 @@ fn parse(text: &str, out: &mut [f64]) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::testing::{kernel_with, read_once};
+    use crate::probe::testing::{kernel_with, read_once};
 
     #[test]
     fn all_fields_of_the_stat_file_are_parsed() {
@@ -130,8 +134,8 @@ mod tests {
     #[test]
     fn the_probe_reads_the_device_of_its_target() {
         let (_dir, kernel) = kernel_with(&[("sys/dev/block/7:3/stat", "1 0 8 0 0 0 0 0 0 0 0\n")]);
-        let mut opened =
-            (PROBE.open)(&ProbeTarget { kernel, device: Some((7, 3)) }).unwrap_or_else(|e| panic!("{}", e.why));
+        let mut opened = (PROBE.open)(&ProbeTarget { kernel, device: Some((7, 3)) })
+            .unwrap_or_else(|unavailable| panic!("{}", unavailable.why));
         assert_eq!(read_once(opened.gauge.as_mut(), FIELDS.len())[2], 4096.0);
     }
 
@@ -139,8 +143,8 @@ mod tests {
     fn disabled_io_statistics_make_the_probe_unavailable() {
         let files = [("sys/dev/block/7:3/stat", "0 0 0 0 0 0 0 0 0 0 0\n"), ("sys/dev/block/7:3/queue/iostats", "0\n")];
         let (_dir, kernel) = kernel_with(&files);
-        let missing = (PROBE.open)(&ProbeTarget { kernel: kernel.clone(), device: Some((7, 3)) }).err().unwrap();
-        assert!(missing.fix.unwrap().contains("echo 1"));
+        let unavailable = (PROBE.open)(&ProbeTarget { kernel: kernel.clone(), device: Some((7, 3)) }).err().unwrap();
+        assert!(unavailable.fix.unwrap().contains("echo 1"));
         assert!((PROBE.open)(&ProbeTarget { kernel, device: None }).is_err());
     }
 }

@@ -16,10 +16,10 @@ pub const PROBE: Probe = Probe {
     id: "host_files",
     help: "requests of a guest for files of the host",
     readings: &[
-        Sampling::DeltaToReturn.of(ReadingDef::lower(HOST_ROUND_TRIPS, Unit::Count).help(
+        Sampling::DeltaToReturn.reading(ReadingDef::lower(HOST_ROUND_TRIPS, Unit::Count).help(
             "requests of a guest for files of the host until the command returned: to load programs, and to read what these open on the host",
         )),
-        Sampling::DeltaToReturn.of(time(HOST_WAIT).help(
+        Sampling::DeltaToReturn.reading(time(HOST_WAIT).help(
             "estimated time of the requests of a guest for files of the host until the command returned: their number times the mean time of such requests before the first task",
         )),
     ],
@@ -27,7 +27,7 @@ pub const PROBE: Probe = Probe {
 };
 
 /// The directory of the driver. It has a subdirectory for each of the driver's devices, such as `virtio3`.
-const DRIVER: &str = "sys/bus/virtio/drivers/9pnet_virtio";
+const DRIVER_DIR: &str = "sys/bus/virtio/drivers/9pnet_virtio";
 /// The number of look-ups of missing names with which fsarena measures the time of one request.
 const LOOKUPS: u32 = 32;
 
@@ -35,7 +35,9 @@ const LOOKUPS: u32 = 32;
 /// from there; then all values are absent.
 struct HostFilesGauge(Option<InterruptCounter>);
 
+/// The interrupts of the device, each of which ends a request.
 struct InterruptCounter {
+    /// `/proc/interrupts`.
     interrupts: KernelFile,
     /// The device's name in `/proc/interrupts`.
     device: String,
@@ -58,13 +60,13 @@ fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
 
 /// The name of the virtio device with the files of the host, such as `virtio3`.
 fn find_device(kernel: &SysRoot) -> Option<String> {
-    let mut devices = std::fs::read_dir(kernel.path(DRIVER)).ok()?.flatten();
-    let is_host = |dir: &Path| {
+    let mut devices = std::fs::read_dir(kernel.path(DRIVER_DIR)).ok()?.flatten();
+    let has_host_files = |dir: &Path| {
         let tag = std::fs::read_to_string(dir.join("mount_tag")).unwrap_or_default();
         tag.trim_end_matches(['\n', '\0']) == GuestPlan::HOST_FILES_DEVICE
     };
-    let found = devices.find(|device| is_host(&device.path()))?;
-    found.file_name().into_string().ok()
+    let device = devices.find(|device| has_host_files(&device.path()))?;
+    device.file_name().into_string().ok()
 }
 
 /// The number of interrupts of a device, over all CPUs: `25:  10  2  PCI-MSI 49152-edge  virtio3-requests` has 12.
@@ -78,6 +80,7 @@ fn count_interrupts(text: &str, device: &str) -> Option<f64> {
 }
 
 impl InterruptCounter {
+    /// Reads the number of interrupts so far.
     fn read_count(&mut self) -> io::Result<f64> {
         match count_interrupts(self.interrupts.read_text()?, &self.device) {
             Some(count) => Ok(count),
@@ -87,16 +90,16 @@ impl InterruptCounter {
 
     /// Measures the time of one request, by looking for names that do not exist: nothing has cached them.
     fn measure_request(&mut self) -> io::Result<()> {
-        let (before, begun) = (self.read_count()?, Instant::now());
+        let (count_before, start) = (self.read_count()?, Instant::now());
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
         for number in 0..LOOKUPS {
             let name = format!("{}{now}-{number}", GuestPlan::ABSENT_PATH_PREFIX);
             let _ = std::fs::symlink_metadata(name);
         }
-        let spent = begun.elapsed().as_nanos() as f64;
-        let requests = self.read_count()? - before;
+        let elapsed_ns = start.elapsed().as_nanos() as f64;
+        let requests = self.read_count()? - count_before;
         if requests > 0.0 {
-            self.request_ns = spent / requests;
+            self.request_ns = elapsed_ns / requests;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use fsarena_core::sample::{ReadingDef, Unit};
 
 /// The reading of a count, from before the task until its work had returned.
 const fn until_return(id: &'static str, unit: Unit, help: &'static str) -> ProbeReading {
-    Sampling::DeltaToReturn.of(ReadingDef::neutral(id, unit).help(help))
+    Sampling::DeltaToReturn.reading(ReadingDef::neutral(id, unit).help(help))
 }
 
 /// `/proc/self/io`. The kernel adds the counters of a child when its parent waits for it.
@@ -16,19 +16,19 @@ pub const PROBE: Probe = Probe {
     help: "bytes that the process tree requested to read and write, and its calls",
     readings: &[
         until_return(
-            reading::READ,
+            reading::READ_BYTES,
             Unit::Bytes,
             "bytes that the process tree read with read(2) and its kin, from files and pipes, cached or not (rchar of /proc/self/io); mapped files and io_uring are not counted",
         ),
         until_return(
-            reading::WRITTEN,
+            reading::WRITTEN_BYTES,
             Unit::Bytes,
             "bytes that the process tree wrote with write(2) and its kin, to files and pipes (wchar of /proc/self/io); mapped files and io_uring are not counted",
         ),
         until_return("read_calls", Unit::Count, "read calls of the process tree (syscr of /proc/self/io)"),
         until_return("write_calls", Unit::Count, "write calls of the process tree (syscw of /proc/self/io)"),
         until_return(
-            reading::FETCHED,
+            reading::FETCHED_BYTES,
             Unit::Bytes,
             "bytes that were fetched from the device or the server for the process tree itself, because no cache had them (read_bytes of /proc/self/io)",
         ),
@@ -39,12 +39,12 @@ pub const PROBE: Probe = Probe {
 fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
     TextGauge::open(&target.kernel, "proc/self/io", parse)
         .map(OpenedProbe::new)
-        .map_err(|missing| missing.with_fix("use a kernel with CONFIG_TASK_IO_ACCOUNTING"))
+        .map_err(|unavailable| unavailable.with_fix("use a kernel with CONFIG_TASK_IO_ACCOUNTING"))
 }
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
-    for (name, out) in ["rchar:", "wchar:", "syscr:", "syscw:", "read_bytes:"].into_iter().zip(out) {
-        *out = number_after(text, name)?;
+    for (name, value) in ["rchar:", "wchar:", "syscr:", "syscw:", "read_bytes:"].into_iter().zip(out) {
+        *value = number_after(text, name)?;
     }
     Some(())
 }
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn a_child_counts_after_its_parent_waited_for_it() {
         let Ok(mut gauge) = TextGauge::open(&SysRoot::host(), "proc/self/io", parse) else {
-            fsarena_sys::testkit::skipped("this kernel has no /proc/self/io");
+            fsarena_sys::testkit::record_skip("this kernel has no /proc/self/io");
             return;
         };
         let (mut before, mut after) = ([0.0; 5], [0.0; 5]);

@@ -10,8 +10,8 @@
 //!    `/proc/stat`, so it is sampled at ticks although it shows microseconds.
 //! 4. `/proc/stat`: sampled at ticks, in steps of 1/USER_HZ.
 //!
-//! Sampling at ticks misses work that wakes after a tick and sleeps before the next one, which is what
-//! threads of filesystems do under paced load. So a note of the run says that sources 3 and 4 are sampled.
+//! Sampling at ticks misses threads that wake after a tick and sleep before the next one, as threads of filesystems do under a
+//! paced load. So a note of the run says that sources 3 and 4 are sampled.
 //!
 //! Sources 1 and 2 lack the time of a running task since its last switch or tick. For this process, a short sleep before
 //! reading adds that time. For a thread that is running on another CPU at that moment, its current slice is missing: a few
@@ -27,12 +27,14 @@ use std::time::Duration;
 /// A sleep that is long enough for the kernel to switch this process out, and short compared with a task.
 const SWITCH_PAUSE: Duration = Duration::from_micros(50);
 
+/// A kernel file with the CPU time of the machine.
 struct CpuTimeSource {
     file: &'static str,
     /// A file that distinguishes the root of a hierarchy from a container's part of it, and whether the root has that file.
     root_mark: Option<(&'static str, bool)>,
     parse: ParseFn,
-    note: &'static str,
+    /// How exact the source is.
+    accuracy: &'static str,
 }
 
 const EXACT: &str = "exact to the slices that run on other CPUs at the moment of reading";
@@ -40,27 +42,27 @@ const SAMPLED: &str = "sampled at clock ticks, so short work of kernel threads m
 
 /// The source `file` of a cgroup v2 hierarchy; `mark` is a file that its root does not have.
 const fn cgroup2_source(file: &'static str, mark: &'static str) -> CpuTimeSource {
-    CpuTimeSource { file, root_mark: Some((mark, false)), parse: parse_cpu_stat, note: SAMPLED }
+    CpuTimeSource { file, root_mark: Some((mark, false)), parse: parse_cpu_stat, accuracy: SAMPLED }
 }
 
 const SOURCES: &[CpuTimeSource] = &[
-    CpuTimeSource { file: "proc/schedstat", root_mark: None, parse: parse_schedstat, note: EXACT },
+    CpuTimeSource { file: "proc/schedstat", root_mark: None, parse: parse_schedstat, accuracy: EXACT },
     CpuTimeSource {
         file: "sys/fs/cgroup/cpuacct/cpuacct.usage",
         root_mark: Some(("sys/fs/cgroup/cpuacct/release_agent", true)),
         parse: parse_cpuacct,
-        note: EXACT,
+        accuracy: EXACT,
     },
     cgroup2_source("sys/fs/cgroup/cpu.stat", "sys/fs/cgroup/cgroup.type"),
     cgroup2_source("sys/fs/cgroup/unified/cpu.stat", "sys/fs/cgroup/unified/cgroup.type"),
-    CpuTimeSource { file: "proc/stat", root_mark: None, parse: parse_proc_stat, note: SAMPLED },
+    CpuTimeSource { file: "proc/stat", root_mark: None, parse: parse_proc_stat, accuracy: SAMPLED },
 ];
 
 /// CPU time of all tasks on all CPUs.
 pub const PROBE: Probe = Probe {
     id: "machine_cpu",
     help: "CPU time of the whole machine, with that of the filesystem's own threads",
-    readings: &[Sampling::DeltaToSynced.of(
+    readings: &[Sampling::DeltaToSynced.reading(
         reading::machine_time(reading::MACHINE_CPU)
             .help("CPU time of all tasks on the machine until the data was synced; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks"),
     )],
@@ -70,7 +72,7 @@ pub const PROBE: Probe = Probe {
 fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
     for source in SOURCES {
         let Some(gauge) = source.open(&target.kernel) else { continue };
-        let text = format!("machine_cpu_ns comes from /{}: {}", source.file, source.note);
+        let text = format!("machine_cpu_ns comes from /{}: {}", source.file, source.accuracy);
         let notes = vec![Note::new(NoteKind::Remark, text)];
         return Ok(OpenedProbe { gauge: Box::new(SleepBeforeRead(gauge)), notes });
     }
@@ -78,6 +80,7 @@ fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
 }
 
 impl CpuTimeSource {
+    /// The gauge of the source; None if this machine lacks it.
     fn open(&self, kernel: &SysRoot) -> Option<TextGauge> {
         if self.root_mark.is_some_and(|(mark, root_has_it)| kernel.path(mark).exists() != root_has_it) {
             return None;
@@ -124,8 +127,8 @@ fn parse_proc_stat(text: &str, out: &mut [f64]) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::testing::{kernel_with, read_once};
     use crate::probe::tick_ns;
-    use crate::probes::testing::{kernel_with, read_once};
     use std::time::Instant;
 
     const SCHEDSTAT: &str = "version 15\ntimestamp 4295\n\
@@ -133,7 +136,8 @@ mod tests {
 
     fn open_and_read(files: &[(&str, &str)]) -> (f64, String) {
         let (_dir, kernel) = kernel_with(files);
-        let mut opened = (PROBE.open)(&ProbeTarget { kernel, device: None }).unwrap_or_else(|e| panic!("{}", e.why));
+        let mut opened = (PROBE.open)(&ProbeTarget { kernel, device: None })
+            .unwrap_or_else(|unavailable| panic!("{}", unavailable.why));
         (read_once(opened.gauge.as_mut(), 1)[0], opened.notes.remove(0).text)
     }
 
@@ -174,21 +178,21 @@ mod tests {
     #[test]
     fn machine_cpu_includes_the_time_of_this_process() {
         let mut opened = (PROBE.open)(&ProbeTarget { kernel: SysRoot::host(), device: None })
-            .unwrap_or_else(|e| panic!("{}", e.why));
+            .unwrap_or_else(|unavailable| panic!("{}", unavailable.why));
         if !opened.notes[0].text.contains(EXACT) {
-            fsarena_sys::testkit::skipped(&opened.notes[0].text);
+            fsarena_sys::testkit::record_skip(&opened.notes[0].text);
             return;
         }
         let mut process = (crate::probes::process::PROBE.open)(&ProbeTarget { kernel: SysRoot::host(), device: None })
-            .unwrap_or_else(|e| panic!("{}", e.why));
+            .unwrap_or_else(|unavailable| panic!("{}", unavailable.why));
         let (machine, tree) = (read_once(opened.gauge.as_mut(), 1), read_once(process.gauge.as_mut(), 6));
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut spins = 0u64;
-        while read_once(process.gauge.as_mut(), 6)[2] - tree[2] < 50e6 && begun.elapsed().as_secs() < 60 {
+        while read_once(process.gauge.as_mut(), 6)[2] - tree[2] < 50e6 && start.elapsed().as_secs() < 60 {
             spins = std::hint::black_box(spins + 1);
         }
         let spent = read_once(process.gauge.as_mut(), 6)[2] - tree[2];
-        let seen = read_once(opened.gauge.as_mut(), 1)[0] - machine[0];
-        assert!(seen > 0.5 * spent, "machine {seen} ns, this process alone {spent} ns");
+        let machine_spent = read_once(opened.gauge.as_mut(), 1)[0] - machine[0];
+        assert!(machine_spent > 0.5 * spent, "machine {machine_spent} ns, this process alone {spent} ns");
     }
 }

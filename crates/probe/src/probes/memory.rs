@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub const PROBE: Probe = Probe {
     id: "memory",
     help: "peak resident memory",
-    readings: &[Sampling::AtReturn.of(
+    readings: &[Sampling::AtReturn.reading(
         ReadingDef::lower(reading::PEAK_MEMORY, Unit::Bytes)
             .tasks(Fold::Max)
             .help("largest resident memory of one process during the task: VmHWM of this process, or ru_maxrss of a command where that is more; a command counts at least the pages of the process that started it"),
@@ -59,7 +59,7 @@ fn parse(text: &str, out: &mut [f64]) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::testing::read_once;
+    use crate::probe::testing::read_once;
     use fsarena_sys::kernel::SysRoot;
 
     #[test]
@@ -74,7 +74,7 @@ mod tests {
     fn a_peak_is_measured_and_reset() {
         const ALLOCATED_BYTES: usize = 64 << 20;
         let Ok(mut opened) = (PROBE.open)(&ProbeTarget { kernel: SysRoot::host(), device: None }) else {
-            fsarena_sys::testkit::skipped("this kernel cannot reset peaks");
+            fsarena_sys::testkit::record_skip("this kernel cannot reset peaks");
             return;
         };
         opened.gauge.reset_peaks();

@@ -6,7 +6,7 @@ use fsarena_core::sample::{Fold, ReadingDef, Unit};
 
 /// A reading of the whole machine that is taken when the work returns. Of several tasks the largest value counts.
 const fn reading_at_return(def: ReadingDef, help: &'static str) -> ProbeReading {
-    Sampling::AtReturn.of(def.tasks(Fold::Max).machine().help(help))
+    Sampling::AtReturn.reading(def.tasks(Fold::Max).machine().help(help))
 }
 
 /// `/proc/meminfo`.
@@ -31,8 +31,8 @@ pub const PROBE: Probe = Probe {
 };
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
-    for (name, out) in ["Dirty:", "Writeback:", "Cached:"].into_iter().zip(out) {
-        *out = number_after(text, name)? * 1024.0;
+    for (name, value) in ["Dirty:", "Writeback:", "Cached:"].into_iter().zip(out) {
+        *value = number_after(text, name)? * 1024.0;
     }
     Some(())
 }

@@ -8,7 +8,7 @@ const FILES: [&str; 3] = ["proc/pressure/io", "proc/pressure/cpu", "proc/pressur
 
 /// A reading of the time that processes waited, from before a task of the benchmark until its work had returned.
 const fn stall_time(id: &'static str, help: &'static str) -> ProbeReading {
-    Sampling::DeltaToReturn.of(machine_time(id).help(help))
+    Sampling::DeltaToReturn.reading(machine_time(id).help(help))
 }
 
 /// Pressure stall information, `/proc/pressure/*` (Documentation/accounting/psi.rst).
@@ -31,19 +31,19 @@ pub const PROBE: Probe = Probe {
 };
 
 fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
-    let open = |rel: &str| {
-        KernelFile::open(&target.kernel, rel)
-            .map_err(|missing| missing.with_fix("use a kernel with CONFIG_PSI, booted with psi=1"))
+    let open_file = |path: &str| {
+        KernelFile::open(&target.kernel, path)
+            .map_err(|unavailable| unavailable.with_fix("use a kernel with CONFIG_PSI, booted with psi=1"))
     };
-    Ok(OpenedProbe::new(PressureGauge([open(FILES[0])?, open(FILES[1])?, open(FILES[2])?])))
+    Ok(OpenedProbe::new(PressureGauge([open_file(FILES[0])?, open_file(FILES[1])?, open_file(FILES[2])?])))
 }
 
 struct PressureGauge([KernelFile; 3]);
 
 impl Gauge for PressureGauge {
     fn read(&mut self, out: &mut [f64]) -> std::io::Result<()> {
-        for (file, out) in self.0.iter_mut().zip(out.chunks_exact_mut(2)) {
-            let parsed = parse(file.read_text()?, out);
+        for (file, values) in self.0.iter_mut().zip(out.chunks_exact_mut(2)) {
+            let parsed = parse(file.read_text()?, values);
             parsed.ok_or_else(|| file.unknown_format_error())?;
         }
         Ok(())
@@ -53,10 +53,10 @@ impl Gauge for PressureGauge {
 /// Parses the lines `some … total=µs` and `full … total=µs` into nanoseconds. Old kernels have no line `full` for the CPU;
 /// then `out[1]` keeps its value, NaN.
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
-    let total = |line: &str| parse_counter(line.split_once("total=")?.1.trim()).map(|us| us * 1e3);
-    out[0] = total(text.lines().find(|line| line.starts_with("some "))?)?;
+    let total_ns = |line: &str| parse_counter(line.split_once("total=")?.1.trim()).map(|us| us * 1e3);
+    out[0] = total_ns(text.lines().find(|line| line.starts_with("some "))?)?;
     if let Some(full) = text.lines().find(|line| line.starts_with("full ")) {
-        out[1] = total(full)?;
+        out[1] = total_ns(full)?;
     }
     Some(())
 }

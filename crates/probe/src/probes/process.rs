@@ -8,11 +8,11 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
 const fn time_reading(id: &'static str, sampling: Sampling, help: &'static str) -> ProbeReading {
-    sampling.of(reading::cpu_time(id).help(help))
+    sampling.reading(reading::cpu_time(id).help(help))
 }
 
 const fn count_reading(id: &'static str, help: &'static str) -> ProbeReading {
-    Sampling::DeltaToReturn.of(ReadingDef::lower(id, Unit::Count).help(help))
+    Sampling::DeltaToReturn.reading(ReadingDef::lower(id, Unit::Count).help(help))
 }
 
 /// getrusage(2) of this process and of its children that were waited for.
@@ -21,12 +21,12 @@ pub const PROBE: Probe = Probe {
     help: "CPU time, context switches and major faults of the process tree",
     readings: &[
         time_reading(
-            reading::USER,
+            reading::USER_CPU,
             Sampling::DeltaToReturn,
             "user time of the process tree, from getrusage; its sum with system time is exact, the split between them is sampled at ticks",
         ),
         time_reading(
-            reading::SYSTEM,
+            reading::SYSTEM_CPU,
             Sampling::DeltaToReturn,
             "system time of the process tree, from getrusage; its sum with user time is exact, the split between them is sampled at ticks",
         ),

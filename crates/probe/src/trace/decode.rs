@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 // enum perf_event_type of include/uapi/linux/perf_event.h.
-const LOST: u32 = 2;
-const FORK: u32 = 7;
-const SAMPLE: u32 = 9;
+const PERF_RECORD_LOST: u32 = 2;
+const PERF_RECORD_FORK: u32 = 7;
+const PERF_RECORD_SAMPLE: u32 = 9;
 
-/// The layout of the samples of one event. The samples of every event begin with TID and TIME. All events have `sample_id_all`,
-/// so their other records end with TID and TIME.
+/// Decodes the records of one event. The samples of every event begin with TID and TIME. All events have `sample_id_all`, so
+/// their other records end with TID and TIME.
 #[derive(Debug, Clone, Copy)]
 pub enum Decoder {
     /// `lock:contention_begin`, sampled with CALLCHAIN and RAW.
@@ -34,12 +34,12 @@ pub enum Decoder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The time of the event, in nanoseconds of CLOCK_MONOTONIC.
-    pub time: u64,
+    pub time_ns: u64,
     /// The process of the event.
     pub pid: u32,
     /// The thread of the event.
     pub tid: u32,
-    /// Its content. Chains are bytes as the kernel writes them: addresses of 8 bytes, innermost first.
+    /// Its content. CallChains are bytes as the kernel writes them: addresses of 8 bytes, innermost first.
     pub kind: EventKind<&'a [u8]>,
 }
 
@@ -73,22 +73,22 @@ impl<C> EventKind<C> {
 
 /// A record that is cut short or contradicts itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed;
+pub struct MalformedRecord;
 
 impl Decoder {
     /// Decodes the body of a record; None for types of records that the trace does not use.
-    pub fn decode(self, record_type: u32, body: &[u8]) -> Result<Option<Record<'_>>, Malformed> {
+    pub fn decode(self, record_type: u32, body: &[u8]) -> Result<Option<Record<'_>>, MalformedRecord> {
         match record_type {
-            SAMPLE => self.decode_sample(body).map(Some).ok_or(Malformed),
-            FORK => decode_fork(body).map(Some).ok_or(Malformed),
-            LOST => decode_lost(body).map(Some).ok_or(Malformed),
+            PERF_RECORD_SAMPLE => self.decode_sample(body).map(Some).ok_or(MalformedRecord),
+            PERF_RECORD_FORK => decode_fork(body).map(Some).ok_or(MalformedRecord),
+            PERF_RECORD_LOST => decode_lost(body).map(Some).ok_or(MalformedRecord),
             _ => Ok(None),
         }
     }
 
     fn decode_sample(self, body: &[u8]) -> Option<Record<'_>> {
         let mut reader = RecordReader(body);
-        let (pid, tid, time) = (reader.read_u32()?, reader.read_u32()?, reader.read_u64()?);
+        let (pid, tid, time_ns) = (reader.read_u32()?, reader.read_u32()?, reader.read_u64()?);
         let kind = match self {
             Decoder::Begin { lock, flags } => {
                 let chain = reader.read_chain()?;
@@ -101,32 +101,32 @@ impl Decoder {
             }
             Decoder::Cpu => EventKind::Cpu { chain: reader.read_chain()? },
         };
-        Some(Record { time, pid, tid, kind })
+        Some(Record { time_ns, pid, tid, kind })
     }
 }
 
 fn decode_fork(body: &[u8]) -> Option<Record<'static>> {
     let mut reader = RecordReader(body);
-    let (pid, parent, tid, _parent_tid, time) =
+    let (pid, parent, tid, _parent_tid, time_ns) =
         (reader.read_u32()?, reader.read_u32()?, reader.read_u32()?, reader.read_u32()?, reader.read_u64()?);
-    Some(Record { time, pid, tid, kind: EventKind::Fork { parent } })
+    Some(Record { time_ns, pid, tid, kind: EventKind::Fork { parent } })
 }
 
 fn decode_lost(body: &[u8]) -> Option<Record<'static>> {
     let mut reader = RecordReader(body);
     let (_event_id, records) = (reader.read_u64()?, reader.read_u64()?);
-    let (pid, tid, time) = (reader.read_u32()?, reader.read_u32()?, reader.read_u64()?);
-    Some(Record { time, pid, tid, kind: EventKind::Lost { records } })
+    let (pid, tid, time_ns) = (reader.read_u32()?, reader.read_u32()?, reader.read_u64()?);
+    Some(Record { time_ns, pid, tid, kind: EventKind::Lost { records } })
 }
 
-/// Reads a record from its beginning; has the bytes that are not read yet.
+/// Reads the fields of a record one after the other. The slice has the bytes that are not read yet.
 struct RecordReader<'a>(&'a [u8]);
 
 impl<'a> RecordReader<'a> {
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(length)?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
-        Some(head)
+        Some(bytes)
     }
 
     fn read_u32(&mut self) -> Option<u32> {
@@ -175,7 +175,7 @@ impl RecordFormat {
     }
 }
 
-/// Parses the line of a field into its name and place.
+/// Parses the line of a field into its name, and its offset and size.
 fn parse_field(line: &str) -> Option<(String, RecordField)> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?.strip_prefix("field:")?;
@@ -210,19 +210,19 @@ impl RecordField {
 const CONTEXT_MAX: u64 = -4095_i64 as u64;
 const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 
-/// The id of a chain in [`Chains`].
+/// The id of a chain in [`CallChains`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChainId(usize);
 
 /// All distinct chains of a trace, so that an event stores only an id. A contended lock has few distinct chains.
 #[derive(Debug, Default)]
-pub struct Chains {
+pub struct CallChains {
     ids: HashMap<Box<[u8]>, ChainId>,
     /// The addresses in the kernel of each chain, innermost frame first, by id.
     chains: Vec<Vec<u64>>,
 }
 
-impl Chains {
+impl CallChains {
     /// Returns the id of a chain, and adds the chain if it is new. `bytes` are addresses of 8 bytes with context marks.
     pub fn intern(&mut self, bytes: &[u8]) -> ChainId {
         if let Some(id) = self.ids.get(bytes) {
@@ -234,7 +234,7 @@ impl Chains {
         id
     }
 
-    /// The addresses of the chain with an id that [`Chains::intern`] returned, innermost frame first.
+    /// The addresses of the chain with an id that [`CallChains::intern`] returned, innermost frame first.
     pub fn get(&self, id: ChainId) -> &[u64] {
         &self.chains[id.0]
     }
@@ -270,15 +270,18 @@ pub mod tests {
         ]
     }
 
-    fn task(pid: u32, tid: u32, time: u64) -> Vec<u8> {
-        [&pid.to_ne_bytes()[..], &tid.to_ne_bytes(), &time.to_ne_bytes()].concat()
+    /// A task and a time as a record has them.
+    fn task_and_time(pid: u32, tid: u32, time_ns: u64) -> Vec<u8> {
+        [&pid.to_ne_bytes()[..], &tid.to_ne_bytes(), &time_ns.to_ne_bytes()].concat()
     }
 
+    /// Addresses as the kernel writes them.
     pub fn addresses(chain: &[u64]) -> Vec<u8> {
         chain.iter().flat_map(|address| address.to_ne_bytes()).collect()
     }
 
-    fn chained(chain: &[u64]) -> Vec<u8> {
+    /// A call chain as a record has it: the number of addresses, and the addresses.
+    fn counted_chain(chain: &[u64]) -> Vec<u8> {
         [(chain.len() as u64).to_ne_bytes().to_vec(), addresses(chain)].concat()
     }
 
@@ -291,39 +294,40 @@ pub mod tests {
     #[test]
     fn contention_begin_is_decoded_with_lock_flags_and_chain() {
         let chain = [u64::MAX - 127, 0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020];
-        let body = [task(10, 11, 5_000), chained(&chain), raw(0xdead_0008, 2)].concat();
-        let record = decoders()[0].decode(SAMPLE, &body).unwrap().unwrap();
+        let body = [task_and_time(10, 11, 5_000), counted_chain(&chain), raw(0xdead_0008, 2)].concat();
+        let record = decoders()[0].decode(PERF_RECORD_SAMPLE, &body).unwrap().unwrap();
         let chain = addresses(&chain);
-        assert_eq!((record.pid, record.tid, record.time), (10, 11, 5_000));
+        assert_eq!((record.pid, record.tid, record.time_ns), (10, 11, 5_000));
         assert_eq!(record.kind, EventKind::Begin { lock: 0xdead_0008, flags: 2, chain: &chain[..] });
     }
 
     #[test]
     fn contention_end_is_decoded_with_its_result() {
         for (ret, gave_up) in [(0, false), (-4_i32 as u32, true)] {
-            let body = [task(10, 11, 6_000), raw(0xdead_0008, ret)].concat();
-            let record = decoders()[1].decode(SAMPLE, &body).unwrap().unwrap();
+            let body = [task_and_time(10, 11, 6_000), raw(0xdead_0008, ret)].concat();
+            let record = decoders()[1].decode(PERF_RECORD_SAMPLE, &body).unwrap().unwrap();
             assert_eq!(record.kind, EventKind::End { lock: 0xdead_0008, gave_up });
         }
     }
 
     #[test]
     fn lost_and_fork_records_are_decoded_with_their_time() {
-        let body = [addresses(&[99, 1234]), task(1, 2, 7_000)].concat();
-        let record = decoders()[1].decode(LOST, &body).unwrap().unwrap();
-        assert_eq!((record.time, record.kind), (7_000, EventKind::Lost { records: 1234 }));
+        let body = [addresses(&[99, 1234]), task_and_time(1, 2, 7_000)].concat();
+        let record = decoders()[1].decode(PERF_RECORD_LOST, &body).unwrap().unwrap();
+        assert_eq!((record.time_ns, record.kind), (7_000, EventKind::Lost { records: 1234 }));
 
-        let body = [task(20, 10, 0)[..8].to_vec(), task(20, 10, 8_000), task(10, 10, 8_000)].concat();
-        let record = decoders()[0].decode(FORK, &body).unwrap().unwrap();
-        assert_eq!((record.pid, record.time, record.kind), (20, 8_000, EventKind::Fork { parent: 10 }));
+        let body = [task_and_time(20, 10, 0)[..8].to_vec(), task_and_time(20, 10, 8_000), task_and_time(10, 10, 8_000)]
+            .concat();
+        let record = decoders()[0].decode(PERF_RECORD_FORK, &body).unwrap().unwrap();
+        assert_eq!((record.pid, record.time_ns, record.kind), (20, 8_000, EventKind::Fork { parent: 10 }));
     }
 
     #[test]
     fn a_record_shorter_than_its_chain_is_malformed() {
-        let body = [task(1, 1, 1), addresses(&[u64::MAX])].concat();
-        assert_eq!(decoders()[2].decode(SAMPLE, &body), Err(Malformed));
-        let body = [task(1, 1, 1), addresses(&[1 << 40, 0, 0])].concat();
-        assert_eq!(decoders()[0].decode(SAMPLE, &body), Err(Malformed));
+        let body = [task_and_time(1, 1, 1), addresses(&[u64::MAX])].concat();
+        assert_eq!(decoders()[2].decode(PERF_RECORD_SAMPLE, &body), Err(MalformedRecord));
+        let body = [task_and_time(1, 1, 1), addresses(&[1 << 40, 0, 0])].concat();
+        assert_eq!(decoders()[0].decode(PERF_RECORD_SAMPLE, &body), Err(MalformedRecord));
     }
 
     #[test]
@@ -333,21 +337,21 @@ pub mod tests {
 
     proptest! {
         #[test]
-        fn garbage_never_panics(kind in 0_u32..12, body in proptest::collection::vec(any::<u8>(), 0..256)) {
+        fn garbage_never_panics(record_type in 0_u32..12, body in proptest::collection::vec(any::<u8>(), 0..256)) {
             for decoder in decoders() {
-                let _ = decoder.decode(kind, &body);
+                let _ = decoder.decode(record_type, &body);
             }
         }
 
         /// Bytes with a valid beginning reach later parts of the decoder.
         #[test]
-        fn a_record_cut_anywhere_never_panics(keep in 0_usize..80, junk in any::<[u8; 8]>(), at in 0_usize..72) {
-            let mut body = [task(10, 11, 5), chained(&[1, 2, 3]), raw(7, 2)].concat();
-            let at = at.min(body.len() - 8);
-            body[at..at + 8].copy_from_slice(&junk);
-            body.truncate(keep);
+        fn a_record_cut_anywhere_never_panics(length in 0_usize..80, junk in any::<[u8; 8]>(), junk_offset in 0_usize..72) {
+            let mut body = [task_and_time(10, 11, 5), counted_chain(&[1, 2, 3]), raw(7, 2)].concat();
+            let junk_offset = junk_offset.min(body.len() - 8);
+            body[junk_offset..junk_offset + 8].copy_from_slice(&junk);
+            body.truncate(length);
             for decoder in decoders() {
-                let _ = decoder.decode(SAMPLE, &body);
+                let _ = decoder.decode(PERF_RECORD_SAMPLE, &body);
             }
         }
     }
@@ -413,7 +417,7 @@ pub mod tests {
 
     #[test]
     fn equal_chains_get_the_same_id() {
-        let mut chains = Chains::default();
+        let mut chains = CallChains::default();
         let a = chains.intern(&addresses(&[CONTEXT_KERNEL, 1]));
         let b = chains.intern(&addresses(&[CONTEXT_KERNEL, 2]));
         assert_eq!(chains.intern(&addresses(&[CONTEXT_KERNEL, 1])), a);
@@ -423,8 +427,8 @@ pub mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_some_chain(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut chains = Chains::default();
+        fn any_bytes_can_be_interned_as_a_chain(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut chains = CallChains::default();
             let id = chains.intern(&bytes);
             prop_assert!(chains.get(id).len() <= bytes.len() / 8);
         }

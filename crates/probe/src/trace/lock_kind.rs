@@ -65,19 +65,48 @@ impl LockKind {
     pub fn from_flags(flags: u32) -> LockKind {
         // A task that spins for a mutex before it sleeps sets another flag too.
         let flags = if flags & MUTEX != 0 { MUTEX } else { flags };
-        let found = KINDS.iter().find(|(known, ..)| *known == flags);
-        found.map_or(LockKind::Unknown, |(_, kind, _)| *kind)
+        let entry = KINDS.iter().find(|(kind_flags, ..)| *kind_flags == flags);
+        entry.map_or(LockKind::Unknown, |(_, kind, _)| *kind)
     }
 
     /// The name in text: `rwsem read`.
     pub fn name(self) -> &'static str {
-        let found = KINDS.iter().find(|(_, kind, _)| *kind == self);
-        found.map_or("unknown lock", |(.., name)| name)
+        let entry = KINDS.iter().find(|(_, kind, _)| *kind == self);
+        entry.map_or("unknown lock", |(.., name)| name)
     }
 }
 
 impl fmt::Display for LockKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_decode_as_the_kernel_sets_them() {
+        // The calls of trace_contention_begin in kernel/locking of Linux 6.18.
+        let calls = [
+            (0, "semaphore"),
+            (0x01, "spinlock"),
+            (0x03, "rwlock read"),
+            (0x05, "rwlock write"),
+            (0x02, "rwsem read"),
+            (0x04, "rwsem write"),
+            (0x20, "mutex"),
+            (0x21, "mutex"),
+            (0x08, "rt_mutex"),
+            (0x0a, "rt_rwlock read"),
+            (0x0c, "rt_rwlock write"),
+            (0x12, "percpu_rwsem read"),
+            (0x14, "percpu_rwsem write"),
+            (0x40, "unknown lock"),
+        ];
+        for (flags, name) in calls {
+            assert_eq!(LockKind::from_flags(flags).name(), name, "{flags:#x}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The options of a trace, and the reasons why a trace cannot start, each with its remedy.
 
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use std::path::PathBuf;
 
 /// The tasks whose waits are traced.
@@ -83,10 +83,10 @@ pub enum TraceError {
         restrict: String,
     },
     /// A file of the kernel cannot be read, or has an unexpected format.
-    #[error("{what}: {why}; a trace needs this file of the kernel, in the format that fsarena knows")]
+    #[error("{file}: {why}; a trace needs this file of the kernel, in the format that fsarena knows")]
     Unreadable {
         /// The file.
-        what: String,
+        file: String,
         /// The error of the system, or the missing part of the file.
         why: String,
     },
@@ -115,7 +115,7 @@ pub enum TraceError {
     Reader(#[source] std::io::Error),
 }
 
-impl Exits for TraceError {
+impl HasExitCode for TraceError {
     fn exit_code(&self) -> ExitCode {
         match self {
             TraceError::Reader(_) => ExitCode::Internal,

@@ -67,14 +67,16 @@ pub struct CpuStack {
 pub struct Profile {
     /// The length of the trace in nanoseconds.
     pub duration_ns: u64,
-    /// Contended locks, sorted by their total wait, the longest first.
-    pub locks: Vec<LockSite>,
+    /// The places where tasks waited for locks, those with the longest total wait first.
+    #[serde(rename = "locks")]
+    pub lock_sites: Vec<LockSite>,
     /// Number of waits.
     pub waits: u64,
     /// The sum of the waits of all tasks in nanoseconds; it can exceed the duration.
     pub total_wait_ns: u64,
     /// The functions with CPU samples, those with most samples first.
-    pub cpu: Vec<CpuSite>,
+    #[serde(rename = "cpu")]
+    pub cpu_sites: Vec<CpuSite>,
     /// Every chain of the CPU samples, sorted by name; empty unless the options request it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<CpuStack>,
@@ -84,11 +86,12 @@ pub struct Profile {
     /// samples. `cpu-clock` is a timer interrupt: while the kernel has interrupts disabled, the sample is delayed.
     pub cpu_event: Option<String>,
     /// The number of records that the kernel dropped because a buffer was full. The other figures lack them.
-    pub lost: u64,
-    /// The number of waits that ended without a known beginning: it was before the trace or was lost, or the wait is
-    /// also among `waits_without_end`. They are not in the other figures.
+    #[serde(rename = "lost")]
+    pub lost_records: u64,
+    /// The number of waits that ended without a known beginning: the beginning was before the trace or was lost, or the wait
+    /// counts in `waits_without_end` too. They are not in the other figures.
     pub waits_without_begin: u64,
-    /// The number of waits that did not end in the trace, or whose end may be lost; not in the other figures.
+    /// The number of waits that did not end in the trace, or whose end may be lost. They are not in the other figures.
     pub waits_without_end: u64,
 }
 
@@ -97,8 +100,8 @@ const UNKNOWN_FUNCTION: &str = "(unknown)";
 /// The name of all code outside the kernel.
 const USER_CODE: &str = "(user code)";
 
-/// The paths that lead to one place, each with the sum of its weights. Chains of addresses in the same functions are
-/// one path.
+/// The call paths that lead to one place, each with its weight: the waits or the samples with this path. Chains of different
+/// addresses in the same functions are one path.
 #[derive(Default)]
 struct PathWeights(BTreeMap<Vec<String>, u64>);
 
@@ -125,22 +128,22 @@ pub fn lock_sites(tally: &TraceTally, symbols: &Symbols) -> Vec<LockSite> {
         let key = (*kind, function.to_string(), callers.first().unwrap_or(&UNKNOWN_FUNCTION).to_string());
         let (sum, paths) = places.entry(key).or_insert_with(|| (WaitStats::new(), PathWeights::default()));
         sum.merge(waits);
-        paths.add(waits.total, callers);
+        paths.add(waits.total_ns, callers);
     }
-    let total: u64 = places.values().map(|(waits, _)| waits.total).sum();
+    let total_ns: u64 = places.values().map(|(waits, _)| waits.total_ns).sum();
     let mut sites: Vec<_> = places
         .into_iter()
         .map(|((kind, function, _), (waits, paths))| LockSite {
             kind,
             function,
             callers: paths.heaviest(),
-            share: fraction(waits.total, total),
+            share: fraction(waits.total_ns, total_ns),
             waits: waits.count,
             gave_up: waits.gave_up,
-            total_ns: waits.total,
-            mean_ns: waits.mean(),
-            p99_ns: waits.p99(),
-            max_ns: waits.max,
+            total_ns: waits.total_ns,
+            mean_ns: waits.mean_ns(),
+            p99_ns: waits.p99_ns(),
+            max_ns: waits.max_ns,
         })
         .collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.total_ns));
@@ -157,13 +160,13 @@ pub fn cpu_sites(tally: &TraceTally, symbols: &Symbols) -> Vec<CpuSite> {
         *sum += samples;
         paths.add(*samples, callers);
     }
-    let total: u64 = tally.cpu_samples.values().sum();
+    let all_samples: u64 = tally.cpu_samples.values().sum();
     let mut sites: Vec<_> = places
         .into_iter()
         .map(|(function, (samples, paths))| CpuSite {
             function,
             callers: paths.heaviest(),
-            share: fraction(samples, total),
+            share: fraction(samples, all_samples),
             samples,
         })
         .collect();
@@ -173,14 +176,14 @@ pub fn cpu_sites(tally: &TraceTally, symbols: &Symbols) -> Vec<CpuSite> {
 
 /// The chains with CPU samples, each with the outermost function first.
 pub fn cpu_stacks(tally: &TraceTally, symbols: &Symbols) -> Vec<CpuStack> {
-    let mut chains: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
+    let mut samples_by_stack: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
     for (chain, samples) in &tally.cpu_samples {
         let mut names = kernel_names(tally, symbols, *chain);
         names.reverse();
-        *chains.entry(if names.is_empty() { vec![USER_CODE] } else { names }).or_default() += samples;
+        *samples_by_stack.entry(if names.is_empty() { vec![USER_CODE] } else { names }).or_default() += samples;
     }
     let to_strings = |names: Vec<&str>| names.into_iter().map(String::from).collect();
-    chains.into_iter().map(|(names, samples)| CpuStack { frames: to_strings(names), samples }).collect()
+    samples_by_stack.into_iter().map(|(names, samples)| CpuStack { frames: to_strings(names), samples }).collect()
 }
 
 /// The names of the functions of a chain, innermost first. [`TraceTally::chains`] has only addresses in the kernel, so
@@ -190,8 +193,8 @@ fn kernel_names<'a>(tally: &TraceTally, symbols: &'a Symbols, chain: ChainId) ->
     let frames = addresses.iter().enumerate().map(|(depth, address)| {
         // All frames but the innermost are return addresses. After a call that does not return, the return address belongs to
         // the next function, so the address before it counts.
-        let inside = if depth == 0 { *address } else { address.saturating_sub(1) };
-        symbols.function_at(inside).unwrap_or(UNKNOWN_FUNCTION)
+        let address = if depth == 0 { *address } else { address.saturating_sub(1) };
+        symbols.function_at(address).unwrap_or(UNKNOWN_FUNCTION)
     });
     frames.collect()
 }
@@ -204,32 +207,8 @@ fn fraction(part: u64, whole: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::tally::tests::{event, tally, wait};
+    use crate::trace::tally::tests::{add_wait, event, new_tally};
     use crate::{trace::decode::EventKind, trace::decode::tests::addresses, trace::options::TracedTasks};
-
-    #[test]
-    fn flags_decode_as_the_kernel_sets_them() {
-        // The calls of trace_contention_begin in kernel/locking of Linux 6.18.
-        let calls = [
-            (0, "semaphore"),
-            (0x01, "spinlock"),
-            (0x03, "rwlock read"),
-            (0x05, "rwlock write"),
-            (0x02, "rwsem read"),
-            (0x04, "rwsem write"),
-            (0x20, "mutex"),
-            (0x21, "mutex"),
-            (0x08, "rt_mutex"),
-            (0x0a, "rt_rwlock read"),
-            (0x0c, "rt_rwlock write"),
-            (0x12, "percpu_rwsem read"),
-            (0x14, "percpu_rwsem write"),
-            (0x40, "unknown lock"),
-        ];
-        for (flags, name) in calls {
-            assert_eq!(LockKind::from_flags(flags).name(), name, "{flags:#x}");
-        }
-    }
 
     const SYMBOLS: &str = "1000 t rwsem_down_read_slowpath\n2000 T down_read\n3000 t some_fs_write_iter\n\
         4000 T vfs_write\n5000 t ksys_pwrite64\n6000 t other_fs_read_iter\n7000 T down_write\n";
@@ -240,12 +219,12 @@ mod tests {
     #[test]
     fn waits_are_grouped_by_kind_and_taker_over_all_paths() {
         let symbols = Symbols::parse(SYMBOLS);
-        let mut tally = tally(TracedTasks::WholeMachine);
-        // 100 + 300 ns by two ways through one function, 500 by another, 100 to write.
-        wait(&mut tally, TASK, READ, 100, &[0x1010, 0x2010, 0x3010, 0x4010]);
-        wait(&mut tally, TASK, READ, 300, &[0x1010, 0x2010, 0x3090, 0x4010, 0x5010]);
-        wait(&mut tally, TASK, READ, 500, &[0x1010, 0x2010, 0x6010]);
-        wait(&mut tally, TASK, WRITE, 100, &[0x7010, 0x3010]);
+        let mut tally = new_tally(TracedTasks::WholeMachine);
+        // 100 + 300 ns by two paths through one function, 500 by another, 100 to write.
+        add_wait(&mut tally, TASK, READ, 100, &[0x1010, 0x2010, 0x3010, 0x4010]);
+        add_wait(&mut tally, TASK, READ, 300, &[0x1010, 0x2010, 0x3090, 0x4010, 0x5010]);
+        add_wait(&mut tally, TASK, READ, 500, &[0x1010, 0x2010, 0x6010]);
+        add_wait(&mut tally, TASK, WRITE, 100, &[0x7010, 0x3010]);
         let sites = lock_sites(&tally, &symbols);
         let found: Vec<_> = sites
             .iter()
@@ -261,17 +240,17 @@ mod tests {
         );
         let shares: Vec<_> = sites.iter().map(|site| site.share).collect();
         assert_eq!(shares, [0.5, 0.4, 0.1]);
-        assert_eq!(sites[1].callers, ["some_fs_write_iter", "vfs_write", "ksys_pwrite64"], "the heavier way");
+        assert_eq!(sites[1].callers, ["some_fs_write_iter", "vfs_write", "ksys_pwrite64"], "the heavier path");
         assert_eq!((sites[1].mean_ns, sites[1].max_ns), (200, 300));
     }
 
     #[test]
     fn chains_through_the_same_functions_are_one_path() {
         let symbols = Symbols::parse(SYMBOLS);
-        let mut tally = tally(TracedTasks::WholeMachine);
-        wait(&mut tally, TASK, READ, 300, &[0x1010, 0x2010, 0x3010, 0x5010]);
-        wait(&mut tally, TASK, READ, 200, &[0x1010, 0x2010, 0x3010, 0x4010]);
-        wait(&mut tally, TASK, READ, 200, &[0x1010, 0x2010, 0x3010, 0x4020]);
+        let mut tally = new_tally(TracedTasks::WholeMachine);
+        add_wait(&mut tally, TASK, READ, 300, &[0x1010, 0x2010, 0x3010, 0x5010]);
+        add_wait(&mut tally, TASK, READ, 200, &[0x1010, 0x2010, 0x3010, 0x4010]);
+        add_wait(&mut tally, TASK, READ, 200, &[0x1010, 0x2010, 0x3010, 0x4020]);
         let sites = lock_sites(&tally, &symbols);
         assert_eq!((sites.len(), sites[0].total_ns), (1, 700));
         assert_eq!(sites[0].callers, ["some_fs_write_iter", "vfs_write"], "400 of 700 ns");
@@ -280,8 +259,8 @@ mod tests {
     #[test]
     fn a_return_address_at_the_end_of_a_function_belongs_to_it() {
         let symbols = Symbols::parse(SYMBOLS);
-        let mut tally = tally(TracedTasks::WholeMachine);
-        wait(&mut tally, TASK, READ, 100, &[0x1000, 0x3000, 0x4000]);
+        let mut tally = new_tally(TracedTasks::WholeMachine);
+        add_wait(&mut tally, TASK, READ, 100, &[0x1000, 0x3000, 0x4000]);
         let site = &lock_sites(&tally, &symbols)[0];
         assert_eq!((site.function.as_str(), site.taker()), ("down_read", "some_fs_write_iter"));
     }
@@ -289,11 +268,11 @@ mod tests {
     #[test]
     fn samples_are_grouped_by_function_with_user_code_as_one() {
         let symbols = Symbols::parse(SYMBOLS);
-        let mut tally = tally(TracedTasks::WholeMachine);
+        let mut tally = new_tally(TracedTasks::WholeMachine);
         let user = -512_i64 as u64;
-        for (chain, times) in [(&[0x4010, 0x5010][..], 2), (&[0x4020], 1), (&[user, 0x99], 3), (&[user, 0x77], 2)] {
+        for (chain, samples) in [(&[0x4010, 0x5010][..], 2), (&[0x4020], 1), (&[user, 0x99], 3), (&[user, 0x77], 2)] {
             let chain = tally.chains.intern(&addresses(chain));
-            for _ in 0..times {
+            for _ in 0..samples {
                 tally.add(&event(1, 5, 6, EventKind::Cpu { chain }));
             }
         }
@@ -302,15 +281,15 @@ mod tests {
         assert_eq!(found, [("(user code)", 5), ("vfs_write", 3)]);
         assert_eq!(sites[0].share, 0.625);
         assert_eq!(sites[1].callers, ["ksys_pwrite64"]);
-        let all = cpu_stacks(&tally, &symbols);
-        let found: Vec<_> = all.iter().map(|stack| (stack.frames.join(";"), stack.samples)).collect();
+        let stacks = cpu_stacks(&tally, &symbols);
+        let found: Vec<_> = stacks.iter().map(|stack| (stack.frames.join(";"), stack.samples)).collect();
         let expected = [("(user code)", 5), ("ksys_pwrite64;vfs_write", 2), ("vfs_write", 1)];
         assert_eq!(found, expected.map(|(frames, samples)| (frames.to_string(), samples)));
     }
 
     #[test]
     fn an_empty_trace_has_no_sites() {
-        let tally = tally(TracedTasks::WholeMachine);
+        let tally = new_tally(TracedTasks::WholeMachine);
         assert!(
             lock_sites(&tally, &Symbols::default()).is_empty() && cpu_sites(&tally, &Symbols::default()).is_empty()
         );

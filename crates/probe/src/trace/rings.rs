@@ -19,7 +19,7 @@ const LARGEST_RING_BYTES: usize = 4 << 20;
 /// The smallest buffer for beginnings of a CPU, in bytes.
 const SMALLEST_RING_BYTES: usize = 256 << 10;
 
-/// One event on one CPU, with its buffer.
+/// The ring buffer of one event on one CPU.
 pub struct Ring {
     /// The CPU.
     pub cpu: u32,
@@ -38,7 +38,7 @@ pub struct Rings {
     pub cpu_event: Option<&'static str>,
 }
 
-/// Opens the events on every CPU, for all processes.
+/// Opens the events of a trace on every CPU, for all processes.
 ///
 /// The events are not opened per process: an event that follows new threads (`inherit`) may have a buffer only if it is
 /// bound to one CPU. That would require events × threads × CPUs buffers, and would miss threads that start meanwhile. Instead
@@ -50,7 +50,7 @@ pub fn open_rings(kernel: &SysRoot, options: &TraceOptions) -> Result<Rings, Tra
     let locks = options.traces_locks.then(|| LockTracepoints::find(kernel)).transpose()?;
     let cpus = online_cpus(kernel)?;
     let largest_bytes = ring_bytes(cpus.len());
-    let opener = Opener { kernel, cpus: &cpus, largest_bytes };
+    let opener = RingOpener { kernel, cpus: &cpus, largest_bytes };
 
     let mut rings = vec![];
     if let Some(LockTracepoints { end: (end, decoder), .. }) = &locks {
@@ -95,6 +95,7 @@ fn set_common_options(builder: &mut Builder<'static>) {
     builder.clockid(Clock::MONOTONIC).exclude_callchain_user(true);
 }
 
+/// The event of a tracepoint, of which every occurrence is recorded.
 fn tracepoint_event(tracepoint: &Tracepoint) -> Builder<'static> {
     let mut builder = Builder::new(perf_event::events::Tracepoint::with_id(tracepoint.id));
     set_common_options(&mut builder);
@@ -104,7 +105,7 @@ fn tracepoint_event(tracepoint: &Tracepoint) -> Builder<'static> {
 
 /// The event for CPU samples and its name: CPU cycles, or a timer if the machine does not count them, like most virtual ones.
 fn cpu_sample_event(kernel: &SysRoot, options: &TraceOptions, cpu: usize) -> (Builder<'static>, &'static str) {
-    let limit = kernel.fact("proc/sys/kernel/perf_event_max_sample_rate").and_then(|text| text.parse().ok());
+    let limit = kernel.read_trimmed("proc/sys/kernel/perf_event_max_sample_rate").and_then(|text| text.parse().ok());
     let hz = options.cpu_samples_hz.min(limit.unwrap_or(u32::MAX));
     let with_sampling = |mut builder: Builder<'static>| {
         set_common_options(&mut builder);
@@ -118,13 +119,14 @@ fn cpu_sample_event(kernel: &SysRoot, options: &TraceOptions, cpu: usize) -> (Bu
     }
 }
 
-struct Opener<'a> {
+/// Opens events on every CPU.
+struct RingOpener<'a> {
     kernel: &'a SysRoot,
     cpus: &'a [usize],
     largest_bytes: usize,
 }
 
-impl Opener<'_> {
+impl RingOpener<'_> {
     fn open_on_every_cpu(
         &self,
         event: &Builder<'static>,
@@ -157,17 +159,17 @@ impl Opener<'_> {
 }
 
 /// The size of the buffer for beginnings of one CPU, in bytes: a power of two. Most other buffers have a quarter of it.
-fn ring_bytes(cpus: usize) -> usize {
-    let equal_part = ALL_RINGS_BYTES / cpus.max(1);
+fn ring_bytes(cpu_count: usize) -> usize {
+    let equal_part = ALL_RINGS_BYTES / cpu_count.max(1);
     let power_of_two = (equal_part + 1).next_power_of_two() / 2;
     power_of_two.clamp(SMALLEST_RING_BYTES, LARGEST_RING_BYTES)
 }
 
 /// The CPUs that are online: `0-3,8`.
 fn online_cpus(kernel: &SysRoot) -> Result<Vec<usize>, TraceError> {
-    let rel = "sys/devices/system/cpu/online";
-    let unreadable = |why: String| TraceError::Unreadable { what: kernel.path(rel).display().to_string(), why };
-    let text = kernel.read(rel).map_err(|error| unreadable(error.to_string()))?;
+    let path = "sys/devices/system/cpu/online";
+    let unreadable = |why: String| TraceError::Unreadable { file: kernel.path(path).display().to_string(), why };
+    let text = kernel.read(path).map_err(|error| unreadable(error.to_string()))?;
     parse_cpu_list(text.trim()).ok_or_else(|| unreadable(format!("expected a list of CPUs, found {text:?}")))
 }
 
@@ -198,7 +200,7 @@ impl Tracepoint {
 
 /// The error of a file that describes a tracepoint.
 fn unreadable_error(event: &str, file: &str, why: String) -> TraceError {
-    TraceError::Unreadable { what: format!("events/lock/{event}/{file}"), why }
+    TraceError::Unreadable { file: format!("events/lock/{event}/{file}"), why }
 }
 
 impl Tracefs {
@@ -207,11 +209,11 @@ impl Tracefs {
     /// # Errors
     /// No tracefs is mounted, or this user may not read it.
     fn find_mounted(kernel: &SysRoot) -> io::Result<Tracefs> {
-        let usual = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].map(|rel| kernel.path(rel));
-        let elsewhere = kernel.mounts().unwrap_or_default().into_iter();
-        let elsewhere = elsewhere.filter(|mount| mount.fs_type == "tracefs").map(|mount| mount.target);
+        let usual_dirs = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].map(|path| kernel.path(path));
+        let mounts = kernel.mounts().unwrap_or_default().into_iter();
+        let other_dirs = mounts.filter(|mount| mount.fs_type == "tracefs").map(|mount| mount.target);
         let mut refusal = io::ErrorKind::NotFound.into();
-        for dir in usual.into_iter().chain(elsewhere) {
+        for dir in usual_dirs.into_iter().chain(other_dirs) {
             // Looks for `events`, because the mount point exists even if nothing is mounted on it.
             match dir.join("events").metadata().and_then(|_| Ok(open_dir(&dir)?)) {
                 Ok(dir) => return Ok(Tracefs(dir)),
@@ -260,20 +262,20 @@ impl Tracefs {
     /// # Errors
     /// The kernel has no such tracepoint, or describes it in an unknown format.
     fn read_tracepoint(&self, kernel: &SysRoot, event: &'static str) -> Result<Tracepoint, TraceError> {
-        let read = |file: &str| {
+        let read_file = |file: &str| {
             self.read(&format!("events/lock/{event}/{file}")).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound => {
-                    let kernel = kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default();
+                    let kernel = kernel.read_trimmed("proc/sys/kernel/osrelease").unwrap_or_default();
                     TraceError::NoTracepoint { kernel, event }
                 }
                 io::ErrorKind::PermissionDenied => not_permitted_error(kernel, "reading a tracepoint", source),
                 _ => unreadable_error(event, file, source.to_string()),
             })
         };
-        let text = read("id")?;
+        let text = read_file("id")?;
         let id = text.trim().parse();
         let id = id.map_err(|_| unreadable_error(event, "id", format!("expected a number, found {text:?}")))?;
-        Ok(Tracepoint { event, id, format: RecordFormat::parse(&read("format")?) })
+        Ok(Tracepoint { event, id, format: RecordFormat::parse(&read_file("format")?) })
     }
 
     fn read(&self, path: &str) -> io::Result<String> {
@@ -290,14 +292,14 @@ fn open_dir(dir: &Path) -> rustix::io::Result<OwnedFd> {
 
 /// The error of an operation that this user may not do, with the value of the sysctl `kernel.perf_event_paranoid`.
 pub fn not_permitted_error(kernel: &SysRoot, doing: &'static str, source: io::Error) -> TraceError {
-    let paranoid = kernel.fact("proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|| "unknown".to_string());
+    let paranoid = kernel.read_trimmed("proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|| "unknown".to_string());
     TraceError::NotPermitted { doing, paranoid, source }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::testing::kernel_with;
+    use crate::probe::testing::kernel_with;
     use crate::trace::decode::tests::BEGIN;
 
     #[test]

@@ -1,7 +1,7 @@
 //! Names of addresses: the functions of the kernel, from /proc/kallsyms.
 //!
-//! This file also recognizes the functions of the kernel's locking layer, which are in a call chain between a contended lock and
-//! the code that requested it.
+//! This file also recognizes the functions of the kernel's locking layer, which are in a call chain between a contended lock
+//! and the code that requested it.
 
 use crate::trace::TraceError;
 use fsarena_sys::kernel::SysRoot;
@@ -24,7 +24,7 @@ impl Symbols {
     pub fn read(kernel: &SysRoot) -> Result<Symbols, TraceError> {
         let symbols = Symbols::parse(&kernel.read(KALLSYMS).unwrap_or_default());
         if symbols.functions.is_empty() {
-            let restrict = kernel.fact("proc/sys/kernel/kptr_restrict").unwrap_or_else(|| "unknown".into());
+            let restrict = kernel.read_trimmed("proc/sys/kernel/kptr_restrict").unwrap_or_else(|| "unknown".into());
             return Err(TraceError::NoSymbols { path: kernel.path(KALLSYMS), restrict });
         }
         Ok(symbols)
@@ -43,8 +43,8 @@ impl Symbols {
 
     /// The function that an address is in: the last function that begins at or before it.
     pub fn function_at(&self, address: u64) -> Option<&str> {
-        let after = self.functions.partition_point(|(start, _)| *start <= address);
-        Some(self.functions[after.checked_sub(1)?].1.as_str())
+        let next = self.functions.partition_point(|(start, _)| *start <= address);
+        Some(self.functions[next.checked_sub(1)?].1.as_str())
     }
 }
 
@@ -143,7 +143,7 @@ fn has_prefix(function: &str, prefixes: &[&str]) -> bool {
 /// The name of a function without a suffix of the compiler: `__mutex_lock` for `__mutex_lock.constprop.0`.
 pub fn without_suffix(function: &str) -> &str {
     match function.find('.') {
-        Some(at) if at > 0 => &function[..at],
+        Some(dot) if dot > 0 => &function[..dot],
         _ => function,
     }
 }
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_error_for_hidden_addresses_names_the_sysctl() {
-        let (_root, kernel) = crate::probes::testing::kernel_with(&[
+        let (_root, kernel) = crate::probe::testing::kernel_with(&[
             (KALLSYMS, "0000000000000000 T _stext\n0000000000000000 T vfs_read\n"),
             ("proc/sys/kernel/kptr_restrict", "2\n"),
         ]);

@@ -1,7 +1,7 @@
 //! Sums up the events of the traced processes: pairs the beginning and the end of each wait, and adds the durations of waits
 //! to histograms.
 
-use crate::trace::decode::{ChainId, Chains};
+use crate::trace::decode::{CallChains, ChainId};
 use crate::{trace::decode::EventKind, trace::lock_kind::LockKind, trace::options::TracedTasks};
 use hdrhistogram::Histogram;
 use std::collections::hash_map::Entry;
@@ -16,7 +16,7 @@ pub struct TraceTally {
     pub reader_thread: Option<u32>,
     /// The distinct call chains of the events. Each is stored once, because many events share it and refer to it by its
     /// id.
-    pub chains: Chains,
+    pub chains: CallChains,
     /// The waits that have begun and not ended.
     pub pairing: WaitPairing,
     /// Waits by kind of lock and chain.
@@ -24,7 +24,7 @@ pub struct TraceTally {
     /// Samples of running code by chain.
     pub cpu_samples: HashMap<ChainId, u64>,
     /// The number of records that the kernel dropped because a buffer was full.
-    pub lost: u64,
+    pub lost_records: u64,
 }
 
 impl TraceTally {
@@ -37,11 +37,11 @@ impl TraceTally {
         TraceTally {
             processes,
             reader_thread: None,
-            chains: Chains::default(),
+            chains: CallChains::default(),
             pairing: WaitPairing::default(),
             waits_by_lock: HashMap::new(),
             cpu_samples: HashMap::new(),
-            lost: 0,
+            lost_records: 0,
         }
     }
 
@@ -49,13 +49,13 @@ impl TraceTally {
     pub fn add(&mut self, event: &TraceEvent) {
         match event.kind {
             EventKind::Lost { records } => {
-                self.lost += records;
+                self.lost_records += records;
                 self.pairing.discard_open_waits();
             }
             EventKind::Fork { parent } => self.add_child(event.pid, parent),
             _ if !self.is_traced(event) => {}
             EventKind::Begin { lock, flags, chain } => {
-                self.pairing.begin(task_of(event), lock, WaitBegin { time: event.time, flags, chain });
+                self.pairing.begin(task_of(event), lock, WaitBegin { time_ns: event.time_ns, flags, chain });
             }
             EventKind::End { lock, gave_up } => self.end_wait(event, lock, gave_up),
             // The idle task (pid 0) does not count as running.
@@ -79,11 +79,12 @@ impl TraceTally {
         }
     }
 
+    /// Adds a wait that ends with this event, if its beginning is known.
     fn end_wait(&mut self, event: &TraceEvent, lock: u64, gave_up: bool) {
-        let Some(begun) = self.pairing.end(task_of(event), lock) else { return };
+        let Some(begin) = self.pairing.end(task_of(event), lock) else { return };
         let waits =
-            self.waits_by_lock.entry((LockKind::from_flags(begun.flags), begun.chain)).or_insert_with(WaitStats::new);
-        waits.add(event.time.saturating_sub(begun.time), gave_up);
+            self.waits_by_lock.entry((LockKind::from_flags(begin.flags), begin.chain)).or_insert_with(WaitStats::new);
+        waits.add(event.time_ns.saturating_sub(begin.time_ns), gave_up);
     }
 }
 
@@ -103,8 +104,8 @@ pub enum Task {
 /// The beginning of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitBegin {
-    /// The time in nanoseconds.
-    pub time: u64,
+    /// The time in nanoseconds of CLOCK_MONOTONIC.
+    pub time_ns: u64,
     /// The LCB_F_* flags of the kernel's tracepoint `lock:contention_begin`.
     pub flags: u32,
     /// The call chain.
@@ -128,29 +129,29 @@ pub struct WaitPairing {
 impl WaitPairing {
     /// Records that a task begins to wait. A mutex reports another beginning when the wait changes between spinning and
     /// sleeping; the first one counts. For any other lock, a second beginning means that the end of the previous wait was lost.
-    pub fn begin(&mut self, task: Task, lock: u64, begun: WaitBegin) {
+    pub fn begin(&mut self, task: Task, lock: u64, begin: WaitBegin) {
         match self.open_waits.entry((task, lock)) {
-            Entry::Occupied(_) if LockKind::from_flags(begun.flags) == LockKind::Mutex => {}
-            Entry::Occupied(mut before) => {
-                before.insert(begun);
+            Entry::Occupied(_) if LockKind::from_flags(begin.flags) == LockKind::Mutex => {}
+            Entry::Occupied(mut entry) => {
+                entry.insert(begin);
                 self.without_end += 1;
             }
-            Entry::Vacant(free) => drop(free.insert(begun)),
+            Entry::Vacant(entry) => drop(entry.insert(begin)),
         }
     }
 
     /// Records that a task stops waiting. Returns the beginning of the wait, if the trace has it.
     pub fn end(&mut self, task: Task, lock: u64) -> Option<WaitBegin> {
-        let begun = self.open_waits.remove(&(task, lock));
-        if begun.is_none() {
+        let begin = self.open_waits.remove(&(task, lock));
+        if begin.is_none() {
             self.without_begin += 1;
         }
-        begun
+        begin
     }
 
-    /// Counts all open waits as waits without an end: at the end of the trace, and after a loss of records, because the
-    /// end of any of them may be lost. If it stayed open, a wait whose end was lost would seem to last until the end of
-    /// the task's next wait for the same lock.
+    /// Counts all open waits as waits without an end. Call it at the end of the trace, and after a loss of records: the end
+    /// of any open wait may be lost, and such a wait would seem to last until the end of the task's next wait for the same
+    /// lock.
     pub fn discard_open_waits(&mut self) {
         self.without_end += self.open_waits.len() as u64;
         self.open_waits.clear();
@@ -158,35 +159,35 @@ impl WaitPairing {
 }
 
 /// The significant digits of the histogram: quantiles are exact within 1%.
-const DIGITS: u8 = 2;
+const HISTOGRAM_DIGITS: u8 = 2;
 
-/// The sum and the distribution of waits, in nanoseconds.
+/// The sum and the distribution of the waits at one place.
 #[derive(Debug, Clone)]
 pub struct WaitStats {
     /// The number of waits.
     pub count: u64,
     /// The number of waits that ended without the lock.
     pub gave_up: u64,
-    /// The sum of all waits.
-    pub total: u64,
-    /// The longest wait.
-    pub max: u64,
+    /// The sum of all waits in nanoseconds.
+    pub total_ns: u64,
+    /// The longest wait in nanoseconds.
+    pub max_ns: u64,
     histogram: Histogram<u32>,
 }
 
 impl WaitStats {
     /// No waits.
     pub fn new() -> WaitStats {
-        let histogram = Histogram::new(DIGITS).expect("two digits are within the histogram's one to five");
-        WaitStats { count: 0, gave_up: 0, total: 0, max: 0, histogram }
+        let histogram = Histogram::new(HISTOGRAM_DIGITS).expect("two digits are within the histogram's one to five");
+        WaitStats { count: 0, gave_up: 0, total_ns: 0, max_ns: 0, histogram }
     }
 
     /// Adds a wait.
     pub fn add(&mut self, ns: u64, gave_up: bool) {
         self.count += 1;
         self.gave_up += u64::from(gave_up);
-        self.total += ns;
-        self.max = self.max.max(ns);
+        self.total_ns += ns;
+        self.max_ns = self.max_ns.max(ns);
         self.histogram.record(ns).expect("a histogram that resizes itself takes any time");
     }
 
@@ -194,27 +195,27 @@ impl WaitStats {
     pub fn merge(&mut self, other: &WaitStats) {
         self.count += other.count;
         self.gave_up += other.gave_up;
-        self.total += other.total;
-        self.max = self.max.max(other.max);
+        self.total_ns += other.total_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
         self.histogram.add(&other.histogram).expect("a histogram that resizes itself holds any other");
     }
 
-    /// The mean wait; 0 without waits.
-    pub fn mean(&self) -> u64 {
-        self.total.checked_div(self.count).unwrap_or(0)
+    /// The mean wait in nanoseconds; 0 without waits.
+    pub fn mean_ns(&self) -> u64 {
+        self.total_ns.checked_div(self.count).unwrap_or(0)
     }
 
-    /// The 99th percentile of the waits, within 1%.
-    pub fn p99(&self) -> u64 {
-        self.histogram.value_at_quantile(0.99).min(self.max)
+    /// The 99th percentile of the waits in nanoseconds, within 1%.
+    pub fn p99_ns(&self) -> u64 {
+        self.histogram.value_at_quantile(0.99).min(self.max_ns)
     }
 }
 
 /// An event of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// Nanoseconds of CLOCK_MONOTONIC.
-    pub time: u64,
+    /// The time in nanoseconds of CLOCK_MONOTONIC.
+    pub time_ns: u64,
     /// The CPU of the event.
     pub cpu: u32,
     /// The process.
@@ -228,66 +229,66 @@ pub struct TraceEvent {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::{trace::decode::Chains, trace::decode::tests::addresses};
+    use crate::{trace::decode::CallChains, trace::decode::tests::addresses};
 
-    pub fn tally(target: TracedTasks) -> TraceTally {
+    pub fn new_tally(target: TracedTasks) -> TraceTally {
         TraceTally::new(&target)
     }
 
-    pub fn event(time: u64, pid: u32, tid: u32, kind: EventKind<ChainId>) -> TraceEvent {
-        TraceEvent { time, cpu: 0, pid, tid, kind }
+    pub fn event(time_ns: u64, pid: u32, tid: u32, kind: EventKind<ChainId>) -> TraceEvent {
+        TraceEvent { time_ns, cpu: 0, pid, tid, kind }
     }
 
     /// Adds a wait of a thread for the lock at address 100, of `ns` nanoseconds, with a call chain.
-    pub fn wait(tally: &mut TraceTally, (pid, tid): (u32, u32), flags: u32, ns: u64, chain: &[u64]) {
+    pub fn add_wait(tally: &mut TraceTally, (pid, tid): (u32, u32), flags: u32, ns: u64, chain: &[u64]) {
         let chain = tally.chains.intern(&addresses(chain));
         tally.add(&event(1_000, pid, tid, EventKind::Begin { lock: 100, flags, chain }));
         tally.add(&event(1_000 + ns, pid, tid, EventKind::End { lock: 100, gave_up: false }));
     }
 
     fn total_wait_ns(tally: &TraceTally) -> u64 {
-        tally.waits_by_lock.values().map(|waits| waits.total).sum()
+        tally.waits_by_lock.values().map(|waits| waits.total_ns).sum()
     }
 
     #[test]
     fn only_traced_processes_and_their_children_count() {
-        let mut tally = tally(TracedTasks::Pids(vec![10]));
-        wait(&mut tally, (10, 11), 2, 5, &[1]);
-        wait(&mut tally, (20, 20), 2, 70, &[1]);
+        let mut tally = new_tally(TracedTasks::Pids(vec![10]));
+        add_wait(&mut tally, (10, 11), 2, 5, &[1]);
+        add_wait(&mut tally, (20, 20), 2, 70, &[1]);
         assert_eq!(total_wait_ns(&tally), 5);
         tally.add(&event(2_000, 20, 20, EventKind::Fork { parent: 10 }));
         tally.add(&event(2_000, 30, 30, EventKind::Fork { parent: 20 }));
         tally.add(&event(2_000, 50, 50, EventKind::Fork { parent: 40 }));
-        wait(&mut tally, (20, 20), 2, 70, &[1]);
-        wait(&mut tally, (30, 31), 2, 900, &[1]);
-        wait(&mut tally, (50, 50), 2, 8_000, &[1]);
+        add_wait(&mut tally, (20, 20), 2, 70, &[1]);
+        add_wait(&mut tally, (30, 31), 2, 900, &[1]);
+        add_wait(&mut tally, (50, 50), 2, 8_000, &[1]);
         assert_eq!(total_wait_ns(&tally), 975);
         assert_eq!(tally.pairing.without_begin, 0, "the ends of untraced processes do not count as lost");
     }
 
     #[test]
     fn the_whole_machine_excludes_the_reader_thread() {
-        let mut tally = tally(TracedTasks::WholeMachine);
+        let mut tally = new_tally(TracedTasks::WholeMachine);
         tally.reader_thread = Some(99);
-        wait(&mut tally, (10, 11), 2, 5, &[1]);
-        wait(&mut tally, (10, 99), 2, 70, &[1]);
+        add_wait(&mut tally, (10, 11), 2, 5, &[1]);
+        add_wait(&mut tally, (10, 99), 2, 70, &[1]);
         assert_eq!(total_wait_ns(&tally), 5);
     }
 
     #[test]
     fn a_loss_of_records_discards_open_waits() {
-        let mut tally = tally(TracedTasks::WholeMachine);
+        let mut tally = new_tally(TracedTasks::WholeMachine);
         let chain = tally.chains.intern(&[]);
         tally.add(&event(1, 1, 1, EventKind::Begin { lock: 100, flags: 0, chain }));
         tally.add(&event(2, 0, 0, EventKind::Lost { records: 7 }));
         tally.add(&event(900, 1, 1, EventKind::End { lock: 100, gave_up: false }));
-        assert_eq!((total_wait_ns(&tally), tally.lost), (0, 7));
+        assert_eq!((total_wait_ns(&tally), tally.lost_records), (0, 7));
         assert_eq!((tally.pairing.without_begin, tally.pairing.without_end), (1, 1));
     }
 
     #[test]
     fn samples_of_the_idle_task_do_not_count() {
-        let mut tally = tally(TracedTasks::WholeMachine);
+        let mut tally = new_tally(TracedTasks::WholeMachine);
         let chain = tally.chains.intern(&addresses(&[1]));
         tally.add(&event(1, 0, 0, EventKind::Cpu { chain }));
         tally.add(&event(2, 5, 6, EventKind::Cpu { chain }));
@@ -301,12 +302,12 @@ pub mod tests {
     const MUTEX: u32 = 0x20;
     const MUTEX_SPINNING: u32 = 0x21;
 
-    fn begin_at(time: u64) -> WaitBegin {
-        begin_with_flags(time, RWSEM_READ)
+    fn begin_at(time_ns: u64) -> WaitBegin {
+        begin_with_flags(time_ns, RWSEM_READ)
     }
 
-    fn begin_with_flags(time: u64, flags: u32) -> WaitBegin {
-        WaitBegin { time, flags, chain: Chains::default().intern(&[]) }
+    fn begin_with_flags(time_ns: u64, flags: u32) -> WaitBegin {
+        WaitBegin { time_ns, flags, chain: CallChains::default().intern(&[]) }
     }
 
     #[test]
@@ -378,21 +379,21 @@ pub mod tests {
         high.add(99_000, true);
         high.add(3_000_000_000, false);
         low.merge(&high);
-        assert_eq!((low.count, low.gave_up, low.max), (100, 1, 3_000_000_000));
-        assert_eq!(low.total, 99 * 100 / 2 * 1_000 + 3_000_000_000);
-        assert_eq!(low.mean(), low.total / 100);
-        assert!((99_000..=99_990).contains(&low.p99()), "{}", low.p99());
+        assert_eq!((low.count, low.gave_up, low.max_ns), (100, 1, 3_000_000_000));
+        assert_eq!(low.total_ns, 99 * 100 / 2 * 1_000 + 3_000_000_000);
+        assert_eq!(low.mean_ns(), low.total_ns / 100);
+        assert!((99_000..=99_990).contains(&low.p99_ns()), "{}", low.p99_ns());
     }
 
     #[test]
     fn without_waits_mean_and_p99_are_zero() {
-        assert_eq!((WaitStats::new().mean(), WaitStats::new().p99()), (0, 0));
+        assert_eq!((WaitStats::new().mean_ns(), WaitStats::new().p99_ns()), (0, 0));
     }
 
     #[test]
     fn the_p99_of_one_wait_is_its_duration() {
         let mut waits = WaitStats::new();
         waits.add(1_234_567, false);
-        assert_eq!(waits.p99(), 1_234_567);
+        assert_eq!(waits.p99_ns(), 1_234_567);
     }
 }

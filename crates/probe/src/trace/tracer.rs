@@ -19,7 +19,8 @@ use std::{sync::Arc, thread::JoinHandle};
 #[derive(Debug)]
 #[must_use = "the trace ends when dropped"]
 pub struct Tracer {
-    stop: Arc<OwnedFd>,
+    /// The event (eventfd(2)) that ends the reader thread.
+    stop_event: Arc<OwnedFd>,
     reader: Option<JoinHandle<ReaderResult>>,
     kernel: SysRoot,
     symbols: Symbols,
@@ -38,22 +39,22 @@ impl Tracer {
         let mut rings = rings::open_rings(&kernel, options)?;
         // Reads the symbols before the trace, because a trace without names is useless.
         let symbols = Symbols::read(&kernel)?;
-        let stop =
+        let stop_event =
             rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| TraceError::Reader(error.into()))?;
-        let stop = Arc::new(stop);
+        let stop_event = Arc::new(stop_event);
         let tally = TraceTally::new(&options.target);
         let cpu_event = rings.cpu_event;
-        let begun = monotonic_ns();
+        let start_ns = monotonic_ns();
         for ring in &mut rings.rings {
-            let refused = |error| not_permitted_error(&kernel, "switching a perf event on", error);
-            ring.sampler.enable().map_err(refused)?;
+            let enabled = ring.sampler.enable();
+            enabled.map_err(|error| not_permitted_error(&kernel, "switching a perf event on", error))?;
         }
         let reader = std::thread::Builder::new().name("lock-trace".into()).spawn({
-            let stop = stop.clone();
-            move || read_rings(rings, begun, &stop, tally)
+            let stop_event = stop_event.clone();
+            move || read_rings(rings, start_ns, &stop_event, tally)
         });
         let reader = Some(reader.map_err(TraceError::Reader)?);
-        Ok(Tracer { stop, reader, kernel, symbols, cpu_event, keeps_stacks: options.keeps_stacks })
+        Ok(Tracer { stop_event, reader, kernel, symbols, cpu_event, keeps_stacks: options.keeps_stacks })
     }
 
     /// Ends the trace and returns its result.
@@ -61,17 +62,17 @@ impl Tracer {
         let ReaderResult { tally, duration_ns } = self.stop_reader().expect("only stop and drop finish a trace");
         // Reads the symbols again, because a module may have been loaded since. If that fails, the first list counts.
         let symbols = Symbols::read(&self.kernel).unwrap_or_else(|_| std::mem::take(&mut self.symbols));
-        let locks = profile::lock_sites(&tally, &symbols);
+        let lock_sites = profile::lock_sites(&tally, &symbols);
         Profile {
             duration_ns,
-            waits: locks.iter().map(|site| site.waits).sum(),
-            total_wait_ns: locks.iter().map(|site| site.total_ns).sum(),
-            locks,
-            cpu: profile::cpu_sites(&tally, &symbols),
+            waits: lock_sites.iter().map(|site| site.waits).sum(),
+            total_wait_ns: lock_sites.iter().map(|site| site.total_ns).sum(),
+            lock_sites,
+            cpu_sites: profile::cpu_sites(&tally, &symbols),
             stacks: if self.keeps_stacks { profile::cpu_stacks(&tally, &symbols) } else { vec![] },
             cpu_samples: tally.cpu_samples.values().sum(),
             cpu_event: self.cpu_event.map(str::to_string),
-            lost: tally.lost,
+            lost_records: tally.lost_records,
             waits_without_begin: tally.pairing.without_begin,
             waits_without_end: tally.pairing.without_end,
         }
@@ -79,8 +80,8 @@ impl Tracer {
 
     fn stop_reader(&mut self) -> Option<ReaderResult> {
         let reader = self.reader.take()?;
-        // The counter is 0 until now, so there is room for 1.
-        let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        // Cannot block: the counter of the event is 0 until now.
+        let _ = rustix::io::write(&*self.stop_event, &1_u64.to_ne_bytes());
         Some(reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
 }
@@ -108,7 +109,7 @@ const SLACK_NS: u64 = 20_000_000;
 
 /// The result of the thread that reads the ring buffers.
 struct ReaderResult {
-    /// Everything that was read.
+    /// The sum of all events.
     tally: TraceTally,
     /// How long the events were on, in nanoseconds.
     duration_ns: u64,
@@ -120,14 +121,14 @@ fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Reads until `stop` is readable, then switches the events off and reads what is left.
-fn read_rings(mut rings: Rings, begun: u64, stop: &OwnedFd, mut tally: TraceTally) -> ReaderResult {
+/// Reads the ring buffers until `stop_event` is readable, then switches the events off and reads the remaining records.
+fn read_rings(mut rings: Rings, start_ns: u64, stop_event: &OwnedFd, mut tally: TraceTally) -> ReaderResult {
     tally.reader_thread = Some(rustix::thread::gettid().as_raw_nonzero().get() as u32);
     let mut queue = EventQueue::default();
-    while !wait_for_records(&rings.rings, stop) {
-        let pass_start = monotonic_ns();
+    while !wait_for_records(&rings.rings, stop_event) {
+        let pass_start_ns = monotonic_ns();
         queue_records(&mut rings.rings, &mut tally, &mut queue);
-        for event in queue.drain_until(pass_start.saturating_sub(SLACK_NS)) {
+        for event in queue.drain_until(pass_start_ns.saturating_sub(SLACK_NS)) {
             tally.add(&event);
         }
     }
@@ -136,7 +137,7 @@ fn read_rings(mut rings: Rings, begun: u64, stop: &OwnedFd, mut tally: TraceTall
         // Fails for a CPU that went offline, which writes no more records.
         let _ = ring.sampler.disable();
     }
-    let duration_ns = monotonic_ns() - begun;
+    let duration_ns = monotonic_ns() - start_ns;
     queue_records(&mut rings.rings, &mut tally, &mut queue);
     for event in queue.drain_until(u64::MAX) {
         tally.add(&event);
@@ -145,9 +146,10 @@ fn read_rings(mut rings: Rings, begun: u64, stop: &OwnedFd, mut tally: TraceTall
     ReaderResult { tally, duration_ns }
 }
 
-/// Sleeps until a buffer fills up, `stop` is readable, or the poll interval is over. Returns whether `stop` is readable.
-fn wait_for_records(rings: &[Ring], stop: &OwnedFd) -> bool {
-    let mut fds = vec![PollFd::new(stop, PollFlags::IN)];
+/// Sleeps until a buffer fills up, `stop_event` is readable, or the poll interval is over. Returns whether `stop_event` is
+/// readable.
+fn wait_for_records(rings: &[Ring], stop_event: &OwnedFd) -> bool {
+    let mut fds = vec![PollFd::new(stop_event, PollFlags::IN)];
     fds.extend(rings.iter().map(|ring| {
         // SAFETY: the ring owns the descriptor and outlives this borrow.
         let fd = unsafe { BorrowedFd::borrow_raw(ring.sampler.as_raw_fd()) };
@@ -169,22 +171,23 @@ fn queue_records(rings: &mut [Ring], tally: &mut TraceTally, queue: &mut EventQu
                 Ok(Some(event)) => queue.push(event),
                 Ok(None) => {}
                 // Never observed. It counts as lost, so that the profile is not shown as complete.
-                Err(decode::Malformed) => tally.lost += 1,
+                Err(decode::MalformedRecord) => tally.lost_records += 1,
             }
         }
     }
 }
 
+/// Decodes a record; None if the trace does not use its type.
 fn parse_event(
     decoder: Decoder,
     cpu: u32,
     record_type: u32,
     body: &[u8],
     tally: &mut TraceTally,
-) -> Result<Option<TraceEvent>, decode::Malformed> {
+) -> Result<Option<TraceEvent>, decode::MalformedRecord> {
     let Some(record) = decoder.decode(record_type, body)? else { return Ok(None) };
     let kind = record.kind.map_chain(|chain| tally.chains.intern(chain));
-    Ok(Some(TraceEvent { time: record.time, cpu, pid: record.pid, tid: record.tid, kind }))
+    Ok(Some(TraceEvent { time_ns: record.time_ns, cpu, pid: record.pid, tid: record.tid, kind }))
 }
 
 /// Sorts the events of all CPUs by time.
@@ -201,10 +204,10 @@ impl EventQueue {
     }
 
     /// Removes the events up to a time and returns them, oldest first.
-    fn drain_until(&mut self, time: u64) -> std::vec::Drain<'_, TraceEvent> {
+    fn drain_until(&mut self, end_ns: u64) -> std::vec::Drain<'_, TraceEvent> {
         // The events are mostly sorted sequences, which this sort merges quickly.
-        self.0.sort_by_key(|event| event.time);
-        let count = self.0.partition_point(|event| event.time <= time);
+        self.0.sort_by_key(|event| event.time_ns);
+        let count = self.0.partition_point(|event| event.time_ns <= end_ns);
         self.0.drain(..count)
     }
 }
@@ -225,8 +228,8 @@ mod tests {
         assert!(matches!(error, TraceError::NoProcess { pid: 8 }), "{error}");
     }
 
-    fn event_at(time: u64, cpu: u32) -> TraceEvent {
-        TraceEvent { time, cpu, pid: 1, tid: 1, kind: EventKind::Fork { parent: 0 } }
+    fn event_at(time_ns: u64, cpu: u32) -> TraceEvent {
+        TraceEvent { time_ns, cpu, pid: 1, tid: 1, kind: EventKind::Fork { parent: 0 } }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The interface of a counter of requests, and the errors of a watch.
 
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 
 /// A counter of requests: a number that only grows, until the counting program restarts.
 pub trait Counter: Send {
@@ -25,8 +25,8 @@ pub struct CounterError(pub String);
 
 impl CounterError {
     /// An error with this description.
-    pub fn new(what: impl Into<String>) -> CounterError {
-        CounterError(what.into())
+    pub fn new(description: impl Into<String>) -> CounterError {
+        CounterError(description.into())
     }
 }
 
@@ -45,7 +45,7 @@ pub enum WatchError {
     Store(#[from] fsarena_store::Error),
 }
 
-impl Exits for WatchError {
+impl HasExitCode for WatchError {
     fn exit_code(&self) -> ExitCode {
         match self {
             WatchError::Usage(_) => ExitCode::Usage,

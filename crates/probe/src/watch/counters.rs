@@ -62,7 +62,7 @@ impl CounterSpec {
             }
             CounterSpec::Log { file, word } => Box::new(log::LogCounter::new(file, word.clone())),
             CounterSpec::Command { argv } => Box::new(command::CommandCounter::new(argv, timeout)?),
-            CounterSpec::Device => Box::new(DeviceOperations::new(kernel, device)?),
+            CounterSpec::Device => Box::new(DeviceCounter::new(kernel, device)?),
         })
     }
 }
@@ -81,18 +81,18 @@ impl std::fmt::Display for CounterSpec {
 }
 
 /// A counter of the reads and writes that a device completed (Documentation/block/stat.rst, fields 1 and 5).
-struct DeviceOperations {
+struct DeviceCounter {
     kernel: SysRoot,
     /// The path of the device's `stat` file, relative to the root.
     stat_path: String,
 }
 
-impl DeviceOperations {
+impl DeviceCounter {
     /// The counter of the device with these major and minor numbers.
     ///
     /// # Errors
     /// The watch has no device.
-    fn new(kernel: &SysRoot, device: Option<(u32, u32)>) -> Result<DeviceOperations, WatchError> {
+    fn new(kernel: &SysRoot, device: Option<(u32, u32)>) -> Result<DeviceCounter, WatchError> {
         let (major, minor) = device.ok_or_else(|| {
             WatchError::Usage(format!(
                 "to count the device's operations, say which: {} or {}",
@@ -100,13 +100,13 @@ impl DeviceOperations {
                 setting("device", "DEVICE")
             ))
         })?;
-        Ok(DeviceOperations { kernel: kernel.clone(), stat_path: format!("sys/dev/block/{major}:{minor}/stat") })
+        Ok(DeviceCounter { kernel: kernel.clone(), stat_path: format!("sys/dev/block/{major}:{minor}/stat") })
     }
 }
 
-impl Counter for DeviceOperations {
+impl Counter for DeviceCounter {
     fn read(&mut self) -> Result<f64, CounterError> {
-        let read_error = |what: String| CounterError::new(format!("/{}: {what}", self.stat_path));
+        let read_error = |why: String| CounterError::new(format!("/{}: {why}", self.stat_path));
         let text = self.kernel.read(&self.stat_path).map_err(|error| read_error(error.to_string()))?;
         let fields: Vec<f64> = text.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
         match (fields.first(), fields.get(4)) {
@@ -124,10 +124,10 @@ mod tests {
     fn reads_and_writes_are_added() {
         let root = fsarena_sys::testkit::FakeRoot::with(&[]);
         let kernel = SysRoot::at(root.path());
-        let mut counter = DeviceOperations::new(&kernel, Some((7, 1))).unwrap();
+        let mut counter = DeviceCounter::new(&kernel, Some((7, 1))).unwrap();
         assert!(counter.read().unwrap_err().0.contains("7:1/stat"));
         root.write_file("sys/dev/block/7:1/stat", "  10 1 80 2   7 0 56 3  0 5 5\n");
         assert_eq!(counter.read(), Ok(17.0));
-        assert!(DeviceOperations::new(&kernel, None).is_err());
+        assert!(DeviceCounter::new(&kernel, None).is_err());
     }
 }

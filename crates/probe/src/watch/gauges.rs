@@ -21,11 +21,12 @@ struct WatchedProbe {
 }
 
 impl Gauges {
-    /// Opens the gauges of all probes of a watch. The notes name the gauges that cannot be opened, and the sources of the others.
+    /// Opens the gauges of all probes of a watch. The notes name the gauges that cannot be opened, and the sources of the
+    /// others.
     pub fn open(target: ProbeTarget) -> (Gauges, Vec<Note>) {
         let mut notes = vec![];
-        let used = PROBES.iter().filter(|probe| WATCHED_PROBES.contains(&probe.id));
-        let probes = used.map(|probe| {
+        let watched = PROBES.iter().filter(|probe| WATCHED_PROBES.contains(&probe.id));
+        let probes = watched.map(|probe| {
             let values_at_begin = vec![f64::NAN; probe.readings.len()];
             match (probe.open)(&target) {
                 Ok(opened) => {
@@ -33,7 +34,7 @@ impl Gauges {
                     WatchedProbe { probe, gauge: Some(opened.gauge), values_at_begin }
                 }
                 Err(unavailable) => {
-                    notes.push(unavailable.note(probe.id));
+                    notes.push(unavailable.into_note(probe.id));
                     WatchedProbe { probe, gauge: None, values_at_begin }
                 }
             }
@@ -79,8 +80,8 @@ impl WatchedProbe {
             self.gauge = None;
             now.fill(f64::NAN);
         }
-        for ((reading, began), now) in self.probe.readings.iter().zip(&self.values_at_begin).zip(&now) {
-            let value = if reading.sampling == Sampling::AtReturn { *now } else { now - began };
+        for ((reading, at_begin), now) in self.probe.readings.iter().zip(&self.values_at_begin).zip(&now) {
+            let value = if reading.sampling == Sampling::AtReturn { *now } else { now - at_begin };
             if is_window_reading(reading.def.id) && value.is_finite() && value >= 0.0 {
                 readings.set(reading.def.id, value);
             }
@@ -138,10 +139,10 @@ const WATCH_READINGS: &[ReadingDef] = &[
         .help("inodes in use on it when the window closed"),
 ];
 
-/// The readings of these probes until a command returns, which a window does not have.
+/// The readings of the device probe until a command returns. A window has no command.
 const COMMAND_READINGS: [&str; 2] = ["device_read_to_return_bytes", "device_write_to_return_bytes"];
 
-/// Whether a window has this reading of the probes.
+/// Whether a window has this reading of a probe.
 pub fn is_window_reading(id: &str) -> bool {
     !COMMAND_READINGS.contains(&id)
 }
@@ -150,9 +151,9 @@ pub fn is_window_reading(id: &str) -> bool {
 pub fn reading_defs() -> Vec<ReadingDef> {
     let elapsed = TIMER_READINGS.iter().copied().filter(|def| def.id == reading::ELAPSED);
     let probes = PROBES.iter().filter(|probe| WATCHED_PROBES.contains(&probe.id));
-    let of_probes = probes.flat_map(|probe| probe.readings).map(|reading| reading.def);
-    let own = SERVICE_READINGS.iter().chain(WATCH_READINGS).copied();
-    elapsed.chain(of_probes.filter(|def| is_window_reading(def.id))).chain(own).collect()
+    let probe_readings = probes.flat_map(|probe| probe.readings).map(|reading| reading.def);
+    let other_readings = SERVICE_READINGS.iter().chain(WATCH_READINGS).copied();
+    elapsed.chain(probe_readings.filter(|def| is_window_reading(def.id))).chain(other_readings).collect()
 }
 
 #[cfg(test)]
@@ -206,10 +207,10 @@ mod tests {
     #[test]
     fn names_of_readings_are_unique_and_probes_exist() {
         let mut ids: Vec<&str> = reading_defs().iter().map(|def| def.id).collect();
-        let all = ids.len();
+        let count = ids.len();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), all);
+        assert_eq!(ids.len(), count);
         let probes = PROBES.iter().flat_map(|probe| probe.readings);
         assert_eq!(probes.filter(|reading| !is_window_reading(reading.def.id)).count(), COMMAND_READINGS.len());
         for id in ["machine_cpu_ns", "iowait_ns", "pressure_io_some_ns", "device_write_bytes", "requests_count"] {

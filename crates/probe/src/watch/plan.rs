@@ -135,7 +135,7 @@ mod seconds {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        limits::duration(f64::deserialize(deserializer)?).map_err(D::Error::custom)
+        limits::checked_duration(f64::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
@@ -188,7 +188,7 @@ mod tests {
             Watch::from_plan(&plan).unwrap_err().to_string()
         };
         assert!(error(&|workload| workload.name = "tree".into()).contains("not made by `fsarena watch`"));
-        let abacus = fsarena_core::setting::Value::Text("abacus".into());
+        let abacus = fsarena_core::setting::SettingValue::Text("abacus".into());
         let counter = error(&|workload| drop(workload.settings.0.insert("counter".into(), abacus.clone())));
         assert!(counter.contains("cannot read its counter"), "{counter}");
         let settings = error(&|workload| drop(workload.settings.0.remove("window_s")));

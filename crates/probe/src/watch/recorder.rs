@@ -88,12 +88,12 @@ impl Recorder {
             series: vec![],
             latencies: Default::default(),
         };
-        let cell_event = |what| Event::Cell { cell: id.clone(), what };
+        let cell_event = |event| Event::Cell { cell: id.clone(), event };
         let mut events = vec![
             Event::RoundStarted { round: window.number, order: vec![self.watch.name.clone()] },
             Event::CellStarted { cell },
         ];
-        events.extend(window.marks.iter().map(|mark| cell_event(CellEvent::Note(mark.note()))));
+        events.extend(window.marks.iter().map(|mark| cell_event(CellEvent::Note(mark.to_note()))));
         events.push(cell_event(CellEvent::Sample(sample)));
         events.push(Event::CellFinished { cell: id.clone(), outcome: Outcome::Done });
         events.push(Event::RoundFinished { round: window.number });
@@ -106,7 +106,7 @@ impl Recorder {
     /// Writes an event. If the event log fails, adds a note to the run, and the watch continues without the log.
     fn apply(&mut self, event: &Event) -> Result<(), WatchError> {
         self.writer.apply(event)?;
-        if let Some(note) = self.writer.take_failure_of_log() {
+        if let Some(note) = self.writer.take_event_log_failure() {
             self.writer.apply(&Event::Note(note.clone()))?;
             self.pending_notes.push(note);
         }
@@ -130,7 +130,7 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::window::Mark;
+    use crate::watch::window::WindowMark;
     use fsarena_core::{event::NoteKind, sample::Readings};
     use std::time::Duration;
 
@@ -147,7 +147,7 @@ mod tests {
         watch.checked().unwrap()
     }
 
-    fn window(number: u32, requests: f64, marks: Vec<Mark>) -> Window {
+    fn window(number: u32, requests: f64, marks: Vec<WindowMark>) -> Window {
         let mut readings = Readings::default();
         readings.set("requests_count", requests);
         readings.set("elapsed_ns", 1e9);
@@ -162,7 +162,9 @@ mod tests {
         let mut recorder = Recorder::create(root.path(), &watch, &host, "0").unwrap();
         assert_eq!(recorder.next_window().unwrap(), 0);
         recorder.record_window(&window(0, 10.0, vec![])).unwrap();
-        recorder.record_window(&window(1, 11.0, vec![Mark::CounterDecreased { from: 9.0, to: 1.0 }])).unwrap();
+        recorder
+            .record_window(&window(1, 11.0, vec![WindowMark::CounterDecreased { before: 9.0, after: 1.0 }]))
+            .unwrap();
         let run = recorder.run_dir().clone();
         drop(recorder);
 

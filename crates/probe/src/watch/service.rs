@@ -89,8 +89,8 @@ impl Service {
         service
     }
 
-    /// Adds the CPU time that the processes used since the last reading. The time of a process that ends before the next reading
-    /// is lost, so fsarena reads often.
+    /// Adds the CPU time that the processes used since the last reading. The time of a process that ends before the next
+    /// reading is lost, so fsarena reads often.
     pub fn read(&mut self) {
         if self.specs.is_empty() {
             return;
@@ -126,8 +126,8 @@ impl Service {
         // Divide the exact CPU time into user and system time in the ratio of the ticks. Without a tick the ratio is unknown.
         if user + system > 0 {
             let user_ns = self.used_ns as f64 * user as f64 / (user + system) as f64;
-            readings.set(reading::SERVICE_USER, user_ns);
-            readings.set(reading::SERVICE_SYSTEM, self.used_ns as f64 - user_ns);
+            readings.set(reading::SERVICE_USER_CPU, user_ns);
+            readings.set(reading::SERVICE_SYSTEM_CPU, self.used_ns as f64 - user_ns);
         }
         let resident = self.processes.keys().filter_map(|(pid, _)| resident_bytes(&self.kernel, *pid));
         readings.set(SERVICE_MEMORY, resident.sum::<u64>() as f64);
@@ -139,8 +139,8 @@ impl Service {
     fn find_processes(&mut self, is_first_search: bool) {
         self.readings_since_search = 0;
         for pid in self.find_pids(&self.specs) {
-            let Some(started) = process::start_time(&self.kernel, pid) else { continue };
-            if self.processes.contains_key(&(pid, started)) {
+            let Some(start_time) = process::start_time(&self.kernel, pid) else { continue };
+            if self.processes.contains_key(&(pid, start_time)) {
                 continue;
             }
             let (Some(ns), Some(ticks)) = (cpu::process_cpu_ns(pid), cpu::user_and_system_ticks(&self.kernel, pid))
@@ -152,17 +152,17 @@ impl Service {
             if !is_first_search {
                 self.used_ns += ns;
             }
-            self.processes.insert((pid, started), ProcessTimes { ns, ticks });
+            self.processes.insert((pid, start_time), ProcessTimes { ns, ticks });
         }
     }
 
     /// Adds the clock ticks that the processes used since the last window.
     fn add_ticks(&mut self) {
         for ((pid, _), times) in &mut self.processes {
-            let Some(now) = cpu::user_and_system_ticks(&self.kernel, *pid) else { continue };
-            self.used_ticks.0 += now.0.saturating_sub(times.ticks.0);
-            self.used_ticks.1 += now.1.saturating_sub(times.ticks.1);
-            times.ticks = now;
+            let Some(ticks) = cpu::user_and_system_ticks(&self.kernel, *pid) else { continue };
+            self.used_ticks.0 += ticks.0.saturating_sub(times.ticks.0);
+            self.used_ticks.1 += ticks.1.saturating_sub(times.ticks.1);
+            times.ticks = ticks;
         }
     }
 
@@ -177,17 +177,16 @@ impl Service {
 
     /// The ids of all processes that match one of these specifications, sorted.
     fn find_pids(&self, specs: &[ServiceSpec]) -> Vec<i32> {
-        let by_name = specs.iter().any(|spec| matches!(spec, ServiceSpec::Name(_)));
-        let all = if by_name { process::all_pids(&self.kernel).unwrap_or_default() } else { vec![] };
+        let has_names = specs.iter().any(|spec| matches!(spec, ServiceSpec::Name(_)));
+        let all_pids = if has_names { process::all_pids(&self.kernel).unwrap_or_default() } else { vec![] };
         let mut pids = vec![];
         for spec in specs {
             match spec {
                 ServiceSpec::Pid(pid) => pids.push(*pid),
                 ServiceSpec::Cgroup(dir) => add_cgroup_pids(dir, &mut pids),
-                ServiceSpec::Name(name) => pids.extend(
-                    all.iter()
-                        .filter(|pid| self.kernel.fact(&format!("proc/{pid}/comm")).is_some_and(|comm| comm == *name)),
-                ),
+                ServiceSpec::Name(name) => pids.extend(all_pids.iter().filter(|pid| {
+                    self.kernel.read_trimmed(&format!("proc/{pid}/comm")).is_some_and(|comm| comm == *name)
+                })),
             }
         }
         pids.sort_unstable();
@@ -234,7 +233,7 @@ mod tests {
         let mut child = Command::new("yes").stdout(Stdio::null()).spawn().unwrap();
         let mut service = Service::new(&kernel, &[ServiceSpec::Pid(child.id() as i32)]);
         // A busy machine may delay the process, but not for a minute.
-        let used = (0..12_000).any(|_| {
+        let has_used_cpu = (0..12_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
             let mut readings = Readings::default();
             service.close_window(&mut readings);
@@ -242,7 +241,7 @@ mod tests {
             assert!(readings.get(SERVICE_MEMORY).unwrap() > 0.0);
             readings.get(SERVICE_CPU).unwrap() > 0.0
         });
-        assert!(used, "a busy process uses no CPU time");
+        assert!(has_used_cpu, "a busy process uses no CPU time");
         child.kill().unwrap();
         child.wait().unwrap();
         let mut readings = Readings::default();

@@ -1,11 +1,11 @@
-//! The filesystem and the device of a watch, and their changes.
+//! The filesystem and the device of a watch: finding them, and noticing that the device was replaced.
 
 use crate::watch::gauges::{USED_BYTES, USED_INODES};
-use crate::watch::{counter::WatchError, window::Mark};
+use crate::watch::{counter::WatchError, window::WindowMark};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use fsarena_sys::device::{self, BlockDevice};
-use fsarena_sys::{dirs::Space, kernel::SysRoot};
+use fsarena_sys::{dirs::FilesystemSpace, kernel::SysRoot};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -59,7 +59,7 @@ impl WatchTarget {
 
     /// The major and the minor number of the device; `None` without a device.
     pub fn device_numbers(&self) -> Option<(u32, u32)> {
-        self.device.as_ref().map(|found| found.numbers)
+        self.device.as_ref().map(|device| device.numbers)
     }
 
     /// Notes on the filesystem with its mount options, and on the device with its scheduler.
@@ -68,29 +68,28 @@ impl WatchTarget {
         if let Some(text) = self.place.path.as_deref().and_then(|path| describe_mount(&self.kernel, path)) {
             notes.push(Note::new(NoteKind::Options, text).task("filesystem"));
         }
-        if let Some(found) = &self.device {
-            let device = BlockDevice::from_numbers(&self.kernel, found.numbers.0, found.numbers.1, PathBuf::new());
+        if let Some(WatchedDevice { numbers: (major, minor), name, .. }) = &self.device {
+            let device = BlockDevice::from_numbers(&self.kernel, *major, *minor, PathBuf::new());
             let scheduler = device.ok().and_then(|device| device.scheduler()).unwrap_or("not known".into());
-            let (major, minor) = found.numbers;
-            let text = format!("device {} ({major}:{minor}), scheduler {scheduler}", found.name);
+            let text = format!("device {name} ({major}:{minor}), scheduler {scheduler}");
             notes.push(Note::new(NoteKind::Options, text).task("device"));
         }
         notes
     }
 
     /// Closes a window: sets the used space in its readings, and finds the device again. Returns a mark if the device changed.
-    pub fn close_window(&mut self, readings: &mut Readings) -> Option<Mark> {
-        if let Some(space) = self.place.path.as_deref().and_then(|path| Space::at_path(path).ok()) {
+    pub fn close_window(&mut self, readings: &mut Readings) -> Option<WindowMark> {
+        if let Some(space) = self.place.path.as_deref().and_then(|path| FilesystemSpace::at_path(path).ok()) {
             if let Some(used) = space.used_bytes() {
                 readings.set(USED_BYTES, used as f64);
             }
             readings.set(USED_INODES, space.used_inodes() as f64);
         }
-        let now = self.find_device();
-        if now == self.device {
+        let current = self.find_device();
+        if current == self.device {
             return None;
         }
-        let before = std::mem::replace(&mut self.device, now);
+        let before = std::mem::replace(&mut self.device, current);
         let describe = |device: &Option<WatchedDevice>| match device {
             None => "none".to_string(),
             Some(device) if device.lacks_medium => format!("{} without a medium", device.name),
@@ -98,7 +97,7 @@ impl WatchTarget {
             Some(device) => device.name.clone(),
         };
         let text = format!("the device changed: it was {}, now it is {}", describe(&before), describe(&self.device));
-        Some(Mark::DeviceChanged(text))
+        Some(WindowMark::DeviceChanged(text))
     }
 
     /// The current device; `None` if the target has none.
@@ -119,10 +118,7 @@ impl WatchTarget {
 
 /// The filesystem of a path with its mount options: `ext4 at /srv (rw,noatime)`.
 fn describe_mount(kernel: &SysRoot, path: &Path) -> Option<String> {
-    let path = path.canonicalize().ok()?;
-    let mounts = kernel.mounts().ok()?;
-    let mounts_above = mounts.iter().rev().filter(|mount| path.starts_with(&mount.target));
-    let mount = mounts_above.max_by_key(|mount| mount.target.components().count())?;
+    let mount = kernel.mount_of(path)?;
     Some(format!("{} at {} ({},{})", mount.fs_type, mount.target.display(), mount.mount_options, mount.super_options))
 }
 

@@ -3,8 +3,8 @@
 use crate::ProbeTarget;
 use crate::watch::counter::{Counter, CounterError, WatchError};
 use crate::watch::gauges::{Gauges, WATCH_CPU};
-use crate::watch::window::{Mark, Window};
 use crate::watch::window::{Moment, RequestTally};
+use crate::watch::window::{Window, WindowMark};
 use crate::watch::{plan::Watch, service::Service, target::WatchTarget};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{event::Note, metric::reading, sample::Readings};
@@ -13,9 +13,9 @@ use fsarena_sys::{cancel, kernel::SysRoot};
 use rustix::thread::{NanosleepRelativeResult, Timespec};
 use std::time::Duration;
 
-/// The largest time that an endpoint may take to answer: less than a second, so that readings once a second stay in time.
+/// The longest time that an endpoint may take to answer: less than a second, so that readings once a second stay in time.
 const COUNTER_TIMEOUT: Duration = Duration::from_millis(900);
-/// A window gets the mark [`Mark::TooLong`] if it took more than this factor of its intended length, plus a second.
+/// A window gets the mark [`WindowMark::TooLong`] if it took more than its intended length times this factor, plus a second.
 const LONG_FACTOR: f64 = 1.5;
 
 /// A function that returns the current time. Tests replace it.
@@ -32,28 +32,33 @@ pub struct Watcher {
     service: Service,
     target: WatchTarget,
     /// The CPU times of the kernel threads at the beginning of the window.
-    kernel_threads: ProcessCpuTimes,
+    kernel_thread_times: ProcessCpuTimes,
     /// The CPU time of this process at the beginning of the window, in nanoseconds.
     own_cpu_ns: u64,
     /// The beginning of the window.
-    window_began: Moment,
+    window_start: Moment,
     /// The number of the window.
-    number: u32,
+    window_number: u32,
     notes: Vec<Note>,
     absent_sources: Vec<String>,
 }
 
 impl Watcher {
-    /// Opens the counter, the gauges, the service and the device, and begins the window with the number `first`.
+    /// Opens the counter, the gauges, the service and the device, and begins the window with the number `first_window`.
     ///
     /// # Errors
     /// The path or the device does not exist, or the counter is invalid.
-    pub fn begin(kernel: &SysRoot, watch: &Watch, first: u32) -> Result<Watcher, WatchError> {
-        Watcher::begin_with_clock(Box::new(Moment::now), kernel, watch, first)
+    pub fn begin(kernel: &SysRoot, watch: &Watch, first_window: u32) -> Result<Watcher, WatchError> {
+        Watcher::begin_with_clock(Box::new(Moment::now), kernel, watch, first_window)
     }
 
     /// Like [`Watcher::begin`], with another clock than that of the machine.
-    fn begin_with_clock(clock: Clock, kernel: &SysRoot, watch: &Watch, first: u32) -> Result<Watcher, WatchError> {
+    fn begin_with_clock(
+        clock: Clock,
+        kernel: &SysRoot,
+        watch: &Watch,
+        first_window: u32,
+    ) -> Result<Watcher, WatchError> {
         let target = WatchTarget::find(kernel, &watch.place)?;
         let device = target.device_numbers();
         let timeout = COUNTER_TIMEOUT.min(watch.reading_interval.max(Duration::from_millis(100)));
@@ -70,11 +75,9 @@ impl Watcher {
             tally.begin(&reading);
         }
         let service = Service::new(kernel, &watch.services);
-        absent_sources.extend(
-            service
-                .absent_specs()
-                .map(|known| format!("no process of {} runs yet", setting("service", &known.to_string()))),
-        );
+        for spec in service.absent_specs() {
+            absent_sources.push(format!("no process of {} runs yet", setting("service", &spec)));
+        }
         gauges.close_window(&mut Readings::default());
         Ok(Watcher {
             kernel: kernel.clone(),
@@ -84,10 +87,10 @@ impl Watcher {
             gauges,
             service,
             target,
-            kernel_threads: cpu::kernel_thread_times(kernel),
+            kernel_thread_times: cpu::kernel_thread_times(kernel),
             own_cpu_ns: measure_own_cpu_ns(),
-            window_began: clock(),
-            number: first,
+            window_start: clock(),
+            window_number: first_window,
             notes,
             absent_sources,
             clock,
@@ -116,24 +119,24 @@ impl Watcher {
         }
     }
 
-    /// Watches until a signal arrives or the watch has this number of windows. Calls `on_window` for each window that closes,
+    /// Watches until a signal arrives or `max_windows` windows have closed. Calls `on_window` for each window that closes,
     /// including one that a signal cuts short.
     ///
     /// # Errors
     /// The errors of `on_window`.
     pub fn run<E>(
         &mut self,
-        windows: Option<u32>,
+        max_windows: Option<u32>,
         mut on_window: impl FnMut(&Window) -> Result<(), E>,
     ) -> Result<(), E> {
-        for _ in 0..windows.unwrap_or(u32::MAX) {
-            let complete = self.read_until_window_ends();
+        for _ in 0..max_windows.unwrap_or(u32::MAX) {
+            let is_complete = self.read_until_window_ends();
             let mut window = self.close_window();
-            if !complete {
-                window.marks.push(Mark::CutShort);
+            if !is_complete {
+                window.marks.push(WindowMark::CutShort);
             }
             on_window(&window)?;
-            if !complete {
+            if !is_complete {
                 break;
             }
         }
@@ -142,26 +145,26 @@ impl Watcher {
 
     /// Reads the counter and the service at regular intervals until the window ends. Returns false if a signal arrived before.
     fn read_until_window_ends(&mut self) -> bool {
-        let length = self.watch.window_length.as_secs_f64();
-        let interval = self.watch.reading_interval.as_secs_f64();
-        let mut readings = 0.0;
+        let window_s = self.watch.window_length.as_secs_f64();
+        let interval_s = self.watch.reading_interval.as_secs_f64();
+        let mut reading_count = 0.0;
         loop {
-            if cancel::requested().is_some() {
+            if cancel::received_signal().is_some() {
                 return false;
             }
-            let passed = (self.clock)().awake_s - self.window_began.awake_s;
-            if passed >= length {
+            let elapsed_s = (self.clock)().awake_s - self.window_start.awake_s;
+            if elapsed_s >= window_s {
                 return true;
             }
             // Count from the beginning of the window, not from the last reading, so that a slow endpoint does not delay later
             // readings.
-            let due = (readings + 1.0) * interval;
-            if due < length && passed >= due {
-                readings = (passed / interval).floor();
+            let next_reading_s = (reading_count + 1.0) * interval_s;
+            if next_reading_s < window_s && elapsed_s >= next_reading_s {
+                reading_count = (elapsed_s / interval_s).floor();
                 self.read_within_window();
                 continue;
             }
-            sleep(due.min(length) - passed);
+            sleep(next_reading_s.min(window_s) - elapsed_s);
         }
     }
 
@@ -182,11 +185,12 @@ impl Watcher {
         };
         let now = (self.clock)();
         let errors = self.gauges.close_window(&mut readings);
-        marks.extend(errors.into_iter().map(Mark::ProbeUnreadable));
+        marks.extend(errors.into_iter().map(WindowMark::ProbeUnreadable));
         self.service.close_window(&mut readings);
-        let kernel_threads = cpu::kernel_thread_times(&self.kernel);
-        if !kernel_threads.is_empty() {
-            readings.set(reading::KERNEL_THREADS, cpu::cpu_ns_between(&self.kernel_threads, &kernel_threads) as f64);
+        let kernel_thread_times = cpu::kernel_thread_times(&self.kernel);
+        if !kernel_thread_times.is_empty() {
+            let cpu_ns = cpu::cpu_ns_between(&self.kernel_thread_times, &kernel_thread_times);
+            readings.set(reading::KERNEL_THREADS_CPU, cpu_ns as f64);
         }
         if let Some(mark) = self.target.close_window(&mut readings) {
             marks.push(mark);
@@ -197,15 +201,16 @@ impl Watcher {
         }
         let own_cpu_ns = measure_own_cpu_ns();
         readings.set(WATCH_CPU, own_cpu_ns.saturating_sub(self.own_cpu_ns) as f64);
-        let seconds = now.awake_s - self.window_began.awake_s;
+        let seconds = now.awake_s - self.window_start.awake_s;
         readings.set(reading::ELAPSED, (seconds * 1e9).round());
-        marks.extend(now.marks_since(&self.window_began));
+        marks.extend(now.marks_since(&self.window_start));
         if seconds > LONG_FACTOR * self.watch.window_length.as_secs_f64() + 1.0 {
-            marks.push(Mark::TooLong(seconds));
+            marks.push(WindowMark::TooLong(seconds));
         }
-        let window = Window { number: self.number, started_at: self.window_began.wall_s, seconds, readings, marks };
-        (self.kernel_threads, self.own_cpu_ns, self.window_began) = (kernel_threads, own_cpu_ns, now);
-        self.number += 1;
+        let window =
+            Window { number: self.window_number, started_at: self.window_start.wall_s, seconds, readings, marks };
+        (self.kernel_thread_times, self.own_cpu_ns, self.window_start) = (kernel_thread_times, own_cpu_ns, now);
+        self.window_number += 1;
         window
     }
 }
@@ -267,7 +272,7 @@ mod tests {
                 assert!(window.readings.get(id).is_some(), "{id} {window:?}");
             }
         }
-        // Each begins where the one before ended.
+        // Each window begins when the one before ended.
         for pair in windows.windows(2) {
             assert!((pair[0].started_at + pair[0].seconds - pair[1].started_at).abs() < 0.01);
         }
@@ -280,18 +285,18 @@ mod tests {
         let log = root.path().join("log");
         std::fs::write(&log, "").unwrap();
         let watch = watch(&log, WatchedPlace::default(), vec![]);
-        let stepped_s = Arc::new(AtomicI64::new(0));
-        let by = stepped_s.clone();
+        let step_s = Arc::new(AtomicI64::new(0));
+        let step_of_clock_s = step_s.clone();
         let clock = Box::new(move || {
             let now = Moment::now();
-            Moment { wall_s: now.wall_s + by.load(Ordering::Relaxed) as f64, ..now }
+            Moment { wall_s: now.wall_s + step_of_clock_s.load(Ordering::Relaxed) as f64, ..now }
         });
         let mut watcher = Watcher::begin_with_clock(clock, &SysRoot::host(), &watch, 0).unwrap();
         let mut recorder = Recorder::create(root.path(), &watch, &Host::default(), "0").unwrap();
         let result: Result<(), WatchError> = watcher.run(Some(4), |window| {
             // Step the clock back by an hour while the third window is open: the second has just closed.
             if window.number == 1 {
-                stepped_s.store(-3600, Ordering::Relaxed);
+                step_s.store(-3600, Ordering::Relaxed);
             }
             std::fs::OpenOptions::new().append(true).open(&log).unwrap().write_all(b"x\n").unwrap();
             recorder.record_window(window)
@@ -307,7 +312,7 @@ mod tests {
         assert!(note.text.starts_with("the clock was stepped by -3600.0"), "{}", note.text);
         let lengths = record.metric("elapsed_ns").unwrap().1;
         assert!(lengths.iter().all(|ns| (0.04e9..3600e9).contains(ns)), "{lengths:?}");
-        let began = &record.samples.started_at;
-        assert!(began[1] < began[2] && began[3] < began[0], "the wall clock is recorded as it was: {began:?}");
+        let starts = &record.samples.started_at;
+        assert!(starts[1] < starts[2] && starts[3] < starts[0], "the wall clock is recorded as it was: {starts:?}");
     }
 }

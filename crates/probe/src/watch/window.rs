@@ -1,7 +1,7 @@
 //! A window of a watch, and the marks of events that disturbed it.
 //!
-//! [`Moment`] compares three clocks to detect that the machine slept or that somebody set its time. [`RequestTally`] computes the
-//! requests of a window from the readings of a counter.
+//! [`Moment`] compares three clocks to detect that the machine slept or that somebody set its time. [`RequestTally`] computes
+//! the requests of a window from the readings of a counter.
 
 use crate::watch::counter::CounterError;
 use fsarena_core::event::{Note, NoteKind};
@@ -21,12 +21,12 @@ pub struct Window {
     /// The readings.
     pub readings: Readings,
     /// The events that disturbed the window.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<WindowMark>,
 }
 
 /// An event that disturbed a window.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Mark {
+pub enum WindowMark {
     /// The counter failed to answer.
     CounterSilent {
         /// The number of failures.
@@ -39,9 +39,9 @@ pub enum Mark {
     /// The counter decreased.
     CounterDecreased {
         /// The value before.
-        from: f64,
+        before: f64,
         /// The value after.
-        to: f64,
+        after: f64,
     },
     /// The wall clock was stepped by this number of seconds.
     ClockStepped(f64),
@@ -57,28 +57,31 @@ pub enum Mark {
     CutShort,
 }
 
-impl Mark {
-    /// Whether comparisons leave out the window. The decision depends only on the kind of event, never on the measured values, so
+impl WindowMark {
+    /// Whether comparisons leave out the window. That depends only on the kind of event, never on the measured values, so
     /// that it cannot bias a comparison.
     pub fn invalidates_window(&self) -> bool {
         match self {
-            Mark::CounterDecreased { .. } | Mark::MachineSlept(_) | Mark::DeviceChanged(_) => true,
+            WindowMark::CounterDecreased { .. } | WindowMark::MachineSlept(_) | WindowMark::DeviceChanged(_) => true,
             // Without requests, or without another reading, the value is missing in the comparison anyway. A clock step or a
             // different length does not change rates.
-            Mark::CounterSilent { .. }
-            | Mark::RequestsUnknown
-            | Mark::ClockStepped(_)
-            | Mark::ProbeUnreadable(_)
-            | Mark::TooLong(_)
-            | Mark::CutShort => false,
+            WindowMark::CounterSilent { .. }
+            | WindowMark::RequestsUnknown
+            | WindowMark::ClockStepped(_)
+            | WindowMark::ProbeUnreadable(_)
+            | WindowMark::TooLong(_)
+            | WindowMark::CutShort => false,
         }
     }
 
     /// The note about this mark in the store.
-    pub fn note(&self) -> Note {
+    pub fn to_note(&self) -> Note {
         let kind = if self.invalidates_window() {
             NoteKind::Dropped
-        } else if matches!(self, Mark::CounterSilent { .. } | Mark::RequestsUnknown | Mark::ProbeUnreadable(_)) {
+        } else if matches!(
+            self,
+            WindowMark::CounterSilent { .. } | WindowMark::RequestsUnknown | WindowMark::ProbeUnreadable(_)
+        ) {
             NoteKind::Unavailable
         } else {
             NoteKind::Remark
@@ -87,30 +90,29 @@ impl Mark {
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for WindowMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Mark::CounterSilent { failures: 1, why } => write!(f, "the counter did not answer: {why}"),
-            Mark::CounterSilent { failures, why } => {
+            WindowMark::CounterSilent { failures: 1, why } => write!(f, "the counter did not answer: {why}"),
+            WindowMark::CounterSilent { failures, why } => {
                 write!(f, "the counter did not answer {failures} times, at first: {why}")
             }
-            Mark::RequestsUnknown => {
+            WindowMark::RequestsUnknown => {
                 f.write_str("requests unknown: the counter did not answer at the beginning or the end")
             }
-            Mark::CounterDecreased { from, to } => {
+            WindowMark::CounterDecreased { before, after } => {
                 write!(
                     f,
-                    "the counter went back from {from} to {to}: the service was restarted, and requests just before that are lost"
+                    "the counter went back from {before} to {after}: the service was restarted, and requests just before that are lost"
                 )
             }
-            Mark::ClockStepped(seconds) => write!(f, "the clock was stepped by {seconds:+.3} s"),
-            Mark::MachineSlept(seconds) => write!(f, "the machine slept for {seconds:.1} s"),
-            Mark::DeviceChanged(what) => f.write_str(what),
-            Mark::ProbeUnreadable(what) => f.write_str(what),
-            Mark::TooLong(seconds) => {
+            WindowMark::ClockStepped(seconds) => write!(f, "the clock was stepped by {seconds:+.3} s"),
+            WindowMark::MachineSlept(seconds) => write!(f, "the machine slept for {seconds:.1} s"),
+            WindowMark::DeviceChanged(text) | WindowMark::ProbeUnreadable(text) => f.write_str(text),
+            WindowMark::TooLong(seconds) => {
                 write!(f, "the window took {seconds:.1} s: the machine was too busy to read the probes in time")
             }
-            Mark::CutShort => f.write_str("cut short by a signal"),
+            WindowMark::CutShort => f.write_str("cut short by a signal"),
         }
     }
 }
@@ -133,28 +135,28 @@ pub struct Moment {
 impl Moment {
     /// The current moment.
     pub fn now() -> Moment {
-        let read = |clock| {
-            let now = clock_gettime(clock);
-            now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+        let read_seconds = |clock| {
+            let time = clock_gettime(clock);
+            time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
         };
         Moment {
-            awake_s: read(ClockId::Monotonic),
-            since_boot_s: read(ClockId::Boottime),
-            wall_s: read(ClockId::Realtime),
+            awake_s: read_seconds(ClockId::Monotonic),
+            since_boot_s: read_seconds(ClockId::Boottime),
+            wall_s: read_seconds(ClockId::Realtime),
         }
     }
 
     /// The marks for sleep and clock steps since an earlier moment.
-    pub fn marks_since(&self, earlier: &Moment) -> Vec<Mark> {
-        let boot = self.since_boot_s - earlier.since_boot_s;
-        let slept = boot - (self.awake_s - earlier.awake_s);
-        let stepped = self.wall_s - earlier.wall_s - boot;
+    pub fn marks_since(&self, earlier: &Moment) -> Vec<WindowMark> {
+        let elapsed_s = self.since_boot_s - earlier.since_boot_s;
+        let slept_s = elapsed_s - (self.awake_s - earlier.awake_s);
+        let stepped_s = self.wall_s - earlier.wall_s - elapsed_s;
         let mut marks = vec![];
-        if slept > MIN_DIFFERENCE_S {
-            marks.push(Mark::MachineSlept(slept));
+        if slept_s > MIN_DIFFERENCE_S {
+            marks.push(WindowMark::MachineSlept(slept_s));
         }
-        if stepped.abs() > MIN_DIFFERENCE_S {
-            marks.push(Mark::ClockStepped(stepped));
+        if stepped_s.abs() > MIN_DIFFERENCE_S {
+            marks.push(WindowMark::ClockStepped(stepped_s));
         }
         marks
     }
@@ -172,14 +174,14 @@ pub struct RequestTally {
     /// The number of failed readings, and the first error.
     failures: Option<(u32, String)>,
     /// A mark for each time that the counter decreased.
-    decreases: Vec<Mark>,
+    decreases: Vec<WindowMark>,
 }
 
 impl RequestTally {
     /// Adds a reading.
     pub fn add(&mut self, reading: &Result<f64, CounterError>) {
-        let now = match reading {
-            Ok(now) => *now,
+        let value = match reading {
+            Ok(value) => *value,
             Err(CounterError(why)) => {
                 let (failures, _) = self.failures.get_or_insert((0, why.clone()));
                 *failures += 1;
@@ -187,32 +189,32 @@ impl RequestTally {
             }
         };
         match self.last_value {
-            Some(last) if now < last => {
+            Some(last) if value < last => {
                 // The counter restarted from zero, so its value is the number of requests since then. The requests between the
                 // last reading and the restart are unknown, hence the mark.
-                self.decreases.push(Mark::CounterDecreased { from: last, to: now });
-                self.growth += now;
+                self.decreases.push(WindowMark::CounterDecreased { before: last, after: value });
+                self.growth += value;
             }
-            Some(last) => self.growth += now - last,
+            Some(last) => self.growth += value - last,
             None => {}
         }
-        self.last_value = Some(now);
+        self.last_value = Some(value);
     }
 
     /// Closes the window with a reading, and begins the next one with the same reading. Returns the requests of the window and
     /// its marks. The requests are `None` if the counter did not answer at the beginning or at the end.
-    pub fn close(&mut self, reading: &Result<f64, CounterError>) -> (Option<f64>, Vec<Mark>) {
+    pub fn close(&mut self, reading: &Result<f64, CounterError>) -> (Option<f64>, Vec<WindowMark>) {
         self.add(reading);
-        let answered = reading.is_ok();
-        let requests = (self.answered_at_begin && answered).then_some(self.growth);
+        let has_answered = reading.is_ok();
+        let requests = (self.answered_at_begin && has_answered).then_some(self.growth);
         let mut marks = std::mem::take(&mut self.decreases);
         if let Some((failures, why)) = self.failures.take() {
-            marks.push(Mark::CounterSilent { failures, why });
+            marks.push(WindowMark::CounterSilent { failures, why });
         }
         if requests.is_none() {
-            marks.push(Mark::RequestsUnknown);
+            marks.push(WindowMark::RequestsUnknown);
         }
-        self.answered_at_begin = answered;
+        self.answered_at_begin = has_answered;
         self.growth = 0.0;
         (requests, marks)
     }
@@ -230,11 +232,11 @@ mod tests {
     use super::*;
 
     /// The marks of a window in which each clock advanced by these seconds.
-    fn marks_after(start: &Moment, awake: f64, boot: f64, wall: f64) -> Vec<Mark> {
+    fn marks_after(start: &Moment, awake_s: f64, boot_s: f64, wall_s: f64) -> Vec<WindowMark> {
         let end = Moment {
-            awake_s: start.awake_s + awake,
-            since_boot_s: start.since_boot_s + boot,
-            wall_s: start.wall_s + wall,
+            awake_s: start.awake_s + awake_s,
+            since_boot_s: start.since_boot_s + boot_s,
+            wall_s: start.wall_s + wall_s,
         };
         end.marks_since(start)
     }
@@ -244,18 +246,18 @@ mod tests {
         let start = Moment { awake_s: 1024.0, since_boot_s: 4096.0, wall_s: 1_763_768_142.0 };
         assert_eq!(marks_after(&start, 300.0, 300.0, 300.0), []);
         assert_eq!(marks_after(&start, 300.0, 300.0, 300.0625), []);
-        assert_eq!(marks_after(&start, 3600.0, 3600.0, 3601.0), [Mark::ClockStepped(1.0)]);
-        assert_eq!(marks_after(&start, 300.0, 300.0, -3300.0), [Mark::ClockStepped(-3600.0)]);
-        assert_eq!(marks_after(&start, 300.0, 360.0, 360.0), [Mark::MachineSlept(60.0)]);
-        assert_eq!(marks_after(&start, 1.0, 1.0, 3.0), [Mark::ClockStepped(2.0)]);
+        assert_eq!(marks_after(&start, 3600.0, 3600.0, 3601.0), [WindowMark::ClockStepped(1.0)]);
+        assert_eq!(marks_after(&start, 300.0, 300.0, -3300.0), [WindowMark::ClockStepped(-3600.0)]);
+        assert_eq!(marks_after(&start, 300.0, 360.0, 360.0), [WindowMark::MachineSlept(60.0)]);
+        assert_eq!(marks_after(&start, 1.0, 1.0, 3.0), [WindowMark::ClockStepped(2.0)]);
     }
 
-    fn down() -> Result<f64, CounterError> {
+    fn failed_reading() -> Result<f64, CounterError> {
         Err(CounterError::new("refused"))
     }
 
-    fn silent(failures: u32) -> Mark {
-        Mark::CounterSilent { failures, why: "refused".into() }
+    fn silent_mark(failures: u32) -> WindowMark {
+        WindowMark::CounterSilent { failures, why: "refused".into() }
     }
 
     #[test]
@@ -274,7 +276,7 @@ mod tests {
         tally.begin(&Ok(1000.0));
         tally.add(&Ok(1010.0));
         tally.add(&Ok(4.0));
-        let back = Mark::CounterDecreased { from: 1010.0, to: 4.0 };
+        let back = WindowMark::CounterDecreased { before: 1010.0, after: 4.0 };
         assert_eq!(tally.close(&Ok(6.0)), (Some(16.0), vec![back]));
     }
 
@@ -282,25 +284,25 @@ mod tests {
     fn failed_readings_within_a_window_lose_no_requests() {
         let mut tally = RequestTally::default();
         tally.begin(&Ok(10.0));
-        tally.add(&down());
-        tally.add(&down());
-        assert_eq!(tally.close(&Ok(30.0)), (Some(20.0), vec![silent(2)]));
+        tally.add(&failed_reading());
+        tally.add(&failed_reading());
+        assert_eq!(tally.close(&Ok(30.0)), (Some(20.0), vec![silent_mark(2)]));
     }
 
     #[test]
     fn a_failed_reading_between_windows_leaves_both_without_requests() {
         let mut tally = RequestTally::default();
         tally.begin(&Ok(10.0));
-        assert_eq!(tally.close(&down()), (None, vec![silent(1), Mark::RequestsUnknown]));
-        assert_eq!(tally.close(&Ok(50.0)), (None, vec![Mark::RequestsUnknown]));
+        assert_eq!(tally.close(&failed_reading()), (None, vec![silent_mark(1), WindowMark::RequestsUnknown]));
+        assert_eq!(tally.close(&Ok(50.0)), (None, vec![WindowMark::RequestsUnknown]));
         assert_eq!(tally.close(&Ok(53.0)), (Some(3.0), vec![]));
     }
 
     #[test]
     fn requests_are_counted_once_the_counter_answers() {
         let mut tally = RequestTally::default();
-        tally.begin(&down());
-        assert_eq!(tally.close(&down()).0, None);
+        tally.begin(&failed_reading());
+        assert_eq!(tally.close(&failed_reading()).0, None);
         assert_eq!(tally.close(&Ok(5.0)).0, None);
         assert_eq!(tally.close(&Ok(9.0)).0, Some(4.0));
     }

@@ -1,18 +1,19 @@
 //! Charts of latency by percentile, on the axis of HdrHistogram's plots: medians of the rounds' percentiles, and percentiles
 //! of all rounds together.
 
-use crate::chart_context::{ChartContext, ratio_point, widen_range};
+use crate::chart_context::{ChartContext, point_with_interval, widen_range};
 use crate::drawing::{Axis, Chart, Mark, Panel, SeriesPoint};
 use crate::{matrix, phrases::task_label};
-use fsarena_core::{latency::Latencies, observations::Grid, sample::Unit};
+use fsarena_core::{latency::LatencyHistogram, observations::Grid, sample::Unit};
 use fsarena_stats::{comparison::median, ratio::Ratio};
 
-/// The percentiles of readings: the part of the reading's id, the label, and the position −lg(1 − q) on the axis.
+/// The percentiles of readings: the part of the reading's id, the label, and the position −lg(1 − q) of the quantile q on the
+/// axis.
 const PERCENTILES: [(&str, &str, f64); 4] =
     [("p50", "50%", 0.301), ("p95", "95%", 1.301), ("p99", "99%", 2.0), ("p999", "99.9%", 3.0)];
 /// The position of the longest latency, right of all percentiles.
-const MAX_POSITION: f64 = 3.7;
-/// The kinds of operations with readings of their latency: the prefix of the readings' ids, and the name in texts.
+const LONGEST_POSITION: f64 = 3.7;
+/// The kinds of operations whose latency is read: the prefix of the readings' ids, and the name in texts.
 const OPERATION_KINDS: [(&str, &str); 6] = [
     ("commit", "durable commits"),
     ("read", "reads"),
@@ -30,44 +31,45 @@ pub fn percentile_charts(context: &ChartContext) -> Vec<Chart> {
 }
 
 fn percentile_chart(context: &ChartContext, (prefix, operations): &(&str, &str)) -> Chart {
-    let mut quantiles: Vec<(&str, f64, Grid)> = vec![];
-    for (id, name, position) in PERCENTILES.into_iter().chain([("max", "longest", MAX_POSITION)]) {
+    let mut quantiles = vec![];
+    for (id, label, position) in PERCENTILES.into_iter().chain([("max", "longest", LONGEST_POSITION)]) {
         let grid = Grid::of(context.record(), &format!("{prefix}_latency_{id}_ns"));
-        quantiles.extend(grid.map(|grid| (name, position, grid)));
+        quantiles.extend(grid.map(|grid| MeasuredQuantile { label, position, grid }));
     }
     // Some loads measure only some of the percentiles.
     let is_measured = |task: usize, variant: usize| {
-        quantiles.iter().any(|(.., grid)| grid.values[task][variant].iter().any(|value| *value > 0.0))
+        quantiles.iter().any(|quantile| quantile.grid.values[task][variant].iter().any(|value| *value > 0.0))
     };
-    let has_any = |task: &usize| !context.variants(|variant| is_measured(*task, variant)).is_empty();
-    let tasks: Vec<usize> = (0..context.record().tasks.len()).filter(has_any).collect();
-    let variants = context.variants(|variant| tasks.iter().any(|task| is_measured(*task, variant)));
-    let (shown, left_out) = choose_tasks(context, &tasks);
+    let has_values = |task: &usize| !context.variants_where(|variant| is_measured(*task, variant)).is_empty();
+    let tasks: Vec<usize> = (0..context.record().tasks.len()).filter(has_values).collect();
+    let variants = context.variants_where(|variant| tasks.iter().any(|task| is_measured(*task, variant)));
+    let (shown, left_out_note) = choose_tasks(context, &tasks);
     let panels = shown.into_iter().map(|task| percentile_panel(context, &quantiles, task)).collect();
-    let about = format!(
+    let caption = format!(
         "Latency of {operations} by percentile. On the axis every further nine takes the same width, and the right end is the \
          longest latency. Lines are medians over rounds, bars 95% intervals (with fewer than 8 rounds, the smallest and \
-         the largest value; with one round, none).{left_out}{}",
-        context.not_drawn_note(&variants, "no such operations")
+         the largest value; with one round, none).{left_out_note}{}",
+        context.undrawn_variants_note(&variants, "no such operations")
     );
-    let chart = Chart::new(format!("latency-{prefix}"), format!("Latency of {operations}"), about);
-    Chart { legend: context.legend(&variants, true), ..chart.with_panels(panels) }
+    let chart = Chart::new(format!("latency-{prefix}"), format!("Latency of {operations}"), caption);
+    Chart { legend: context.line_legend(&variants), ..chart.with_panels(panels) }
 }
 
-/// The tasks of [`representative_tasks`], sorted by name, block size and threads, and a sentence if others are left out.
+/// The tasks of [`representative_tasks`], sorted by name, block size and threads, and a sentence, with a space before it, if
+/// others are left out.
 pub fn choose_tasks(context: &ChartContext, tasks: &[usize]) -> (Vec<usize>, String) {
     let mut shown = representative_tasks(context, tasks);
     // The tasks of a load come in the random order in which they ran.
     let id = |task: &usize| &context.record().tasks[*task].id;
     shown.sort_by_key(|task| (&id(task).name, matrix::block_size_and_threads(id(task))));
-    let left_out = match tasks.len() - shown.len() {
+    let left_out_note = match tasks.len() - shown.len() {
         0 => String::new(),
         _ => format!(" Of {} tasks, those with the most threads of each mode are shown.", tasks.len()),
     };
-    (shown, left_out)
+    (shown, left_out_note)
 }
 
-/// All tasks if they fit a chart; else, for each name, those with the most threads.
+/// All tasks if a chart has room for them; else the tasks with the most threads of each name.
 fn representative_tasks(context: &ChartContext, tasks: &[usize]) -> Vec<usize> {
     if tasks.len() <= MAX_PANELS {
         return tasks.to_vec();
@@ -76,67 +78,80 @@ fn representative_tasks(context: &ChartContext, tasks: &[usize]) -> Vec<usize> {
         context.record().tasks[*task].id.clients().and_then(|count| count.parse::<u32>().ok()).unwrap_or(0)
     };
     let name = |task: &usize| context.record().tasks[*task].id.name.as_str();
-    let max_threads = |wanted: &str| tasks.iter().filter(|task| name(task) == wanted).map(threads).max().unwrap_or(0);
-    tasks.iter().copied().filter(|task| threads(task) == max_threads(name(task))).take(MAX_PANELS).collect()
+    let max_threads =
+        |task: &usize| tasks.iter().filter(|other| name(other) == name(task)).map(threads).max().unwrap_or(0);
+    tasks.iter().copied().filter(|task| threads(task) == max_threads(task)).take(MAX_PANELS).collect()
+}
+
+/// A percentile of the latency that the run measured.
+struct MeasuredQuantile {
+    /// The label on the axis.
+    label: &'static str,
+    /// The position on the axis.
+    position: f64,
+    /// The latencies in nanoseconds.
+    grid: Grid,
 }
 
 /// The panel of one task: for each variant, the median over rounds of each percentile, with its interval.
-fn percentile_panel(context: &ChartContext, quantiles: &[(&str, f64, Grid)], task: usize) -> Panel {
+fn percentile_panel(context: &ChartContext, quantiles: &[MeasuredQuantile], task: usize) -> Panel {
     let (mut marks, mut all_points) = (vec![], vec![]);
     for (variant, style) in context.styles.iter().enumerate() {
         let mut points = vec![];
-        for (_, x, grid) in quantiles {
-            let mut values = grid.values[task][variant].clone();
+        for quantile in quantiles {
+            let mut values = quantile.grid.values[task][variant].clone();
             values.retain(|value| *value > 0.0);
-            let middle = median(&values);
-            points.extend(middle.map(|middle| ratio_point(*x, middle, Ratio::typical_value(&values))));
+            let Some(latency_ns) = median(&values) else { continue };
+            points.push(point_with_interval(quantile.position, latency_ns, Ratio::typical_value(&values)));
         }
         marks.extend(style.series_marks(&points, 1.75));
         all_points.extend(points);
     }
-    let ticks = quantiles.iter().map(|(name, x, _)| (*x, name.to_string())).collect();
+    let ticks = quantiles.iter().map(|quantile| (quantile.position, quantile.label.to_string())).collect();
     let range = SeriesPoint::vertical_range(&all_points, (f64::INFINITY, 0.0));
     latency_panel(context, task, (ticks, 4.0), range, marks)
 }
 
-/// A panel of one task. Its horizontal axis has these ticks and ends at `last`; its vertical axis has this range, in
+/// A panel of one task. Its horizontal axis has these ticks and ends at `axis_end`; its vertical axis has this range, in
 /// nanoseconds.
 fn latency_panel(
     context: &ChartContext,
     task: usize,
-    (ticks, last): (Vec<(f64, String)>, f64),
+    (ticks, axis_end): (Vec<(f64, String)>, f64),
     (low, high): (f64, f64),
     marks: Vec<Mark>,
 ) -> Panel {
-    let x = Axis { label: "percentile".into(), range: (0.0, last), is_log: false, ticks, has_grid_lines: true };
-    let y = Axis::log_in_unit("latency", low / 1.2, high * 1.2, Unit::Nanoseconds);
-    Panel::new(task_label(&context.record().tasks[task]), x, y, 230, marks)
+    let x_axis =
+        Axis { label: "percentile".into(), range: (0.0, axis_end), is_log: false, ticks, has_grid_lines: true };
+    let y_axis = Axis::log_in_unit("latency", low / 1.2, high * 1.2, Unit::Nanoseconds);
+    Panel::new(task_label(&context.record().tasks[task]), x_axis, y_axis, 230, marks)
 }
 
-/// The number of intervals between the points of a curve.
-const POINT_INTERVALS: usize = 200;
+/// The number of steps between the points of a curve.
+const CURVE_STEPS: usize = 200;
 
-/// The chart of the latencies of all rounds together, by percentile.
+/// The chart of the latencies of all rounds together, by percentile; without panels if the run has none.
 pub fn pooled_charts(context: &ChartContext) -> Vec<Chart> {
     let latencies = &context.record().latencies;
     let mut tasks: Vec<usize> = latencies.keys().map(|(task, _)| *task).collect();
     tasks.dedup();
     let shown = representative_tasks(context, &tasks);
-    let variants = context.variants(|variant| latencies.keys().any(|(_, other)| *other == variant));
+    let variants = context.variants_where(|variant| latencies.keys().any(|(_, other)| *other == variant));
     let panels = shown.into_iter().map(|task| pooled_panel(context, task)).collect();
-    let about = format!(
+    let caption = format!(
         "Latency of all requests of all rounds by percentile; every nine is as wide as the one before. A line ends where \
          ten requests lie beyond it. These are shown, not compared: comparisons take the percentile of each round.{}",
-        context.not_drawn_note(&variants, "no latencies")
+        context.undrawn_variants_note(&variants, "no latencies")
     );
-    let chart = Chart::new("latency-pooled", "Latency of all rounds together", about);
-    vec![Chart { legend: context.legend(&variants, false), ..chart.with_panels(panels) }]
+    let chart = Chart::new("latency-pooled", "Latency of all rounds together", caption);
+    vec![Chart { legend: context.area_legend(&variants), ..chart.with_panels(panels) }]
 }
 
+/// The panel of one task: the curve of each variant.
 fn pooled_panel(context: &ChartContext, task: usize) -> Panel {
     let (mut marks, mut all_points) = (vec![], vec![]);
-    let of_task = context.record().latencies.iter().filter(|((other, _), _)| *other == task);
-    for ((_, variant), latencies) in of_task {
+    let latencies_of_task = context.record().latencies.iter().filter(|((other, _), _)| *other == task);
+    for ((_, variant), latencies) in latencies_of_task {
         let points = quantile_curve(latencies);
         marks.push(context.styles[*variant].line_mark(&points, 1.75));
         all_points.extend(points);
@@ -145,7 +160,7 @@ fn pooled_panel(context: &ChartContext, task: usize) -> Panel {
         0 => "0%".to_string(),
         1 => "90%".into(),
         2 => "99%".into(),
-        more => format!("99.{}%", "9".repeat(more as usize - 2)),
+        _ => format!("99.{}%", "9".repeat(nines as usize - 2)),
     };
     let last_nines = (all_points.iter().map(|(x, _)| *x).fold(0.0, f64::max).ceil() as u32).max(1);
     let ticks = (0..=last_nines).map(|nines| (f64::from(nines), percentile_label(nines))).collect();
@@ -155,11 +170,11 @@ fn pooled_panel(context: &ChartContext, task: usize) -> Panel {
 
 /// The points of a curve: x is −lg(1 − q) of a quantile q, y is its latency in nanoseconds. The x are evenly spaced up to the
 /// quantile beyond which ten requests lie.
-fn quantile_curve(latencies: &Latencies) -> Vec<(f64, f64)> {
+fn quantile_curve(latencies: &LatencyHistogram) -> Vec<(f64, f64)> {
     let last_position = (latencies.count() as f64 / 10.0).log10().max(0.0);
     let mut points = vec![];
-    for number in 0..=POINT_INTERVALS {
-        let x = last_position * number as f64 / POINT_INTERVALS as f64;
+    for step in 0..=CURVE_STEPS {
+        let x = last_position * step as f64 / CURVE_STEPS as f64;
         if let Some(ns) = latencies.quantile(1.0 - 10f64.powf(-x)) {
             points.push((x, ns.max(1) as f64));
         }
@@ -173,8 +188,8 @@ mod tests {
 
     #[test]
     fn a_curve_ends_at_the_quantile_beyond_which_ten_requests_lie() {
-        let curve = quantile_curve(&Latencies::new([(100, 900), (200, 90), (240, 10)]));
-        let (first, last) = (curve[0], curve[POINT_INTERVALS]);
+        let curve = quantile_curve(&LatencyHistogram::new([(100, 900), (200, 90), (240, 10)]));
+        let (first, last) = (curve[0], curve[CURVE_STEPS]);
         assert_eq!((first, last.1), ((0.0, 100.0), 200.0));
         assert!((last.0 - 2.0).abs() < 1e-9, "1000 requests: the 99th percentile is the last");
     }

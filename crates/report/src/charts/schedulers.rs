@@ -1,5 +1,5 @@
 //! Charts of runs that compare I/O schedulers: each filesystem in per cent of the best filesystem under the same scheduler,
-//! and in per cent of its own result under its best scheduler.
+//! and in per cent of the same filesystem under its best scheduler.
 
 use super::bars::{CUT_OFF_NOTE, axis_end, bar_marks};
 use crate::drawing::{Axis, Chart, Panel};
@@ -9,42 +9,44 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::comparison::{Comparison, compare};
 
 /// Two charts for each task: a panel for each scheduler, and a panel for each filesystem, in per cent of the panel's best.
-pub fn charts(context: &ChartContext) -> Vec<Chart> {
+pub fn scheduler_charts(context: &ChartContext) -> Vec<Chart> {
     let Some(analysis) = context.report.ranked_analysis() else { return vec![] };
     let Some(scheduler_grid) = SchedulerGrid::from_variants(&context.record().variants) else { return vec![] };
     let (metric, by_scheduler) = (&analysis.metric, scheduler_grid.by_scheduler());
     let arrangements = [
         Arrangement {
             id: "filesystems",
-            best: "the best filesystem under each scheduler",
-            panels: &scheduler_grid.schedulers,
-            bars: &scheduler_grid.row_names,
+            reference: "the best filesystem under each scheduler",
+            panel_titles: &scheduler_grid.schedulers,
+            bar_names: &scheduler_grid.row_names,
             groups: &by_scheduler,
         },
         Arrangement {
             id: "schedulers",
-            best: "each filesystem's best scheduler",
-            panels: &scheduler_grid.row_names,
-            bars: &scheduler_grid.schedulers,
+            reference: "each filesystem's best scheduler",
+            panel_titles: &scheduler_grid.row_names,
+            bar_names: &scheduler_grid.schedulers,
             groups: &scheduler_grid.variants,
         },
     ];
     let mut charts = vec![];
     for task in analysis.tasks_in_totals() {
-        let Some(at) = context.record().task(&task.task.id) else { continue };
+        let Some(task_index) = context.record().task_index(&task.task.id) else { continue };
         for arrangement in &arrangements {
-            let compare = |group| compare_variants(&analysis.grid.values[at], group, metric.direction);
-            let compared: Vec<Comparison> = arrangement.groups.iter().map(|group| compare(group)).collect();
-            let (panels, left_out) = panels_of_arrangement(context, &scheduler_grid, arrangement, &compared);
-            let about = format!(
+            let mut comparisons = vec![];
+            for group in arrangement.groups {
+                comparisons.push(compare_variants(&analysis.grid.values[task_index], group, metric.direction));
+            }
+            let (panels, left_out_note) = panels_of_arrangement(context, &scheduler_grid, arrangement, &comparisons);
+            let caption = format!(
                 "Bars of {} in per cent of the best variant of their panel. Whiskers are 95% intervals of the ratio to \
                  the best in the same round (with fewer than 8 rounds, the smallest and the largest value, marked ?); the \
                  best variant has none, because the others are measured by it; {CUT_OFF_NOTE}. Variants of a panel that share \
-                 a letter are not significantly different.{left_out}",
+                 a letter are not significantly different.{left_out_note}",
                 metric.id
             );
-            let title = format!("{}: {} = 100%", task_label(&task.task), arrangement.best);
-            let chart = Chart::new(format!("{}-{}-{}", arrangement.id, metric.id, task.task.id), title, about);
+            let title = format!("{}: {} = 100%", task_label(&task.task), arrangement.reference);
+            let chart = Chart::new(format!("{}-{}-{}", arrangement.id, metric.id, task.task.id), title, caption);
             charts.push(Chart { panels, columns: 2, ..chart });
         }
     }
@@ -55,29 +57,29 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
 struct Arrangement<'a> {
     /// The prefix of the ids of the charts.
     id: &'static str,
-    /// What is 100%, in words for the title.
-    best: &'static str,
+    /// The bars that are 100%, in words for the title.
+    reference: &'static str,
     /// The titles of the panels.
-    panels: &'a [String],
+    panel_titles: &'a [String],
     /// The names of the bars.
-    bars: &'a [String],
+    bar_names: &'a [String],
     /// The variants by panel and bar; `None` for a combination that the run lacks.
     groups: &'a [Vec<Option<usize>>],
 }
 
-/// The panels of an arrangement, and sentences about the bars that are not drawn.
+/// The panels of an arrangement, and sentences, each with a space before it, about the bars that are not drawn.
 fn panels_of_arrangement(
     context: &ChartContext,
     scheduler_grid: &SchedulerGrid,
     arrangement: &Arrangement,
-    compared: &[Comparison],
+    comparisons: &[Comparison],
 ) -> (Vec<Panel>, String) {
-    let limit = axis_end(compared.iter());
+    let limit = axis_end(comparisons.iter());
     let (mut panels, mut without_value, mut without_ratio) = (vec![], vec![], vec![]);
-    for ((title, variants), comparison) in arrangement.panels.iter().zip(arrangement.groups).zip(compared) {
+    for ((title, variants), comparison) in arrangement.panel_titles.iter().zip(arrangement.groups).zip(comparisons) {
         let mut marks = vec![];
         for (row, variant) in variants.iter().enumerate() {
-            let (name, result) = (format!("{} in {title}", arrangement.bars[row]), &comparison.variants[row]);
+            let (name, result) = (format!("{} in {title}", arrangement.bar_names[row]), &comparison.variants[row]);
             if variant.is_none() || result.rounds == 0 {
                 without_value.push(name);
             } else if comparison.best() != Some(row) && result.ratio.is_none() {
@@ -87,11 +89,12 @@ fn panels_of_arrangement(
             let (y, style) = (Axis::row_centre(row), context.styles[scheduler_grid.first_of_row(*variant)]);
             marks.extend(bar_marks(comparison, row, style.colour, (y - 0.38, y + 0.38), limit));
         }
-        let x = Axis::from_zero("", limit * 1.3, Unit::Percent);
-        panels.push(Panel::with_rows(title, x, arrangement.bars, (56, 20), marks));
+        let x_axis = Axis::from_zero("", limit * 1.3, Unit::Percent);
+        panels.push(Panel::with_rows(title, x_axis, arrangement.bar_names, (56, 20), marks));
     }
-    let without_ratio = not_drawn_note(&without_ratio, "no round in which it and the best are above zero");
-    (panels, not_drawn_note(&without_value, "no value") + &without_ratio)
+    let left_out_note = not_drawn_note(&without_value, "no value")
+        + &not_drawn_note(&without_ratio, "no round in which it and the best are above zero");
+    (panels, left_out_note)
 }
 
 /// Compares variants by their values, given by variant and round. A missing variant has no values.

@@ -1,5 +1,5 @@
-//! The answer of a comparison in words: how many figures are better, worse, equivalent or inconclusive, and which differ
-//! most.
+//! The answer of a comparison in words: how many figures are better, worse, equivalent or inconclusive, and which of them
+//! differ most.
 
 use crate::number::{self, percent};
 use crate::ratio_verdict::RatioVerdict;
@@ -23,15 +23,15 @@ pub struct ComparedRatio {
     pub ratio: Option<Estimate>,
     /// Whether the ratio is significant, equivalent or inconclusive.
     pub verdict: RatioVerdict,
-    /// Whether a lower or a higher value of the metric is better.
+    /// Whether lower or higher values of the metric are better.
     pub direction: Direction,
     /// Whether the ratio is that of a total.
     pub is_total: bool,
-    /// The same ratio in published figures.
+    /// The same ratio in published figures, if the comparison is with such figures.
     pub published: Option<f64>,
 }
 
-/// The class that the answer counts a ratio in.
+/// The classes of ratios that the answer counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RatioClass {
     /// Significantly better.
@@ -62,11 +62,11 @@ impl RatioClass {
         RatioClass::TooFewValues,
     ];
 
-    /// The class in words. `terms` are the words for better and worse.
-    pub fn words(self, terms: [&str; 2]) -> &str {
+    /// The class in words, with these words for better and worse.
+    pub fn describe(self, [better, worse]: [&str; 2]) -> &str {
         match self {
-            RatioClass::Better => terms[0],
-            RatioClass::Worse => terms[1],
+            RatioClass::Better => better,
+            RatioClass::Worse => worse,
             RatioClass::NeutralDifference => "different",
             RatioClass::Negligible => "different, but within the margin",
             RatioClass::Equivalent => "equivalent",
@@ -98,8 +98,8 @@ impl ComparedRatio {
         }
     }
 
-    /// The distance of the ratio from 1, in logarithms.
-    fn distance(&self) -> f64 {
+    /// The distance of the ratio from 1, as a natural logarithm; 0 without a ratio.
+    fn log_distance(&self) -> f64 {
         self.ratio.map_or(0.0, |ratio| ratio.value.ln().abs())
     }
 }
@@ -108,8 +108,8 @@ impl ComparedRatio {
 pub fn join_first(names: &[impl Borrow<str>], separator: &str) -> String {
     const MAX_LISTED: usize = 5;
     let shown: Vec<&str> = names.iter().take(MAX_LISTED).map(Borrow::borrow).collect();
-    let more = if names.len() > MAX_LISTED { format!("{separator}…") } else { String::new() };
-    format!("{}{more}", shown.join(separator))
+    let ellipsis = if names.len() > MAX_LISTED { format!("{separator}…") } else { String::new() };
+    format!("{}{ellipsis}", shown.join(separator))
 }
 
 /// The number of names, and the first of them in brackets: `2 rows (cp, mv)`.
@@ -117,8 +117,7 @@ pub fn count_and_list(names: &[impl Borrow<str>], noun: &str) -> String {
     format!("{} ({})", number::plural(names.len(), noun), join_first(names, ", "))
 }
 
-/// The ratios of one or more comparisons, with the names of the comparisons and the words for better and
-/// worse.
+/// The ratios of one or more comparisons, with the names of the comparisons and the words for better and worse.
 pub struct RatioSummary<'a> {
     /// All ratios.
     pub ratios: &'a [ComparedRatio],
@@ -133,17 +132,17 @@ pub struct RatioSummary<'a> {
 impl RatioSummary<'_> {
     /// The sentences of the answer, most important first.
     pub fn sentences(&self) -> Vec<String> {
-        let all = self.single_ratios(|_| true);
+        let all = self.ratios_without_totals(|_| true);
         let mut sentences: Vec<String> = vec![];
         if self.comparisons.len() > 1 && !all.is_empty() {
-            sentences.push(format!("Of all {}: {}.", figure_count(all.len()), self.count_by_class(&all)));
+            sentences.push(format!("Of all {}: {}.", number::plural(all.len(), "figure"), self.count_by_class(&all)));
         }
         for (index, name) in self.comparisons.iter().enumerate() {
-            let of_comparison = self.single_ratios(|compared| compared.comparison == index);
+            let of_comparison = self.ratios_without_totals(|compared| compared.comparison == index);
             if !of_comparison.is_empty() {
                 sentences.push(format!(
                     "{name}, {}: {}.",
-                    figure_count(of_comparison.len()),
+                    number::plural(of_comparison.len(), "figure"),
                     self.count_by_class(&of_comparison)
                 ));
             }
@@ -153,8 +152,8 @@ impl RatioSummary<'_> {
         sentences
     }
 
-    /// The ratios that have a value and pass the filter, without totals.
-    fn single_ratios(&self, filter: impl Fn(&ComparedRatio) -> bool) -> Vec<&ComparedRatio> {
+    /// The ratios that have a value and pass the filter, except those of totals.
+    fn ratios_without_totals(&self, filter: impl Fn(&ComparedRatio) -> bool) -> Vec<&ComparedRatio> {
         self.ratios
             .iter()
             .filter(|compared| !compared.is_total && compared.ratio.is_some() && filter(compared))
@@ -170,12 +169,12 @@ impl RatioSummary<'_> {
         let within_margin = self.margin.map_or(String::new(), |margin| format!(" within {}", percent(margin)));
         let mut counts = vec![];
         for class in RatioClass::ALL {
-            let words = match class {
+            let class_text = match class {
                 RatioClass::NeutralDifference => "with more or less".into(),
                 RatioClass::Negligible => format!("different, but{within_margin}"),
                 RatioClass::Equivalent => format!("equivalent{within_margin}"),
                 RatioClass::TooFewValues => "with too few values".into(),
-                other => other.words(self.terms).to_string(),
+                other => other.describe(self.terms).to_string(),
             };
             // Readers expect the counts of these classes even if they are zero.
             let is_always_shown = match class {
@@ -184,7 +183,7 @@ impl RatioSummary<'_> {
                 _ => false,
             };
             if is_always_shown || count(class) > 0 {
-                counts.push(format!("{} {words}", count(class)));
+                counts.push(format!("{} {class_text}", count(class)));
             }
         }
         counts.join(", ")
@@ -195,12 +194,12 @@ impl RatioSummary<'_> {
         let mut sentences: Vec<(&str, Vec<String>)> = vec![];
         for compared in self.ratios.iter().filter(|compared| compared.is_total) {
             let Some(ratio) = compared.ratio else { continue };
-            let (comparison, ratio_text) = (self.comparison_suffix(compared), ratio_with_interval(ratio));
-            let words =
-                format!("{}{comparison} {ratio_text}, {}", compared.variant, compared.class().words(self.terms));
+            let (comparison, ratio_text) = (self.comparison_suffix(compared), format_estimate(ratio));
+            let description =
+                format!("{}{comparison} {ratio_text}, {}", compared.variant, compared.class().describe(self.terms));
             match sentences.iter_mut().find(|(title, _)| *title == compared.subject) {
-                Some((_, ratios)) => ratios.push(words),
-                None => sentences.push((&compared.subject, vec![words])),
+                Some((_, ratios)) => ratios.push(description),
+                None => sentences.push((&compared.subject, vec![description])),
             }
         }
         sentences.into_iter().map(|(title, ratios)| format!("{title}: {}.", ratios.join("; "))).collect()
@@ -210,29 +209,30 @@ impl RatioSummary<'_> {
     fn largest_difference_sentences(&self) -> Vec<String> {
         let mut sentences = vec![];
         for class in [RatioClass::Worse, RatioClass::Better, RatioClass::NeutralDifference] {
-            let words = format!("Largest differences, {}", class.words(self.terms));
-            sentences.extend(self.largest_of(class, &words, MAX_NAMED));
+            let heading = format!("Largest differences, {}", class.describe(self.terms));
+            sentences.extend(self.largest_ratios_sentence(class, &heading, MAX_NAMED));
         }
         if sentences.is_empty() {
-            let words = "No significant difference larger than the margin. Largest ratio, which may be chance";
-            let inconclusive = self.largest_of(RatioClass::Inconclusive, words, 1);
-            sentences.extend(inconclusive.or_else(|| self.largest_of(RatioClass::TooFewValues, words, 1)));
+            let heading = "No significant difference larger than the margin. Largest ratio, which may be chance";
+            let inconclusive = self.largest_ratios_sentence(RatioClass::Inconclusive, heading, 1);
+            sentences
+                .extend(inconclusive.or_else(|| self.largest_ratios_sentence(RatioClass::TooFewValues, heading, 1)));
         }
         sentences
     }
 
-    /// A sentence with the `count` ratios of a class that differ most; `None` if the class is empty.
-    fn largest_of(&self, class: RatioClass, words: &str, count: usize) -> Option<String> {
-        let mut ratios = self.single_ratios(|compared| compared.class() == class);
-        ratios.sort_by(|a, b| b.distance().total_cmp(&a.distance()));
+    /// A sentence with the ratios of a class that differ most from 1, at most `max_ratios`; `None` if the class is empty.
+    fn largest_ratios_sentence(&self, class: RatioClass, heading: &str, max_ratios: usize) -> Option<String> {
+        let mut ratios = self.ratios_without_totals(|compared| compared.class() == class);
+        ratios.sort_by(|a, b| b.log_distance().total_cmp(&a.log_distance()));
         let mut named = vec![];
-        for compared in ratios.into_iter().take(count) {
+        for compared in ratios.into_iter().take(max_ratios) {
             let comma = if compared.variant.is_empty() { "" } else { ", " };
             let (variant, comparison) = (&compared.variant, self.comparison_suffix(compared));
-            let ratio = ratio_with_interval(compared.ratio?);
+            let ratio = format_estimate(compared.ratio?);
             named.push(format!("{}{comma}{variant}{comparison}: {ratio}", compared.subject));
         }
-        (!named.is_empty()).then(|| format!("{words}: {}.", named.join("; ")))
+        (!named.is_empty()).then(|| format!("{heading}: {}.", named.join("; ")))
     }
 
     /// The name of a ratio's comparison in brackets; empty if there is only one comparison.
@@ -241,12 +241,8 @@ impl RatioSummary<'_> {
     }
 }
 
-fn figure_count(count: usize) -> String {
-    number::plural(count, "figure")
-}
-
-/// A ratio with its interval: `1.10 [1.09–1.11]`.
-fn ratio_with_interval(ratio: Estimate) -> String {
+/// Formats a ratio with its interval: `1.10 [1.09–1.11]`.
+fn format_estimate(ratio: Estimate) -> String {
     number::ratio_with_interval(ratio.value, ratio.low, ratio.high)
 }
 
@@ -293,9 +289,9 @@ mod tests {
 
     #[test]
     fn a_larger_ratio_is_better_if_the_direction_is_higher() {
-        let more = ComparedRatio { direction: Direction::Higher, ..compared("iops", RatioVerdict::Different, 2.0) };
-        let neutral = ComparedRatio { direction: Direction::Neutral, ..more.clone() };
-        assert_eq!((more.class(), neutral.class()), (RatioClass::Better, RatioClass::NeutralDifference));
+        let higher = ComparedRatio { direction: Direction::Higher, ..compared("iops", RatioVerdict::Different, 2.0) };
+        let neutral = ComparedRatio { direction: Direction::Neutral, ..higher.clone() };
+        assert_eq!((higher.class(), neutral.class()), (RatioClass::Better, RatioClass::NeutralDifference));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::compare::answer::{ComparedRatio, RatioSummary, join_first};
 use crate::document::{Cell, Document, Table, labelled_row, row};
 use crate::number::{self, plural, three_digits, with_unit};
-use crate::phrases::{describe_machines, format_start};
+use crate::phrases::{describe_machines, format_start_time};
 use crate::ratio_verdict::{RatioVerdict, ratio_cell};
 use crate::{advice, error::Error, page::ComparisonReport};
 use fsarena_core::sample::{Direction, Unit};
@@ -21,7 +21,7 @@ pub struct Resource {
     /// The name in texts and tables.
     pub title: String,
     /// Formats a cost per request, with its unit.
-    pub format: fn(f64) -> String,
+    pub format_cost: fn(f64) -> String,
     /// Whether the kernel samples it at clock ticks.
     pub is_tick_sampled: bool,
 }
@@ -37,31 +37,33 @@ pub struct Service {
 }
 
 impl Service {
-    /// The number of windows whose requests were counted. The others have no part in any figure.
+    /// The number of windows whose requests were counted. No figure uses the other windows.
     fn count_known_windows(&self) -> usize {
         self.load.iter().filter(|load| load.is_finite()).count()
     }
 
-    /// The windows with both a load and a consumption of the resource; `None` if there are fewer than two.
+    /// The load and the consumption of the resource with this index, in the windows that have both; `None` if fewer than two
+    /// windows have.
     fn windows(&self, resource: usize) -> Option<(Vec<f64>, Vec<f64>)> {
-        let both = self.load.iter().copied().zip(self.consumption[resource].iter().copied());
-        let both = both.filter(|(load, spent)| load.is_finite() && spent.is_finite());
-        let (load, spent): (Vec<f64>, Vec<f64>) = both.unzip();
-        (load.len() >= 2).then_some((load, spent))
+        let windows = self.load.iter().copied().zip(self.consumption[resource].iter().copied());
+        let known = windows.filter(|(load, consumption)| load.is_finite() && consumption.is_finite());
+        let (load, consumption): (Vec<f64>, Vec<f64>) = known.unzip();
+        (load.len() >= 2).then_some((load, consumption))
     }
 
-    /// All consumption of the resource divided by all requests.
+    /// All consumption of the resource with this index, divided by all requests.
     fn cost_per_request(&self, resource: usize) -> Option<RequestCost> {
-        RequestCost::of(as_windows(&self.windows(resource)?))
+        RequestCost::from_windows(as_load_windows(&self.windows(resource)?))
     }
 
-    /// The consumption of the resource per second without any request: the intercept of consumption over load.
+    /// The consumption a second of the resource with this index without any request: the intercept of consumption over load.
     fn fixed_overhead(&self, resource: usize) -> Option<Estimate> {
-        CostLine::of(as_windows(&self.windows(resource)?))?.overhead()
+        CostLine::fit(as_load_windows(&self.windows(resource)?))?.overhead()
     }
 }
 
-fn as_windows((load, consumption): &(Vec<f64>, Vec<f64>)) -> LoadWindows<'_> {
+/// Borrows a load and a consumption by window for the statistics of costs.
+fn as_load_windows((load, consumption): &(Vec<f64>, Vec<f64>)) -> LoadWindows<'_> {
     LoadWindows { load, consumption }
 }
 
@@ -74,7 +76,7 @@ pub struct ServicePair<'a> {
     /// The service in the numerator.
     pub b: &'a str,
     /// The cost of a request of b over that of a, or why there is no such ratio.
-    pub answer: CostComparison,
+    pub comparison: CostComparison,
 }
 
 impl ServicePair<'_> {
@@ -83,8 +85,8 @@ impl ServicePair<'_> {
     }
 }
 
-/// All pairs of distinct items, each pair once, in order.
-pub fn every_two<T>(items: &[T]) -> impl Iterator<Item = (&T, &T)> {
+/// All pairs of two items, each pair once, in order.
+pub fn all_pairs<T>(items: &[T]) -> impl Iterator<Item = (&T, &T)> {
     items.iter().enumerate().flat_map(|(index, a)| items[index + 1..].iter().map(move |b| (a, b)))
 }
 
@@ -92,10 +94,10 @@ pub fn every_two<T>(items: &[T]) -> impl Iterator<Item = (&T, &T)> {
 pub fn service_pairs<'a>(services: &'a [Service], resources: &'a [Resource]) -> Vec<ServicePair<'a>> {
     let mut pairs = vec![];
     for (index, resource) in resources.iter().enumerate() {
-        for (a, b) in every_two(services) {
+        for (a, b) in all_pairs(services) {
             let (Some(windows_a), Some(windows_b)) = (a.windows(index), b.windows(index)) else { continue };
-            let answer = compare_costs(as_windows(&windows_a), as_windows(&windows_b));
-            pairs.push(ServicePair { resource, a: &a.name, b: &b.name, answer });
+            let comparison = compare_costs(as_load_windows(&windows_a), as_load_windows(&windows_b));
+            pairs.push(ServicePair { resource, a: &a.name, b: &b.name, comparison });
         }
     }
     pairs
@@ -163,8 +165,8 @@ fn resource_title(resource: &Resource) -> Cell {
 impl Resource {
     /// A cell with a value and a mark behind it, and the interval in its second line.
     fn cell(&self, value: f64, interval: Option<Estimate>, mark: &str) -> Cell {
-        let ends = |end: Estimate| format!("{}–{}", (self.format)(end.low), (self.format)(end.high));
-        Cell::two_lines(format!("{}{mark}", (self.format)(value)), interval.map_or(String::new(), ends))
+        let ends = |end: Estimate| format!("{}–{}", (self.format_cost)(end.low), (self.format_cost)(end.high));
+        Cell::two_lines(format!("{}{mark}", (self.format_cost)(value)), interval.map_or(String::new(), ends))
     }
 }
 
@@ -172,14 +174,14 @@ impl Resource {
 pub fn add_pair_table(document: &mut Document, pairs: &[ServicePair]) {
     document.heading(3, "Compared");
     let row = |pair: &ServicePair| {
-        let (ratio, by) = match pair.answer {
+        let (ratio, method) = match pair.comparison {
             CostComparison::Ratio { ratio, method: RatioMethod::Sums, .. } => (ratio_cell(ratio, ""), "sums".into()),
             CostComparison::Ratio { ratio, method: RatioMethod::AtLoad(load), .. } => {
                 (ratio_cell(ratio, ""), format!("lines, at {}/s", three_digits(load)))
             }
             CostComparison::Refused(_) | CostComparison::Unknown => ("–".into(), String::new()),
         };
-        row![resource_title(pair.resource), pair.name(), ratio, by, pair_verdict(pair)]
+        row![resource_title(pair.resource), pair.name(), ratio, method, describe_pair_verdict(pair)]
     };
     let header = ["resource", "B over A", "ratio", "by", "verdict"];
     document.table(Table::of_figures(header).with_rows(pairs.iter().map(row)));
@@ -190,8 +192,8 @@ pub fn add_pair_table(document: &mut Document, pairs: &[ServicePair]) {
 }
 
 /// The verdict on a pair of services, in words.
-fn pair_verdict(pair: &ServicePair) -> String {
-    match pair.answer {
+fn describe_pair_verdict(pair: &ServicePair) -> String {
+    match pair.comparison {
         CostComparison::Refused(overlap) => {
             format!("refused: the load ranges have only {} in common", number::percent(overlap.share))
         }
@@ -199,13 +201,13 @@ fn pair_verdict(pair: &ServicePair) -> String {
         CostComparison::Ratio { provisional: true, .. } => {
             format!("provisional: fewer than {}", plural(MIN_WINDOWS, "window"))
         }
-        CostComparison::Ratio { ratio, .. } => cost_verdict(pair.b, ratio, ratio.excludes(1.0)),
+        CostComparison::Ratio { ratio, .. } => describe_cost_verdict(pair.b, ratio, ratio.excludes(1.0)),
     }
 }
 
-/// States whether a service costs more or less than another. `ratio` is the ratio of its cost to the other's;
-/// `is_significant` is whether they differ significantly.
-pub fn cost_verdict(service: &str, ratio: Estimate, is_significant: bool) -> String {
+/// States whether a service costs more or less than another. `ratio` is its cost divided by that of the other service, and
+/// `is_significant` whether the two differ significantly.
+pub fn describe_cost_verdict(service: &str, ratio: Estimate, is_significant: bool) -> String {
     if !is_significant {
         "no significant difference".into()
     } else if ratio.low > 1.0 {
@@ -215,37 +217,38 @@ pub fn cost_verdict(service: &str, ratio: Estimate, is_significant: bool) -> Str
     }
 }
 
-/// Sets the answer of a comparison of services, and its chart. `lead` has the first sentences of the answer.
-pub fn set_cost_answer(report: &mut ComparisonReport, pairs: &[ServicePair], lead: Vec<String>) {
+/// Sets the answer of a comparison of services, and its chart. The answer starts with `first_sentences`.
+pub fn set_cost_answer(report: &mut ComparisonReport, pairs: &[ServicePair], first_sentences: Vec<String>) {
     let pair_names = distinct(pairs.iter().map(ServicePair::name));
     let mut ratios = vec![];
     for pair in pairs {
-        let comparison = pair_names.iter().position(|name| *name == pair.name()).unwrap_or(0);
-        ratios.extend(compared_ratio(pair).map(|ratio| ComparedRatio { comparison, ..ratio }));
+        let index = pair_names.iter().position(|name| *name == pair.name()).unwrap_or(0);
+        ratios.extend(compared_ratio(pair).map(|ratio| ComparedRatio { comparison: index, ..ratio }));
     }
     let terms = ["cheaper", "dearer"];
     let summary = RatioSummary { ratios: &ratios, comparisons: &pair_names, margin: None, terms };
-    let refused = pairs.iter().filter(|pair| matches!(pair.answer, CostComparison::Refused(_)));
-    let unknown = pairs.iter().filter(|pair| matches!(pair.answer, CostComparison::Unknown));
-    let mut sentences = lead;
+    let refused = pairs.iter().filter(|pair| matches!(pair.comparison, CostComparison::Refused(_)));
+    let unknown = pairs.iter().filter(|pair| matches!(pair.comparison, CostComparison::Unknown));
+    let mut sentences = first_sentences;
     sentences.extend(summary.sentences());
-    sentences.extend(not_compared("the loads have too little in common", refused));
-    sentences.extend(not_compared("the cost does not differ significantly from zero", unknown));
+    sentences.extend(not_compared_sentence("the loads have too little in common", refused));
+    sentences.extend(not_compared_sentence("the cost does not differ significantly from zero", unknown));
     report.add_answer(sentences);
     let title = "Cost of a request, ratios with 95% intervals";
     report.chart = summary.chart(title.into(), "cost of a request".into());
 }
 
 /// Names the pairs that are not compared, with the reason; `None` without pairs.
-fn not_compared<'a>(why: &str, pairs: impl Iterator<Item = &'a ServicePair<'a>>) -> Option<String> {
+fn not_compared_sentence<'a>(reason: &str, pairs: impl Iterator<Item = &'a ServicePair<'a>>) -> Option<String> {
     let name = |pair: &ServicePair| format!("{} of {}", pair.resource.title, pair.name());
     let names: Vec<String> = pairs.map(name).collect();
     let (count, named) = (names.len(), join_first(&names, "; "));
-    (count > 0).then(|| format!("Not compared because {why}: {count} ({named})."))
+    (count > 0).then(|| format!("Not compared because {reason}: {count} ({named})."))
 }
 
+/// The ratio of a pair for the answer and its chart; `None` if the pair has no ratio.
 fn compared_ratio(pair: &ServicePair) -> Option<ComparedRatio> {
-    let CostComparison::Ratio { ratio, provisional, .. } = pair.answer else { return None };
+    let CostComparison::Ratio { ratio, provisional, .. } = pair.comparison else { return None };
     // Watches have no margin within which a difference would not matter.
     let is_within_margin = false;
     let verdict = RatioVerdict::from_tests(provisional, ratio.excludes(1.0), is_within_margin);
@@ -253,10 +256,11 @@ fn compared_ratio(pair: &ServicePair) -> Option<ComparedRatio> {
 }
 
 /// The costs of all services and the comparisons of pairs, as JSON.
-pub fn costs_json(services: &[Service], resources: &[Resource], pairs: &[ServicePair]) -> Value {
+pub fn service_costs_json(services: &[Service], resources: &[Resource], pairs: &[ServicePair]) -> Value {
     let service = |service: &Service| {
         let resources = resources.iter().enumerate();
-        let costs: Vec<Value> = resources.filter_map(|(index, resource)| cost_json(service, index, resource)).collect();
+        let costs: Vec<Value> =
+            resources.filter_map(|(index, resource)| resource_cost_json(service, index, resource)).collect();
         json!({ "name": service.name, "costs": costs })
     };
     json!({
@@ -265,9 +269,8 @@ pub fn costs_json(services: &[Service], resources: &[Resource], pairs: &[Service
     })
 }
 
-/// The cost of a request to a service in one resource, which has this index; `None` with fewer than two
-/// windows.
-fn cost_json(service: &Service, index: usize, resource: &Resource) -> Option<Value> {
+/// The cost of a request to a service in one resource, which has this index, as JSON; `None` with fewer than two windows.
+fn resource_cost_json(service: &Service, index: usize, resource: &Resource) -> Option<Value> {
     let cost = service.cost_per_request(index)?;
     let mut value = json!({
         "resource": resource.id,
@@ -287,11 +290,11 @@ fn cost_json(service: &Service, index: usize, resource: &Resource) -> Option<Val
 
 fn pair_json(pair: &ServicePair) -> Value {
     let mut value = json!({ "resource": pair.resource.id, "a": pair.a, "b": pair.b });
-    match pair.answer {
+    match pair.comparison {
         CostComparison::Ratio { ratio, method, provisional } => {
             value["ratio_b_to_a"] = json!(ratio);
             value["provisional"] = json!(provisional);
-            value["significantly_different"] = json!(pair.answer.is_significant());
+            value["significantly_different"] = json!(pair.comparison.is_significant());
             value["by"] = json!(if method == RatioMethod::Sums { "sums" } else { "lines" });
             if let RatioMethod::AtLoad(load) = method {
                 value["at_requests_per_s"] = json!(load);
@@ -307,7 +310,7 @@ fn pair_json(pair: &ServicePair) -> Value {
 const WATCH_READINGS: [(&str, &str, bool); 13] = [
     (reading::MACHINE_CPU, "CPU, whole machine", false),
     ("service_cpu_ns", "CPU, service", false),
-    (reading::KERNEL_THREADS, "CPU, kernel threads", false),
+    (reading::KERNEL_THREADS_CPU, "CPU, kernel threads", false),
     ("machine_user_ns", "user", true),
     ("machine_system_ns", "system", true),
     (reading::IOWAIT, "iowait", true),
@@ -316,13 +319,13 @@ const WATCH_READINGS: [(&str, &str, bool); 13] = [
     ("device_busy_ns", "device busy", false),
     ("device_reads", "device reads", false),
     ("device_writes", "device writes", false),
-    (reading::DEVICE_READ, "bytes read", false),
-    (reading::DEVICE_WRITTEN, "bytes written", false),
+    (reading::DEVICE_READ_BYTES, "bytes read", false),
+    (reading::DEVICE_WRITTEN_BYTES, "bytes written", false),
 ];
 
 /// The unit of a reading in a run; `None` if the run lacks the reading.
 fn reading_unit(record: &RunRecord, id: &str) -> Option<Unit> {
-    record.reading(id).map(|column| record.readings[column].unit)
+    record.reading_column(id).map(|column| record.readings[column].unit)
 }
 
 /// Whether a run is a watch: it only observed a service, in windows of time.
@@ -337,28 +340,28 @@ pub fn is_watch(record: &RunRecord) -> bool {
 pub fn compare_watches(records: &[RunRecord]) -> Result<ComparisonReport, Error> {
     let mut report = ComparisonReport { title: "What a request costs".into(), ..ComparisonReport::default() };
     let mut services = vec![];
-    for (number, record) in records.iter().enumerate() {
-        services.push(watched_service(record, number, records)?);
-        if let Some(text) = left_out_windows(record, &services[number]) {
+    for (index, record) in records.iter().enumerate() {
+        services.push(watched_service(records, index)?);
+        if let Some(text) = left_out_windows_warning(record, &services[index]) {
             report.answer.warning(text);
         }
     }
-    // Readings that no service has are left out.
-    let is_measured = |resource: &usize| {
-        services.iter().any(|service| service.consumption[*resource].iter().any(|value| value.is_finite()))
+    // The comparison has only the readings that some service has.
+    let is_measured = |reading: &usize| {
+        services.iter().any(|service| service.consumption[*reading].iter().any(|value| value.is_finite()))
     };
     let measured: Vec<usize> = (0..WATCH_READINGS.len()).filter(is_measured).collect();
     for service in &mut services {
         service.consumption =
-            measured.iter().map(|resource| std::mem::take(&mut service.consumption[*resource])).collect();
+            measured.iter().map(|reading| std::mem::take(&mut service.consumption[*reading])).collect();
     }
     let resources: Vec<Resource> =
-        measured.iter().map(|resource| watched_resource(WATCH_READINGS[*resource], records)).collect();
+        measured.iter().map(|reading| watched_resource(WATCH_READINGS[*reading], records)).collect();
     let pairs = service_pairs(&services, &resources);
-    report.json = costs_json(&services, &resources, &pairs);
+    report.json = service_costs_json(&services, &resources, &pairs);
     report.json["runs"] = json!(records.iter().map(|record| &record.id).collect::<Vec<_>>());
-    let facts = records.iter().zip(&services);
-    report.facts = facts.map(|(record, service)| format!("{}: {}", service.name, record.id)).collect();
+    report.facts =
+        records.iter().zip(&services).map(|(record, service)| format!("{}: {}", service.name, record.id)).collect();
     if services.len() > 1 {
         set_cost_answer(&mut report, &pairs, vec![]);
         add_pair_table(&mut report.data, &pairs);
@@ -375,7 +378,7 @@ fn circumstance_table(records: &[RunRecord], services: &[Service]) -> Table {
         row![
             service.name.as_str(),
             record.id.as_str(),
-            format_start(&record.started),
+            format_start_time(&record.started),
             describe_machines(record),
             service.count_known_windows().to_string(),
             (dropped_rounds(record).len() + service.load.len() - service.count_known_windows()).to_string(),
@@ -388,8 +391,8 @@ fn circumstance_table(records: &[RunRecord], services: &[Service]) -> Table {
 /// The resource of a reading, in the unit that the runs have for it.
 fn watched_resource((id, title, is_tick_sampled): (&str, &str, bool), records: &[RunRecord]) -> Resource {
     let unit = records.iter().find_map(|record| reading_unit(record, id));
-    let (id, format): (String, fn(f64) -> String) = match unit {
-        // The consumption in nanoseconds becomes a cost in seconds, with the id that fits.
+    let (id, format_cost): (String, fn(f64) -> String) = match unit {
+        // A consumption in nanoseconds becomes a cost in seconds, and the id gets the suffix of seconds.
         Some(Unit::Nanoseconds) => {
             let id = Unit::Seconds.with_suffix(Unit::Nanoseconds.without_suffix(id));
             (id, |value| with_unit(value, Unit::Seconds))
@@ -397,12 +400,15 @@ fn watched_resource((id, title, is_tick_sampled): (&str, &str, bool), records: &
         Some(Unit::Bytes) => (id.into(), |value| with_unit(value, Unit::Bytes)),
         _ => (id.into(), crate::number::three_digits),
     };
-    Resource { id, title: title.into(), format, is_tick_sampled }
+    Resource { id, title: title.into(), format_cost, is_tick_sampled }
 }
 
-/// The service of a watch with its rates in order of time, without windows that were dropped. `number` is the index of the
-/// record in `all`.
-fn watched_service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Service, Error> {
+/// The service of the watch with this index. Its rates are in order of time, without windows that were dropped.
+///
+/// # Errors
+/// If the run is not a watch, or has fewer than two windows with a count of requests.
+fn watched_service(records: &[RunRecord], index: usize) -> Result<Service, Error> {
+    let record = &records[index];
     let usage_error = |fault| Error::Usage(format!("{} {fault}", record.id));
     if !is_watch(record) {
         return Err(usage_error("is not a watch; compare watches with watches"));
@@ -418,7 +424,7 @@ fn watched_service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Resu
         ));
     }
     let consumption = WATCH_READINGS.iter().map(|(id, ..)| rates_per_second(record, id, &rows)).collect();
-    Ok(Service { name: service_name(record, number, all), load, consumption })
+    Ok(Service { name: service_name(records, index), load, consumption })
 }
 
 /// The values of a metric divided by the seconds of their windows, for these rows of samples. Nanoseconds become seconds.
@@ -430,27 +436,27 @@ fn rates_per_second(record: &RunRecord, id: &str, rows: &[usize]) -> Vec<f64> {
     rows.iter().map(|row| scale * values[*row] / elapsed_ns[*row]).collect()
 }
 
-/// The name of the watched service, with its number if several watches have this name.
-fn service_name(record: &RunRecord, number: usize, all: &[RunRecord]) -> String {
-    let Some(variant) = record.variants.first() else { return record.id.clone() };
-    let same_name = all
-        .iter()
-        .filter(|other| other.variants.first().map(|other_variant| &other_variant.name) == Some(&variant.name));
-    if same_name.count() > 1 { format!("{} ({})", variant.name, number + 1) } else { variant.name.clone() }
+/// The name of the service of the watch with this index. The number of the watch follows if several watches have this name.
+fn service_name(records: &[RunRecord], index: usize) -> String {
+    let first_variant = |record: &RunRecord| record.variants.first().map(|variant| variant.name.clone());
+    let Some(name) = first_variant(&records[index]) else { return records[index].id.clone() };
+    let count = records.iter().filter(|record| first_variant(record).as_ref() == Some(&name)).count();
+    if count > 1 { format!("{name} ({})", index + 1) } else { name }
 }
 
-/// States how many windows are left out, and why; `None` if none. No window is left out because of its value.
-fn left_out_windows(record: &RunRecord, service: &Service) -> Option<String> {
+/// The warning with the number of windows that are left out, and the reasons; `None` if none is left out. The value of a window
+/// is never a reason.
+fn left_out_windows_warning(record: &RunRecord, service: &Service) -> Option<String> {
     let dropped = dropped_rounds(record).len();
-    let unknown = service.load.len() - service.count_known_windows();
-    (dropped + unknown > 0).then(|| {
+    let uncounted = service.load.len() - service.count_known_windows();
+    (dropped + uncounted > 0).then(|| {
         format!(
             "{}: {} left out because something disturbed them, {} because their requests are not known; \
              {} shows what happened",
             service.name,
             plural(dropped, "window"),
-            plural(unknown, "window"),
-            advice::print_report(&record.id)
+            plural(uncounted, "window"),
+            advice::report_command(&record.id)
         )
     })
 }
@@ -464,7 +470,7 @@ mod tests {
         let service = Service { name: "squid".into(), load: vec![5.0, f64::NAN, 7.0], consumption: vec![] };
         let record = RunRecord { started: "2026-11-26T12:00:00Z".into(), ..RunRecord::default() };
         assert_eq!(load_row(&service)[1].lines, ["2"]);
-        let warning = left_out_windows(&record, &service).unwrap();
+        let warning = left_out_windows_warning(&record, &service).unwrap();
         assert!(warning.contains("1 window because"), "{warning}");
         let table = circumstance_table(&[record], &[service]);
         assert_eq!((&table.rows[0][4].lines[0][..], &table.rows[0][5].lines[0][..]), ("2", "1"));

@@ -1,17 +1,18 @@
 //! Compares a run with published figures, or two sets of published figures of the same study: the order of the filesystems
-//! and the best one in each task. `then` is as published, `here` is in the run.
+//! and the best one in each task.
 
 use crate::compare::answer::{ComparedRatio, RatioSummary, join_first};
-use crate::compare::order::{self, OrderPair, TaskOrders, VariantOrder};
+use crate::compare::order::{OrderPair, TaskOrders, VariantOrder};
 use crate::document::{Table, row};
 use crate::number::{plural, three_digits};
 use crate::phrases::{describe_machines, list_sentence, task_label};
 use crate::published::{stated_machine, study_conclusions};
 use crate::{error::Error, page::ComparisonReport, ratio_verdict::RatioVerdict, sections::head};
-use fsarena_core::conclusion::{FigurePrecision, Machine};
+use fsarena_core::conclusion::{FigurePrecision, MachineParts};
+use fsarena_core::names::{distinct, unknown_name};
 use fsarena_core::observations::MetricSeries;
 use fsarena_core::published::{Figure, PublishedSet};
-use fsarena_core::{factor, metric, names::distinct, record::RunRecord, sample::Direction};
+use fsarena_core::{factor, metric, record::RunRecord, sample::Direction};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use serde_json::json;
@@ -26,43 +27,55 @@ pub fn compare_published(
     published: &PublishedSet,
     metric: &str,
 ) -> Result<ComparisonReport, Error> {
-    order::require_metric(published, metric)?;
+    require_metric(published, metric)?;
     let name = format!("published:{}", published.name());
     let nothing_in_common = |kind| Error::nothing_in_common(&record.id, &name, kind);
     let analysis = analyse(MetricSeries::of(record, metric)?);
     let roles = study_conclusions(published)?.map_or(vec![], |conclusions| conclusions.roles);
-    let mut pairs: Vec<(&str, usize)> = vec![];
+    let mut matched: Vec<(&str, usize)> = vec![];
     for name in published.variants() {
         let variant = variant_on_filesystem(record, name).or_else(|| variant_of_role(record, &roles, name));
-        pairs.extend(variant.map(|variant| (name, variant)));
+        matched.extend(variant.map(|variant| (name, variant)));
     }
-    if pairs.len() < 2 {
+    if matched.len() < 2 {
         return Err(nothing_in_common("two variants"));
     }
     let (mut rows, mut ratios) = (Vec::new(), Vec::new());
     for task in analysis.tasks_in_totals() {
         let published_value =
             |variant: &str| published.figure(&task.task.id, variant, metric).map(|figure| figure.value);
-        ratios.extend(ratios_to_best(&pairs, &task.comparison, published_value, &task_label(&task.task), &analysis));
+        ratios.extend(ratios_to_best(&matched, &task.comparison, published_value, &task_label(&task.task), &analysis));
         rows.extend(
-            order_pair(&pairs, &task.comparison, published_value).map(|orders| (task_label(&task.task), orders)),
+            order_pair(&matched, &task.comparison, published_value).map(|orders| (task_label(&task.task), orders)),
         );
     }
     if rows.is_empty() {
         return Err(nothing_in_common("task"));
     }
-    let total = total_orders(&analysis, &pairs, published, metric);
+    let total = total_orders(&analysis, &matched, published, metric);
     let comparison = PublishedComparison {
         record,
         published,
         metric,
         analysis: &analysis,
-        pairs: &pairs,
+        matched: &matched,
         noun: if roles.is_empty() { "filesystem" } else { "variant" },
         machine: stated_machine(published)?,
         orders: TaskOrders { rows, total },
     };
     Ok(comparison.report(&ratios))
+}
+
+/// Checks that published figures have a metric.
+///
+/// # Errors
+/// If they lack the metric.
+fn require_metric(published: &PublishedSet, metric: &str) -> Result<(), Error> {
+    if published.metrics().contains(&metric) {
+        return Ok(());
+    }
+    let unknown = unknown_name("metric", metric, published.metrics());
+    Err(unknown.with_place(format!("in published:{}", published.name())).into())
 }
 
 /// The variant of the run that takes a role of the author's study. A role is a variant of the author, such as `old kernel`;
@@ -73,31 +86,31 @@ fn variant_of_role(record: &RunRecord, roles: &[String], name: &str) -> Option<u
     (roles.len() == record.variants.len()).then_some(variant)
 }
 
-/// The orders over all tasks, with a title; `None` if the run has no total or fewer than two filesystems have one.
+/// The orders over all tasks, with a title. `None` if the run has no total, or if fewer than two filesystems have a total.
 fn total_orders<'a>(
     analysis: &'a Analysis,
-    pairs: &[(&'a str, usize)],
+    matched: &[(&'a str, usize)],
     published: &PublishedSet,
     metric: &str,
 ) -> Option<(String, OrderPair<'a>)> {
     let overall = analysis.overall.as_ref()?;
     overall.total.as_ref()?;
     let published_value = |variant: &str| published.total(variant, metric);
-    let orders = order_pair(pairs, &overall.total_or_geometric().comparison, published_value)?;
+    let orders = order_pair(matched, &overall.total_or_geometric().comparison, published_value)?;
     Some((format!("{} of {}", overall.name.to_uppercase(), plural(overall.tasks, "task")), orders))
 }
 
 /// The variant of a filesystem: the variant of this name, else the only variant on this filesystem that fsarena creates
 /// (not one on an existing directory).
 fn variant_on_filesystem(record: &RunRecord, filesystem: &str) -> Option<usize> {
-    if let Some(named) = record.variant(filesystem) {
+    if let Some(named) = record.variant_index(filesystem) {
         return Some(named);
     }
-    let created_with = |at: &usize| {
-        let variant = &record.variants[*at];
+    let is_created = |index: &usize| {
+        let variant = &record.variants[*index];
         variant.level(factor::FS) == filesystem && variant.level(factor::DIR).is_empty()
     };
-    let mut created = (0..record.variants.len()).filter(created_with);
+    let mut created = (0..record.variants.len()).filter(is_created);
     let only = created.next()?;
     created.next().is_none().then_some(only)
 }
@@ -105,11 +118,11 @@ fn variant_on_filesystem(record: &RunRecord, filesystem: &str) -> Option<usize> 
 /// The published and the measured order of the filesystems that have both a published figure and data in the run; `None` if
 /// there are fewer than two.
 fn order_pair<'a>(
-    pairs: &[(&'a str, usize)],
+    matched: &[(&'a str, usize)],
     comparison: &'a Comparison,
     published_value: impl Fn(&str) -> Option<f64>,
 ) -> Option<OrderPair<'a>> {
-    let measured = pairs.iter().filter(|(_, variant)| comparison.order.contains(variant));
+    let measured = matched.iter().filter(|(_, variant)| comparison.order.contains(variant));
     let in_both = measured.filter_map(|(name, variant)| Some(((*name, published_value(name)?), *variant)));
     let (published_values, variants): (Vec<(&str, f64)>, Vec<usize>) = in_both.unzip();
     if variants.len() < 2 {
@@ -126,13 +139,13 @@ fn order_pair<'a>(
 /// The ratios to the best variant of the run on a task, each with the same ratio of the published figures. Empty if the
 /// best variant has no published figure.
 fn ratios_to_best(
-    pairs: &[(&str, usize)],
+    matched: &[(&str, usize)],
     comparison: &Comparison,
     published_value: impl Fn(&str) -> Option<f64>,
     task: &str,
     analysis: &Analysis,
 ) -> Vec<ComparedRatio> {
-    let best = comparison.best().and_then(|best| pairs.iter().find(|(_, variant)| *variant == best));
+    let best = comparison.best().and_then(|best| matched.iter().find(|(_, variant)| *variant == best));
     let Some((best_name, best)) = best else { return vec![] };
     let Some(published_best) = published_value(best_name) else { return vec![] };
     let ratio_to_best = |(name, variant): &(&str, usize)| {
@@ -145,7 +158,7 @@ fn ratios_to_best(
             ..compared
         })
     };
-    pairs.iter().filter(|(name, variant)| (name, variant) != (best_name, best)).filter_map(ratio_to_best).collect()
+    matched.iter().filter(|(name, variant)| (name, variant) != (best_name, best)).filter_map(ratio_to_best).collect()
 }
 
 /// A run and published figures with everything that their comparison reports.
@@ -155,15 +168,16 @@ struct PublishedComparison<'a> {
     metric: &'a str,
     analysis: &'a Analysis,
     /// The compared filesystems: the published name, and the index of the variant in the run.
-    pairs: &'a [(&'a str, usize)],
+    matched: &'a [(&'a str, usize)],
     /// The word for the author's variants: `filesystem` or `variant`.
     noun: &'static str,
     /// The machine of the published figures.
-    machine: Machine,
+    machine: MachineParts,
     orders: TaskOrders<'a>,
 }
 
 impl PublishedComparison<'_> {
+    /// The report on the comparison. `ratios` are those to the best variant of the run.
     fn report(&self, ratios: &[ComparedRatio]) -> ComparisonReport {
         let PublishedComparison { record, published, metric, analysis, noun, .. } = self;
         let names = [format!("{}: ratio to the best {noun} of this run", record.id)];
@@ -171,9 +185,9 @@ impl PublishedComparison<'_> {
         let title = format!("{metric}, ratios to the best {noun} of this run");
         let mut report = ComparisonReport {
             title: format!("run {} compared with published:{}, by {metric}", record.id, published.name()),
-            facts: vec![plural(analysis.grid.rounds.len(), "round"), plural(self.pairs.len(), noun)],
+            facts: vec![plural(analysis.grid.rounds.len(), "round"), plural(self.matched.len(), noun)],
             chart: summary.chart(title, format!("{metric} over the best of this run")),
-            json: self.orders.json_with(json!({
+            json: self.orders.add_to_json(json!({
                 "run": record.id,
                 "published": published.name(),
                 "metric": metric,
@@ -186,7 +200,7 @@ impl PublishedComparison<'_> {
         }
         let mut sentences = answer_sentences(&self.orders, noun);
         sentences.extend(self.roles_note());
-        sentences.extend(self.left_out());
+        sentences.extend(self.left_out_sentences());
         report.add_answer(sentences);
         report.answer.text(format!(
             "This compares only the order of the {noun}s that both have, because machine, kernel and often the size of \
@@ -200,29 +214,29 @@ impl PublishedComparison<'_> {
     /// A sentence that lists the variants whose name differs from the role that they take in the author's study.
     fn roles_note(&self) -> Option<String> {
         let name = |variant: &usize| self.record.variants[*variant].name.as_str();
-        let roles = self.pairs.iter().filter(|(role, variant)| *role != name(variant) && self.noun == "variant");
+        let roles = self.matched.iter().filter(|(role, variant)| *role != name(variant) && self.noun == "variant");
         let roles: Vec<String> = roles.map(|(role, variant)| format!("{} as {role}", name(variant))).collect();
         list_sentence("Matched to the published variants by position", &roles)
     }
 
     /// Sentences that name the variants that only the published figures or only the run has.
-    fn left_out(&self) -> Vec<String> {
+    fn left_out_sentences(&self) -> Vec<String> {
         let mut only_published = self.published.variants();
-        only_published.retain(|name| !self.pairs.iter().any(|(other, _)| other == name));
-        let mut only_here = vec![];
-        for (index, name) in self.record.names().into_iter().enumerate() {
-            if !self.pairs.iter().any(|(_, variant)| *variant == index) {
-                only_here.push(name);
+        only_published.retain(|name| !self.matched.iter().any(|(other, _)| other == name));
+        let mut only_in_run = vec![];
+        for (index, name) in self.record.variant_names().into_iter().enumerate() {
+            if !self.matched.iter().any(|(_, variant)| *variant == index) {
+                only_in_run.push(name);
             }
         }
         let published = list_sentence("Not compared, only published", &only_published);
-        published.into_iter().chain(list_sentence("Not compared, only in this run", &only_here)).collect()
+        published.into_iter().chain(list_sentence("Not compared, only in this run", &only_in_run)).collect()
     }
 
     /// The table of machine, scale and rounds of the run, and of the stated machine of the figures.
     fn circumstance_table(&self) -> Table {
         let record = self.record;
-        let filesystems: Vec<&str> = self.pairs.iter().map(|(name, _)| *name).collect();
+        let filesystems: Vec<&str> = self.matched.iter().map(|(name, _)| *name).collect();
         let machine: Vec<String> = self.machine.iter().map(|(part, value)| format!("{part} {value}")).collect();
         let rows = [
             ("run", record.id.clone()),
@@ -239,39 +253,40 @@ impl PublishedComparison<'_> {
 }
 
 /// The sentences of the answer: in how many tasks the leader is the same, and which variants changed places.
-fn answer_sentences(tasks: &TaskOrders, noun: &str) -> Vec<String> {
-    let TaskOrders { rows, total } = tasks;
+fn answer_sentences(orders: &TaskOrders, noun: &str) -> Vec<String> {
+    let TaskOrders { rows, total } = orders;
     let mut sentences =
-        vec![format!("The same {noun} leads in {} of {} tasks.", tasks.count_same_leaders(), rows.len())];
-    if let Some((_, orders)) = total {
-        let (then, here) = orders.describe_both_leaders();
-        sentences.push(format!("Over all tasks, {then} was first as published, and {here} is first in this run."));
+        vec![format!("The same {noun} leads in {} of {} tasks.", orders.count_same_leaders(), rows.len())];
+    if let Some((_, pair)) = total {
+        let (published, measured) = pair.describe_both_leaders();
+        sentences
+            .push(format!("Over all tasks, {published} was first as published, and {measured} is first in this run."));
     }
-    let (mut significant, mut others) = (vec![], 0);
-    for (title, orders) in rows {
-        for (former, later, is_significant) in orders.changes() {
-            if is_significant {
-                significant.push(format!("{later} passed {former} ({title})"));
+    let (mut significant_changes, mut other_count) = (vec![], 0);
+    for (title, pair) in rows {
+        for change in pair.place_changes() {
+            if change.is_significant {
+                significant_changes.push(format!("{change} ({title})"));
             } else {
-                others += 1;
+                other_count += 1;
             }
         }
     }
-    let changes_are = |count: usize, other: &str| match count {
-        1 => format!("1 {other}change of place is"),
-        _ => format!("{count} {other}changes of place are"),
+    let changes_are = |count: usize, adjective: &str| match count {
+        1 => format!("1 {adjective}change of place is"),
+        _ => format!("{count} {adjective}changes of place are"),
     };
-    sentences.push(match significant.len() {
+    sentences.push(match significant_changes.len() {
         0 => format!("No two {noun}s that differ significantly in this run changed places."),
         count => {
-            let named = join_first(&significant, "; ");
+            let named = join_first(&significant_changes, "; ");
             format!("{} significant in this run: {named}.", changes_are(count, ""))
         }
     });
-    if others > 0 {
+    if other_count > 0 {
         sentences.push(format!(
             "{} between {noun}s that do not differ significantly in this run; this may be chance.",
-            changes_are(others, "other ")
+            changes_are(other_count, "other ")
         ));
     }
     sentences
@@ -282,10 +297,10 @@ fn answer_sentences(tasks: &TaskOrders, noun: &str) -> Vec<String> {
 ///
 /// # Errors
 /// If a set lacks the metric, or the sets have fewer than two filesystems or no task in common.
-pub fn compare_sets(a: &PublishedSet, b: &PublishedSet, metric: &str) -> Result<ComparisonReport, Error> {
+pub fn compare_published_sets(a: &PublishedSet, b: &PublishedSet, metric: &str) -> Result<ComparisonReport, Error> {
     let name = |set: &PublishedSet| format!("published:{}", set.name());
-    order::require_metric(a, metric)?;
-    order::require_metric(b, metric)?;
+    require_metric(a, metric)?;
+    require_metric(b, metric)?;
     let nothing_in_common = |kind| Error::nothing_in_common(&name(a), &name(b), kind);
     let mut names = a.variants();
     names.retain(|variant| b.variants().contains(variant));
@@ -315,10 +330,14 @@ struct SetComparison<'a> {
 }
 
 impl SetComparison<'_> {
+    /// The report on the comparison.
+    ///
+    /// # Errors
+    /// If a study's file is invalid.
     fn report(&self) -> Result<ComparisonReport, Error> {
-        let row = |task: &&Figure| (format!("{} {}", task.number, task.title), self.orders(&[task]));
+        let row = |task: &&Figure| (format!("{} {}", task.number, task.title), self.order_pair(&[task]));
         let rows = self.tasks.iter().map(row).collect();
-        let total = (format!("TOTAL of {}", plural(self.tasks.len(), "task")), self.orders(&self.tasks));
+        let total = (format!("TOTAL of {}", plural(self.tasks.len(), "task")), self.order_pair(&self.tasks));
         let orders = TaskOrders { rows, total: Some(total) };
         let [a, b] = self.sets.map(PublishedSet::name);
         let mut report = ComparisonReport {
@@ -328,7 +347,7 @@ impl SetComparison<'_> {
                 plural(self.names.len(), "filesystem"),
                 "one figure each, without spread".into(),
             ],
-            json: orders.json_with(json!({ "published": [a, b], "metric": self.metric })),
+            json: orders.add_to_json(json!({ "published": [a, b], "metric": self.metric })),
             ..ComparisonReport::default()
         };
         report.add_answer(self.answer_sentences(&orders));
@@ -338,21 +357,21 @@ impl SetComparison<'_> {
     }
 
     /// The order of the filesystems in each set, by the sum of their figures over these tasks.
-    fn orders(&self, tasks: &[&Figure]) -> OrderPair<'_> {
-        // Orders put the smallest value first: where higher is better the sign turns the order.
+    fn order_pair(&self, tasks: &[&Figure]) -> OrderPair<'_> {
+        // An order puts the smallest value first, so a metric where higher is better needs the opposite sign.
         let sign = match metric::find(self.metric).map(|def| def.spec.direction) {
             Some(Direction::Higher) => -1.0,
             _ => 1.0,
         };
-        let order = |set| {
-            let sum = |name: &&str| sign * tasks.iter().map(|task| self.value(set, task, name)).sum::<f64>();
+        let order_in = |set| {
+            let sum = |name: &&str| sign * tasks.iter().map(|task| self.figure_or_nan(set, task, name)).sum::<f64>();
             VariantOrder::of_figures(self.names.iter().map(sum).collect())
         };
-        OrderPair { names: self.names.clone(), earlier: order(self.sets[0]), later: order(self.sets[1]) }
+        OrderPair { names: self.names.clone(), earlier: order_in(self.sets[0]), later: order_in(self.sets[1]) }
     }
 
     /// The figure of a filesystem for a task; NaN without one.
-    fn value(&self, set: &PublishedSet, task: &Figure, name: &str) -> f64 {
+    fn figure_or_nan(&self, set: &PublishedSet, task: &Figure, name: &str) -> f64 {
         set.figure(&task.task_id(), name, self.metric).map_or(f64::NAN, |figure| figure.value)
     }
 
@@ -360,13 +379,12 @@ impl SetComparison<'_> {
     fn answer_sentences(&self, orders: &TaskOrders) -> Vec<String> {
         let [a, b] = self.sets.map(PublishedSet::name);
         let Some((_, total)) = &orders.total else { return vec![] };
-        let (first, later) = total.describe_both_leaders();
-        let describe = |(passed, by, _)| format!("{by} passed {passed}");
-        let changes: Vec<String> = total.changes().into_iter().map(describe).collect();
-        let changed = if changes.is_empty() { "did not change" } else { "changed" };
+        let (leader_in_a, leader_in_b) = total.describe_both_leaders();
+        let changes: Vec<String> = total.place_changes().iter().map(ToString::to_string).collect();
+        let changed_or_not = if changes.is_empty() { "did not change" } else { "changed" };
         let different_leaders = orders.rows.len() - orders.count_same_leaders();
         let mut sentences = vec![format!(
-            "The order over all {} {changed} from {a} to {b}: {first} was first in {a}, {later} in {b}; the best filesystem \
+            "The order over all {} {changed_or_not} from {a} to {b}: {leader_in_a} was first in {a}, {leader_in_b} in {b}; the best filesystem \
              differs in {different_leaders} of the tasks.",
             plural(orders.rows.len(), "task"),
         )];
@@ -374,30 +392,31 @@ impl SetComparison<'_> {
             sentences.push(format!("Changes of place over all tasks: {}.", join_first(&changes, "; ")));
         }
         sentences.extend(self.names.iter().map(|name| self.filesystem_sentence(name)));
-        let only_in = |set: &PublishedSet, label: &str| {
-            let mut only = set.variants();
-            only.retain(|name| !self.names.contains(name));
-            list_sentence(&format!("Not compared, only in {label}"), &only)
+        let only_in_sentence = |set: &PublishedSet, label: &str| {
+            let mut names = set.variants();
+            names.retain(|name| !self.names.contains(name));
+            list_sentence(&format!("Not compared, only in {label}"), &names)
         };
-        sentences.extend(only_in(self.sets[0], &a).into_iter().chain(only_in(self.sets[1], &b)));
+        sentences.extend(only_in_sentence(self.sets[0], &a));
+        sentences.extend(only_in_sentence(self.sets[1], &b));
         sentences
     }
 
     /// States how a filesystem changed: `xfs: 0.817 times the total; lower in 15 of 21 tasks, higher in 4, too close to
     /// decide in 2.`
     fn filesystem_sentence(&self, name: &str) -> String {
-        let pair = |task: &&Figure| self.sets.map(|set| self.value(set, task, name));
-        let pairs: Vec<[f64; 2]> = self.tasks.iter().map(pair).collect();
+        let figures = |task: &&Figure| self.sets.map(|set| self.figure_or_nan(set, task, name));
+        let pairs: Vec<[f64; 2]> = self.tasks.iter().map(figures).collect();
         let (mut lower, mut higher) = (0, 0);
         for [a, b] in &pairs {
             let (smallest_log, largest_log) = self.precision.log_ratio_range(*b, *a);
             lower += usize::from(largest_log < 0.0);
             higher += usize::from(smallest_log > 0.0);
         }
-        let [a, b] = [0, 1].map(|set| pairs.iter().map(|pair| pair[set]).sum::<f64>());
+        let [total_a, total_b] = [0, 1].map(|set| pairs.iter().map(|pair| pair[set]).sum::<f64>());
         format!(
             "{name}: {} times the total; lower in {lower} of {}, higher in {higher}, too close to decide in {}.",
-            three_digits(b / a),
+            three_digits(total_b / total_a),
             plural(pairs.len(), "task"),
             pairs.len() - lower - higher,
         )

@@ -2,20 +2,21 @@
 
 use super::answer::{ComparedRatio, RatioClass, RatioSummary};
 use crate::drawing::colour::{BLUE, GREEN, VERMILLION, filesystem_colours, theme};
-use crate::drawing::{Anchor, Axis, Chart, Colour, KeySign, LegendKey, Mark, Panel, Shape, axis::format_trimmed};
+use crate::drawing::{Anchor, Axis, Chart, Colour, KeySign, LegendKey, Mark, Panel, PointShape, axis::format_trimmed};
 use crate::{chart_context::widen_range, number::plural};
 use fsarena_core::names::distinct;
 
-/// A panel has at most this many rows: those with the largest differences.
+/// A panel has at most this many rows, those with the largest differences.
 const MAX_ROWS: usize = 40;
-/// The chart cuts intervals at this multiple of the largest difference, in logarithms.
+/// The chart cuts intervals at this multiple of the largest distance of a ratio from 1, in logarithms.
 const CUT_OFF_MULTIPLE: f64 = 1.6;
-/// The axis reaches at least this far from no difference on both sides, in logarithms.
-const MIN_REACH: f64 = 0.02;
+/// The axis extends at least this far to both sides of the ratio 1, in logarithms.
+const MIN_AXIS_EXTENT: f64 = 0.02;
 
 impl RatioSummary<'_> {
-    /// The chart of the ratios; `None` without any. `axis` is the label of the horizontal axis: `elapsed, B over A`.
-    pub fn chart(&self, title: String, axis: String) -> Option<Chart> {
+    /// The chart of the ratios; `None` if none can be drawn. `axis_label` is the label of the horizontal axis: `elapsed, B over
+    /// A`.
+    pub fn chart(&self, title: String, axis_label: String) -> Option<Chart> {
         let ratios: Vec<&ComparedRatio> =
             self.ratios.iter().filter(|compared| drawable_ratio(compared).is_some()).collect();
         if ratios.is_empty() {
@@ -23,26 +24,26 @@ impl RatioSummary<'_> {
         }
         let titles = distinct(ratios.iter().map(|compared| self.panel_title(compared)));
         let range = axis_range(&ratios);
-        let mut left_out = 0;
+        let mut rows_left_out = 0;
         let mut panels = vec![];
         for panel_title in &titles {
             let in_panel: Vec<&ComparedRatio> =
                 ratios.iter().copied().filter(|compared| self.panel_title(compared) == *panel_title).collect();
-            let (rows, rows_left_out) = choose_rows(&in_panel);
-            left_out += rows_left_out;
+            let (rows, left_out) = choose_rows(&in_panel);
+            rows_left_out += left_out;
             let title = if titles.len() > 1 { panel_title } else { "" };
-            panels.push(self.panel(title, &in_panel, &rows, range, ratio_axis(&axis, range)));
+            panels.push(self.panel(title, &in_panel, &rows, range, ratio_axis(&axis_label, range)));
         }
         Some(Chart {
             columns: if panels.len() > 1 { 2 } else { 1 },
             panels,
             legend: self.legend(&ratios),
-            ..Chart::new("ratios", title, self.caption(left_out, &ratios))
+            ..Chart::new("ratios", title, self.caption(rows_left_out, &ratios))
         })
     }
 
-    /// The caption. `left_out` is the number of rows that are not drawn.
-    fn caption(&self, left_out: usize, ratios: &[&ComparedRatio]) -> String {
+    /// The caption of the chart, in which `rows_left_out` rows are not drawn.
+    fn caption(&self, rows_left_out: usize, ratios: &[&ComparedRatio]) -> String {
         let mut caption = String::from(
             "Every point is a ratio with its 95% interval (with fewer than 8 values, the smallest and the largest). The \
              upright line is 1, no difference: an interval that crosses it shows no significant difference.",
@@ -50,8 +51,8 @@ impl RatioSummary<'_> {
         if ratios.iter().any(|compared| compared.published.is_some()) {
             caption.push_str(" Rings are the same ratios in the published figures, which have no interval. The best variant of this run has no row.");
         }
-        if left_out > 0 {
-            let rows = plural(left_out, "row");
+        if rows_left_out > 0 {
+            let rows = plural(rows_left_out, "row");
             caption.push_str(&format!(" {rows} that differ less are left out here and stand in the table."));
         }
         caption
@@ -66,14 +67,14 @@ impl RatioSummary<'_> {
         }
     }
 
-    /// Whether each row has one point for each comparison, and colours and shapes distinguish the
-    /// comparisons.
+    /// Whether each row has one point for each comparison. Colours and shapes then distinguish the comparisons instead of the
+    /// classes.
     fn has_series_per_comparison(&self, ratios: &[&ComparedRatio]) -> bool {
         self.comparisons.len() > 1 && ratios.iter().any(|compared| !compared.variant.is_empty())
     }
 
     /// A panel with these rows. The ratios must all belong to it.
-    fn panel(&self, title: &str, ratios: &[&ComparedRatio], rows: &[&str], range: (f64, f64), x: Axis) -> Panel {
+    fn panel(&self, title: &str, ratios: &[&ComparedRatio], rows: &[&str], range: (f64, f64), x_axis: Axis) -> Panel {
         let points_per_row = if self.has_series_per_comparison(ratios) { self.comparisons.len() } else { 1 };
         let colours = comparison_colours(self.comparisons);
         let mut marks = vec![Mark::line([(0.0, -(rows.len() as f64)), (0.0, 0.0)], theme::INK, 1.5)];
@@ -83,7 +84,7 @@ impl RatioSummary<'_> {
                 // The points of all comparisons share the middle 72% of the row's height.
                 let spacing = 0.72 / points_per_row as f64;
                 let offset = 0.36 - spacing * (compared.comparison as f64 + 0.5);
-                (offset, (colours[compared.comparison], Shape::of_series(compared.comparison)))
+                (offset, (colours[compared.comparison], PointShape::of_series(compared.comparison)))
             } else {
                 (0.0, class_colour_and_shape(compared.class()))
             };
@@ -91,8 +92,8 @@ impl RatioSummary<'_> {
         }
         Panel {
             title: title.into(),
-            x,
-            y: Axis::of_rows(rows.iter().map(|row| row.to_string())),
+            x_axis,
+            y_axis: Axis::of_rows(rows.iter().map(|row| row.to_string())),
             marks,
             height: 66 + (rows.len() * (12 * points_per_row).max(19)) as u32,
         }
@@ -103,24 +104,26 @@ impl RatioSummary<'_> {
         let mut legend =
             if self.has_series_per_comparison(ratios) { self.comparison_keys() } else { self.class_keys(ratios) };
         if ratios.iter().any(|compared| compared.published.is_some()) {
-            legend.push(LegendKey::new("then, as published", theme::INK, KeySign::Point(Shape::Ring)));
+            legend.push(LegendKey::new("then, as published", theme::INK, KeySign::Point(PointShape::Ring)));
         }
         legend
     }
 
+    /// A legend key for each comparison.
     fn comparison_keys(&self) -> Vec<LegendKey> {
         let names = self.comparisons.iter().zip(comparison_colours(self.comparisons)).enumerate();
         names
-            .map(|(index, (name, colour))| LegendKey::new(name, colour, KeySign::Point(Shape::of_series(index))))
+            .map(|(index, (name, colour))| LegendKey::new(name, colour, KeySign::Point(PointShape::of_series(index))))
             .collect()
     }
 
+    /// A legend key for each class that occurs.
     fn class_keys(&self, ratios: &[&ComparedRatio]) -> Vec<LegendKey> {
         let mut keys = vec![];
         for class in RatioClass::ALL {
             if ratios.iter().any(|compared| compared.class() == class) {
                 let (colour, shape) = class_colour_and_shape(class);
-                keys.push(LegendKey::new(class.words(self.terms), colour, KeySign::Point(shape)));
+                keys.push(LegendKey::new(class.describe(self.terms), colour, KeySign::Point(shape)));
             }
         }
         keys
@@ -139,31 +142,30 @@ fn choose_rows<'f>(ratios: &[&'f ComparedRatio]) -> (Vec<&'f str>, usize) {
         let in_row = ratios.iter().filter(|compared| compared.subject == row);
         in_row.filter_map(|compared| drawable_ratio(compared)).map(|value| value.ln().abs()).fold(0.0, f64::max)
     };
-    let mut largest = rows.clone();
-    largest.sort_by(|a, b| largest_difference(b).total_cmp(&largest_difference(a)));
-    largest.truncate(MAX_ROWS);
-    let row_count = rows.len();
-    rows.retain(|row| largest.contains(row));
-    (rows, row_count - largest.len())
+    let mut chosen = rows.clone();
+    chosen.sort_by(|a, b| largest_difference(b).total_cmp(&largest_difference(a)));
+    chosen.truncate(MAX_ROWS);
+    let left_out = rows.len() - chosen.len();
+    rows.retain(|row| chosen.contains(row));
+    (rows, left_out)
 }
 
-/// The range of the horizontal axis, in logarithms: it contains all values, and intervals up to
-/// [`CUT_OFF_MULTIPLE`].
+/// The range of the horizontal axis, in logarithms. It contains all values, and intervals up to [`CUT_OFF_MULTIPLE`].
 fn axis_range(ratios: &[&ComparedRatio]) -> (f64, f64) {
     let values =
         ratios.iter().flat_map(|compared| [drawable_ratio(compared), compared.published.filter(|value| *value > 0.0)]);
-    let furthest = values.flatten().map(|value| value.ln().abs()).fold(MIN_REACH, f64::max);
-    let limit = CUT_OFF_MULTIPLE * furthest;
+    let largest_difference = values.flatten().map(|value| value.ln().abs()).fold(MIN_AXIS_EXTENT, f64::max);
+    let limit = CUT_OFF_MULTIPLE * largest_difference;
     let interval_ends = ratios.iter().filter_map(|compared| compared.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
     let values = ratios.iter().flat_map(|compared| [drawable_ratio(compared), compared.published]).flatten();
     let logarithms = interval_ends.chain(values).map(|end| end.max(f64::MIN_POSITIVE).ln());
-    let (low, high) = widen_range((-MIN_REACH, MIN_REACH), logarithms);
+    let (low, high) = widen_range((-MIN_AXIS_EXTENT, MIN_AXIS_EXTENT), logarithms);
     (low.max(-limit), high.min(limit))
 }
 
 /// An axis from `low` to `high`, in logarithms, whose ticks show ratios: 1 means equal.
 fn ratio_axis(label: &str, (low, high): (f64, f64)) -> Axis {
-    let mut axis = Axis::changes(label, low, high);
+    let mut axis = Axis::of_log_ratios(label, low, high);
     for (coordinate, label) in &mut axis.ticks {
         *label = tick_label(coordinate.exp());
     }
@@ -184,38 +186,38 @@ fn comparison_colours(names: &[String]) -> Vec<Colour> {
 }
 
 /// The colour and the shape of the points of a class.
-fn class_colour_and_shape(class: RatioClass) -> (Colour, Shape) {
+fn class_colour_and_shape(class: RatioClass) -> (Colour, PointShape) {
     match class {
-        RatioClass::Better => (GREEN, Shape::Triangle),
-        RatioClass::Worse => (VERMILLION, Shape::Diamond),
-        RatioClass::NeutralDifference => (BLUE, Shape::Diamond),
-        RatioClass::Negligible | RatioClass::Equivalent => (BLUE, Shape::Square),
-        RatioClass::Inconclusive | RatioClass::TooFewValues => (theme::MUTED, Shape::Disc),
+        RatioClass::Better => (GREEN, PointShape::Triangle),
+        RatioClass::Worse => (VERMILLION, PointShape::Diamond),
+        RatioClass::NeutralDifference => (BLUE, PointShape::Diamond),
+        RatioClass::Negligible | RatioClass::Equivalent => (BLUE, PointShape::Square),
+        RatioClass::Inconclusive | RatioClass::TooFewValues => (theme::MUTED, PointShape::Disc),
     }
 }
 
-/// The marks of a ratio at a height of the panel: its point, its interval, cut at the range of the axis, and a ring for the
-/// published ratio.
+/// The marks of a ratio at the height `y` of the panel: its point, a ring for the published ratio, and its interval, cut at the
+/// range of the axis from `low` to `high`.
 fn point_marks(
     compared: &ComparedRatio,
     y: f64,
-    (colour, shape): (Colour, Shape),
+    (colour, shape): (Colour, PointShape),
     (low, high): (f64, f64),
 ) -> Vec<Mark> {
     let mut marks = vec![];
     let Some(ratio) = compared.ratio else { return marks };
-    let (from, to) = (ratio.low.max(f64::MIN_POSITIVE).ln(), ratio.high.ln());
-    if from.is_finite() && !to.is_nan() {
-        let clipped_end = (to > high).then(|| tick_label(ratio.high));
-        marks.push(Mark::HorizontalInterval { x: (from.max(low), to.min(high)), y, clipped_end });
-        if from < low {
+    let (log_low, log_high) = (ratio.low.max(f64::MIN_POSITIVE).ln(), ratio.high.ln());
+    if log_low.is_finite() && !log_high.is_nan() {
+        let clipped_end = (log_high > high).then(|| tick_label(ratio.high));
+        marks.push(Mark::HorizontalInterval { x: (log_low.max(low), log_high.min(high)), y, clipped_end });
+        if log_low < low {
             marks.push(Mark::text((low, y), (3, 0), "◂", theme::INK, Anchor::End));
         }
     }
     if let Some(published) = compared.published.filter(|value| *value > 0.0) {
-        marks.push(Mark::Dot { at: (published.ln(), y), colour: theme::INK, shape: Shape::Ring });
+        marks.push(Mark::Dot { point: (published.ln(), y), colour: theme::INK, shape: PointShape::Ring });
     }
-    marks.push(Mark::Dot { at: (ratio.value.ln(), y), colour, shape });
+    marks.push(Mark::Dot { point: (ratio.value.ln(), y), colour, shape });
     marks
 }
 
@@ -245,12 +247,12 @@ mod tests {
         let chart = chart(&ratios, &["B"]).unwrap();
         assert_eq!((chart.panels.len(), chart.columns), (2, 2));
         for panel in &chart.panels {
-            assert!(panel.x.ticks.contains(&(0.0, "1".into())), "{:?}", panel.x.ticks);
-            let cut = panel
+            assert!(panel.x_axis.ticks.contains(&(0.0, "1".into())), "{:?}", panel.x_axis.ticks);
+            let is_cut = panel
                 .marks
                 .iter()
                 .any(|mark| matches!(mark, Mark::HorizontalInterval { clipped_end: Some(end), .. } if end == "1500"));
-            assert!(cut && panel.x.range.1 < 2.0, "an interval of 1,000 does not hide the rest");
+            assert!(is_cut && panel.x_axis.range.1 < 2.0, "an interval of 1,000 does not hide the rest");
         }
     }
 
@@ -267,8 +269,8 @@ mod tests {
         let ratios: Vec<ComparedRatio> =
             (0..100).map(|row| compared(row.to_string(), "xfs", 0, 1.0 + f64::from(row))).collect();
         let chart = chart(&ratios, &["B"]).unwrap();
-        assert_eq!(chart.panels[0].y.ticks.len(), MAX_ROWS);
-        assert!(chart.panels[0].y.ticks.iter().any(|(_, name)| name == "99"));
+        assert_eq!(chart.panels[0].y_axis.ticks.len(), MAX_ROWS);
+        assert!(chart.panels[0].y_axis.ticks.iter().any(|(_, name)| name == "99"));
         assert!(chart.caption.contains("60 rows that differ less"), "{}", chart.caption);
     }
 

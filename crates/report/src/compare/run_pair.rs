@@ -14,7 +14,8 @@ pub struct TaskRatios<'a> {
     pub title: String,
     /// The ratio of each variant, in the order of the pair's variants; `None` if one run has no values.
     pub ratios: Vec<Option<Ratio>>,
-    /// The orders of the variants in both runs; `None` if fewer than two variants are in both.
+    /// The orders of the variants in both runs; `None` if fewer than two variants have data in both, or if the totals of the
+    /// runs contain different tasks.
     pub orders: Option<OrderPair<'a>>,
     /// Whether this is the total over several tasks.
     pub is_total: bool,
@@ -57,13 +58,13 @@ impl<'a> ComparedRun<'a> {
     /// Checks that another run used the same executor.
     ///
     /// # Errors
-    /// If it used another executor.
-    pub fn check_comparable(&self, other: &RunRecord) -> Result<(), Error> {
-        let [in_a, in_b] = [self.record, other].map(|record| record.plan.device.backing.executor());
-        if in_a != in_b {
+    /// If the other run used another executor.
+    pub fn check_same_executor(&self, other: &RunRecord) -> Result<(), Error> {
+        let [executor_a, executor_b] = [self.record, other].map(|record| record.plan.device.backing.executor());
+        if executor_a != executor_b {
             let (a, b) = (&self.record.id, &other.id);
             return Err(Error::Usage(format!(
-                "{a} ran in {in_a} and {b} in {in_b}: figures of different executors are not compared; run both in the same"
+                "{a} ran in {executor_a} and {b} in {executor_b}: figures of different executors are not compared; run both in the same"
             )));
         }
         Ok(())
@@ -100,8 +101,8 @@ impl<'a> RunPair<'a> {
     /// The ratios and orders of a task, given by its index in each run; `None` if no variant has a ratio.
     fn task_ratios(&self, task_in_a: usize, task_in_b: usize) -> Option<TaskRatios<'a>> {
         let info = &self.a.record.tasks[task_in_a];
-        let analysed = |run: &'a ComparedRun| run.analysis.tasks.iter().find(|task| task.task.id == info.id);
-        let orders = self.order_pair(&analysed(self.a)?.comparison, &analysed(self.b)?.comparison);
+        let find_task = |run: &'a ComparedRun| run.analysis.tasks.iter().find(|task| task.task.id == info.id);
+        let orders = self.order_pair(&find_task(self.a)?.comparison, &find_task(self.b)?.comparison);
         let ratios = self.ratios(self.a.values(task_in_a), self.b.values(task_in_b));
         if ratios.iter().all(Option::is_none) {
             return None;
@@ -120,7 +121,7 @@ impl<'a> RunPair<'a> {
             return None;
         }
         let totals = |run: &ComparedRun, tasks: &[usize]| run.analysis.grid.totals(tasks);
-        // The orders come from each run's own total, which may contain more tasks. Then they cannot be compared.
+        // Each order comes from the total of its own run. If that total contains other tasks, the orders are not comparable.
         let have_same_tasks = overall_a.tasks == tasks_a.len() && overall_b.tasks == tasks_a.len();
         let orders =
             self.order_pair(&overall_a.total_or_geometric().comparison, &overall_b.total_or_geometric().comparison);

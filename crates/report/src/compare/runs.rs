@@ -5,7 +5,7 @@ use super::run_pair::{ComparedRun, RunPair, TaskRatios};
 use crate::compare::answer::{ComparedRatio, RatioSummary, count_and_list};
 use crate::compare::order::{self, OrderPair};
 use crate::document::{Cell, Document, Table, labelled_row};
-use crate::phrases::{format_start, join_host_facts, task_label};
+use crate::phrases::{format_start_time, join_host_facts, task_label};
 use crate::ratio_verdict::{RatioVerdict, ratio_cell};
 use crate::sections::warnings::notes_of_kind;
 use crate::{error::Error, number::plural, page::ComparisonReport, sections::head};
@@ -27,7 +27,7 @@ pub fn compare_runs(records: &[RunRecord], metric: &str) -> Result<ComparisonRep
     let [first, others @ ..] = records else { return Ok(ComparisonReport::default()) };
     let a = ComparedRun::analyse(first, metric)?;
     let mut refused = vec![];
-    let analyse_comparable = |other| a.check_comparable(other).and_then(|()| ComparedRun::analyse(other, metric));
+    let analyse_comparable = |other| a.check_same_executor(other).and_then(|()| ComparedRun::analyse(other, metric));
     let others = collect_successes(others.iter().map(analyse_comparable), &mut refused);
     let pairs = collect_successes(others.iter().map(|other| RunPair::compare(&a, other)), &mut refused);
     if pairs.is_empty() {
@@ -48,19 +48,19 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
     let metric = &a.analysis.metric;
     let letters: Vec<String> = (0..runs.len()).map(run_letter).collect();
     let ratios = all_ratios(pairs);
-    let (others, comparison_names, axis_suffix) = match pairs {
+    let (other_runs, comparison_names, axis_suffix) = match pairs {
         [pair] => (format!("run {}", pair.b.record.id), vec!["B compared with A".into()], " in B over A"),
         _ => (plural(pairs.len(), "run"), letters[1..].to_vec(), " over that of A"),
     };
     let summary = RatioSummary {
         ratios: &ratios,
         comparisons: &comparison_names,
-        margin: Some(margin(a.record)),
+        margin: Some(a.record.plan.stop.margin()),
         terms: ["better", "worse"],
     };
     let chart_title = format!("{}, ratios to A with 95% intervals", metric.id);
     let mut report = ComparisonReport {
-        title: format!("{others} compared with run {}, by {}", a.record.id, metric.id),
+        title: format!("{other_runs} compared with run {}, by {}", a.record.id, metric.id),
         chart: summary.chart(chart_title, format!("{}{axis_suffix}", metric.id)),
         json: comparison_json(pairs, metric),
         ..ComparisonReport::default()
@@ -69,8 +69,8 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
         let rounds = plural(run.analysis.grid.rounds.len(), "round");
         report.facts.push(format!("{letter}: {}, {rounds}", run.record.id));
     }
-    if let Some(confounded) = confounded_note(pairs) {
-        report.answer.warning(confounded);
+    if let Some(warning) = separate_runs_warning(pairs) {
+        report.answer.warning(warning);
     }
     if ratios.iter().any(|compared| compared.verdict == RatioVerdict::Provisional && compared.ratio.is_some()) {
         report.answer.warning("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
@@ -86,17 +86,18 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
     report
 }
 
-/// The sentences of the answer: the summary of the ratios, then the values, differences and runs that are not compared.
+/// The sentences of the answer: the summary of the ratios, then the tasks and variants that are not compared, the differences
+/// between two runs, and the runs that are left out.
 fn answer_sentences(summary: &RatioSummary, pairs: &[RunPair], refused: &[Error], letters: &[String]) -> Vec<String> {
     let mut sentences = summary.sentences();
     for (pair, letter) in pairs.iter().zip(&letters[1..]) {
-        sentences.extend(left_out_of_pair(pair, ["A", letter]));
+        sentences.extend(left_out_sentences(pair, ["A", letter]));
     }
     // With several pairs, the chapter on the method lists the differences of each.
     if let [pair] = pairs {
         sentences.extend(run_differences(pair.a.record, pair.b.record));
     }
-    sentences.extend(refused.iter().map(|why| format!("Left out: {why}")));
+    sentences.extend(refused.iter().map(|reason| format!("Left out: {reason}")));
     sentences
 }
 
@@ -120,11 +121,6 @@ fn run_letter(index: usize) -> String {
     }
 }
 
-/// The smallest difference that matters, as a fraction, from the plan of the first run.
-fn margin(record: &RunRecord) -> f64 {
-    record.plan.stop.margin()
-}
-
 /// The ratios of all pairs, task by task and variant by variant.
 fn all_ratios(pairs: &[RunPair]) -> Vec<ComparedRatio> {
     let mut ratios = vec![];
@@ -132,7 +128,7 @@ fn all_ratios(pairs: &[RunPair]) -> Vec<ComparedRatio> {
         let direction = pair.a.analysis.metric.direction;
         for task in &pair.tasks {
             for (variant, ratio) in variant_names(pair).zip(&task.ratios) {
-                let verdict = RatioVerdict::of_samples(*ratio, margin(pair.a.record));
+                let verdict = RatioVerdict::of_samples(*ratio, pair.a.record.plan.stop.margin());
                 let compared = ComparedRatio::new(&task.title, ratio.map(Into::into), verdict, direction);
                 ratios.push(ComparedRatio { variant: variant.into(), comparison, is_total: task.is_total, ..compared });
             }
@@ -163,7 +159,7 @@ fn add_tables(document: &mut Document, pairs: &[RunPair], letters: &[String]) {
     );
     document.heading(3, "Order of the variants");
     let orders: Vec<_> = pairs.iter().map(task_orders).collect();
-    if let Some(table) = order::combined_table(&orders, letters) {
+    if let Some(table) = order::combined_order_table(&orders, letters) {
         document.table(table);
     } else {
         for (pair, orders) in pairs.iter().zip(&orders) {
@@ -172,7 +168,7 @@ fn add_tables(document: &mut Document, pairs: &[RunPair], letters: &[String]) {
         }
     }
     let has_orders = orders.iter().any(|orders| !orders.is_empty());
-    document.text(if has_orders { order::LEGEND } else { "There are not two variants in common." });
+    document.text(if has_orders { order::ORDER_LEGEND } else { "There are not two variants in common." });
 }
 
 /// The tasks of a pair whose variants have an order, with the titles of the tasks.
@@ -191,8 +187,8 @@ fn combined_ratio_table(pairs: &[RunPair], letters: &[String]) -> Table {
     let mut table = Table::of_figures(["task, variant"]);
     table.header.extend(letters[1..].iter().map(|letter| format!("{letter}/A")));
     for title in distinct(pairs.iter().flat_map(|pair| &pair.tasks).map(|task| task.title.as_str())) {
-        for variant in pairs[0].a.record.names() {
-            let ratios: Vec<Option<Ratio>> = pairs.iter().map(|pair| ratio_of(pair, title, variant)).collect();
+        for variant in pairs[0].a.record.variant_names() {
+            let ratios: Vec<Option<Ratio>> = pairs.iter().map(|pair| find_ratio(pair, title, variant)).collect();
             if ratios.iter().any(Option::is_some) {
                 table.rows.push(labelled_row(format!("{title}, {variant}"), ratios.iter().map(ratio_cell_with_mark)));
             }
@@ -201,8 +197,8 @@ fn combined_ratio_table(pairs: &[RunPair], letters: &[String]) -> Table {
     table
 }
 
-/// The ratio of a pair for a task and a variant, if the pair has it.
-fn ratio_of(pair: &RunPair, task: &str, variant: &str) -> Option<Ratio> {
+/// The ratio of a pair for a task and a variant; `None` if the pair lacks it.
+fn find_ratio(pair: &RunPair, task: &str, variant: &str) -> Option<Ratio> {
     let task = pair.tasks.iter().find(|other| other.title == task)?;
     task.ratios[variant_names(pair).position(|other| other == variant)?]
 }
@@ -236,11 +232,10 @@ fn pair_json(pair: &RunPair, metric: &MetricSpec) -> Value {
     })
 }
 
-/// The table of runs has a column for each run up to this number; for more runs it has a row for each.
-const MAX_COLUMNS: usize = 4;
+/// The table of facts has a column for each run if there are at most this many; otherwise it has a row for each run.
+const MAX_RUN_COLUMNS: usize = 4;
 
-/// Adds the facts, the warnings and the differences of the runs. `letters` are the names of `runs` in the
-/// report.
+/// Adds the facts, the warnings and the differences of the runs. `letters` are the names of `runs` in the report.
 fn add_circumstances(document: &mut Document, runs: &[&ComparedRun], pairs: &[RunPair], letters: &[String]) {
     document.table(fact_table(runs, letters));
     let warnings: Vec<String> =
@@ -265,15 +260,15 @@ fn add_circumstances(document: &mut Document, runs: &[&ComparedRun], pairs: &[Ru
     }
 }
 
-/// A fact of a run in the table: its title and its value.
-type Fact = (&'static str, fn(&ComparedRun) -> String);
+/// A fact of a run in the table: its title, and a function that returns its value.
+type RunFact = (&'static str, fn(&ComparedRun) -> String);
 
 /// The facts of a run in the table.
-const FACTS: [Fact; 9] = [
+const RUN_FACTS: [RunFact; 9] = [
     ("study", |run| run.record.plan.name.clone()),
-    ("begun", |run| format_start(&run.record.started)),
-    ("machine", |run| hostnames(run.record)),
-    ("kernel", |run| kernels(run.record)),
+    ("begun", |run| format_start_time(&run.record.started)),
+    ("machine", |run| join_hostnames(run.record)),
+    ("kernel", |run| join_kernels(run.record)),
     ("filesystems on", |run| head::describe_storage(run.record)),
     ("scale", |run| run.record.plan.scale.name().into()),
     ("rounds", |run| run.analysis.grid.rounds.len().to_string()),
@@ -287,22 +282,21 @@ const FACTS: [Fact; 9] = [
 /// The table of the facts of each run.
 fn fact_table(runs: &[&ComparedRun], letters: &[String]) -> Table {
     let names = runs.iter().zip(letters).map(|(run, letter)| format!("{letter}: {}", run.record.id));
-    if runs.len() <= MAX_COLUMNS {
-        let row = |(title, fact): &(&str, fn(&ComparedRun) -> String)| {
-            labelled_row(*title, runs.iter().map(|run| fact(run).into()))
-        };
-        return Table::of_words(std::iter::once(String::new()).chain(names)).with_rows(FACTS.iter().map(row));
+    if runs.len() <= MAX_RUN_COLUMNS {
+        let row = |(title, value): &RunFact| labelled_row(*title, runs.iter().map(|run| value(run).into()));
+        return Table::of_words(std::iter::once(String::new()).chain(names)).with_rows(RUN_FACTS.iter().map(row));
     }
-    let row = |(name, run): (String, &&ComparedRun)| labelled_row(name, FACTS.iter().map(|(_, fact)| fact(run).into()));
-    let titles = FACTS.iter().map(|(title, _)| *title);
+    let row =
+        |(name, run): (String, &&ComparedRun)| labelled_row(name, RUN_FACTS.iter().map(|(_, value)| value(run).into()));
+    let titles = RUN_FACTS.iter().map(|(title, _)| *title);
     Table::of_words(std::iter::once("").chain(titles)).with_rows(names.zip(runs).map(row))
 }
 
-fn hostnames(record: &RunRecord) -> String {
+fn join_hostnames(record: &RunRecord) -> String {
     join_host_facts(record, ", ", |host| host.hostname.clone())
 }
 
-fn kernels(record: &RunRecord) -> String {
+fn join_kernels(record: &RunRecord) -> String {
     join_host_facts(record, ", ", |host| host.kernel.clone())
 }
 
@@ -310,39 +304,43 @@ fn kernels(record: &RunRecord) -> String {
 fn run_warnings(record: &RunRecord, letter: &str) -> Vec<String> {
     let mut items = notes_of_kind(record, NoteKind::VariantFailed);
     items.extend(notes_of_kind(record, NoteKind::Fairness));
-    let count = |kind: NoteKind| record.notes_of(kind).count();
-    let noted_counts = [
-        (count(NoteKind::Dropped), "round", "dropped because something disturbed them"),
-        (count(NoteKind::IdleTimeout), "task", "begun on a busy machine"),
+    let counted_notes = [
+        (NoteKind::Dropped, "round", "dropped because something disturbed them"),
+        (NoteKind::IdleTimeout, "task", "begun on a busy machine"),
     ];
-    let noted_counts = noted_counts.into_iter().filter(|(count, ..)| *count > 0);
-    items.extend(noted_counts.map(|(count, noun, why)| format!("{} {why}", plural(count, noun))));
+    for (kind, noun, event) in counted_notes {
+        let count = record.notes_of(kind).count();
+        if count > 0 {
+            items.push(format!("{} {event}", plural(count, noun)));
+        }
+    }
     items.into_iter().map(|item| format!("{letter}: {item}")).collect()
 }
 
 /// Names the tasks and variants that only one of two runs has, which are therefore not compared.
-fn left_out_of_pair(pair: &RunPair, [a, b]: [&str; 2]) -> Vec<String> {
-    let variants = |run: &ComparedRun| run.record.names().into_iter().map(String::from).collect();
-    let tasks = |run: &ComparedRun| run.analysis.tasks.iter().map(|task| task_label(&task.task)).collect();
-    let mut items = vec![];
-    let mut add_sentence = |noun: &str, these: Vec<String>, others: Vec<String>, letter: &str| {
-        let only: Vec<String> = these.into_iter().filter(|name| !others.contains(name)).collect();
-        if !only.is_empty() {
-            items.push(format!("Not compared, because only {letter} has values: {}.", count_and_list(&only, noun)));
+fn left_out_sentences(pair: &RunPair, [a, b]: [&str; 2]) -> Vec<String> {
+    let variants =
+        |run: &ComparedRun| -> Vec<String> { run.record.variant_names().into_iter().map(String::from).collect() };
+    let tasks =
+        |run: &ComparedRun| -> Vec<String> { run.analysis.tasks.iter().map(|task| task_label(&task.task)).collect() };
+    let mut sentences = vec![];
+    for (run, other, letter) in [(pair.a, pair.b, a), (pair.b, pair.a, b)] {
+        let names_by_noun = [("variant", variants(run), variants(other)), ("task", tasks(run), tasks(other))];
+        for (noun, mut names, other_names) in names_by_noun {
+            names.retain(|name| !other_names.contains(name));
+            if !names.is_empty() {
+                let names = count_and_list(&names, noun);
+                sentences.push(format!("Not compared, because only {letter} has values: {names}."));
+            }
         }
-    };
-    for (these, others, letter) in [(pair.a, pair.b, a), (pair.b, pair.a, b)] {
-        add_sentence("variant", variants(these), variants(others), letter);
-        add_sentence("task", tasks(these), tasks(others), letter);
     }
-    items
+    sentences
 }
 
-/// Warns that the ratios contain everything that changed with time, which cannot be separated from a difference of
-/// filesystems. If nothing else differs, the note adds that the ratios show only the machine. `None` if all runs count
-/// instructions in an exact emulator, because these counts do not depend on the machine. All runs have the executor of
-/// the first: see [`ComparedRun::check_comparable`].
-fn confounded_note(pairs: &[RunPair]) -> Option<String> {
+/// The warning that the ratios contain everything that changed on the machine between the runs. If nothing else differs, it
+/// adds that all differences come from the machine. `None` if all runs count instructions in an exact emulator, because these
+/// counts do not depend on the machine. All runs have the executor of the first: see [`ComparedRun::check_same_executor`].
+fn separate_runs_warning(pairs: &[RunPair]) -> Option<String> {
     let counts_instructions = |pair: &RunPair| match &pair.a.record.plan.device.backing {
         Backing::Guest(guest) => guest.emulator == Emulator::Exact,
         _ => false,
@@ -350,7 +348,7 @@ fn confounded_note(pairs: &[RunPair]) -> Option<String> {
     if pairs.iter().all(counts_instructions) {
         return None;
     }
-    let are_alike = |pair: &RunPair| {
+    let is_same_setup = |pair: &RunPair| {
         let [a, b] = [pair.a.record, pair.b.record];
         a.variants == b.variants && run_differences(a, b).is_empty()
     };
@@ -363,7 +361,7 @@ fn confounded_note(pairs: &[RunPair]) -> Option<String> {
         "Different runs{time_apart}, without common rounds: whatever changed on the machine between them (load, temperature, \
          free space) is in these ratios."
     );
-    Some(if pairs.iter().all(are_alike) {
+    Some(if pairs.iter().all(is_same_setup) {
         format!(
             "{warning} Nothing else that was recorded differs, not even the variants: all differences come from the machine, \
              not from a filesystem."
@@ -385,35 +383,40 @@ fn time_between(a: &str, b: &str) -> Option<String> {
     })
 }
 
-/// The recorded differences between two runs other than their time, a sentence each.
+/// The recorded differences between two runs, a sentence each, without the difference in time.
 fn run_differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
-    let mut items = Vec::new();
-    let mut compare_facts = |what: &str, in_a: String, in_b: String| {
+    let facts: [(&str, String, String); 5] = [
+        ("The scale of the work", a.plan.scale.name().into(), b.plan.scale.name().into()),
+        ("The machine", join_hostnames(a), join_hostnames(b)),
+        ("The kernel", join_kernels(a), join_kernels(b)),
+        ("The backing storage", head::describe_storage(a), head::describe_storage(b)),
+        ("The version of fsarena", a.version.clone(), b.version.clone()),
+    ];
+    let mut differences = vec![];
+    for (fact, in_a, in_b) in facts {
         if in_a != in_b {
-            items.push(format!("{what} differs: {in_a} in {}, {in_b} in {}", a.id, b.id));
+            differences.push(format!("{fact} differs: {in_a} in {}, {in_b} in {}", a.id, b.id));
         }
-    };
-    compare_facts("The scale of the work", a.plan.scale.name().into(), b.plan.scale.name().into());
-    compare_facts("The machine", hostnames(a), hostnames(b));
-    compare_facts("The kernel", kernels(a), kernels(b));
-    compare_facts("The backing storage", head::describe_storage(a), head::describe_storage(b));
-    compare_facts("The version of fsarena", a.version.clone(), b.version.clone());
+    }
     if a.plan.workloads != b.plan.workloads {
-        items.push("The settings of the workload differ: the work is not the same.".into());
+        differences.push("The settings of the workload differ: the work is not the same.".into());
     }
-    let other_variant = |name: &str| b.variants.iter().find(|variant| variant.name == name);
-    let changed =
-        a.variants.iter().filter(|one| other_variant(&one.name).is_some_and(|other| !have_same_levels(one, other)));
-    let changed: Vec<&str> = changed.map(|variant| variant.name.as_str()).collect();
-    if !changed.is_empty() {
-        let names = count_and_list(&changed, "variant");
-        items.push(format!("The settings of {names} differ, although their names are the same."));
+    let mut changed_names = vec![];
+    for variant in &a.variants {
+        let other = b.variants.iter().find(|other| other.name == variant.name);
+        if other.is_some_and(|other| !have_same_levels(variant, other)) {
+            changed_names.push(variant.name.as_str());
+        }
     }
-    items
+    if !changed_names.is_empty() {
+        let names = count_and_list(&changed_names, "variant");
+        differences.push(format!("The settings of {names} differ, although their names are the same."));
+    }
+    differences
 }
 
-/// Whether two variants have the same level of every factor. Those of the same name need not: a name lacks the factors
-/// that do not vary in a run.
+/// Whether two variants have the same level of every factor. Variants of the same name can differ, because a name lacks the
+/// factors that do not vary in a run.
 fn have_same_levels(a: &Variant, b: &Variant) -> bool {
     a.levels.keys().chain(b.levels.keys()).all(|factor| a.level(factor) == b.level(factor))
 }

@@ -6,14 +6,14 @@ use crate::import::{Distinctions, LeftOut, Samples, Series};
 use crate::number::{percent, plural, three_digits};
 use crate::ratio_verdict::{RatioVerdict, ratio_cell};
 use crate::{error::Error, page::ComparisonReport};
-use fsarena_core::names::{distinct, nearest, unknown};
+use fsarena_core::names::{distinct, nearest, unknown_name};
 use fsarena_core::{sample::Unit, setting_text::setting};
 use fsarena_stats::ratio::{Ratio, independent_ratio, log_ratios};
 use fsarena_stats::{comparison::median, sequential::Centre};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One compared quantity: a series that both files have.
+/// A row of the comparison: a series of A and the matching series of B.
 struct SampleRow<'a> {
     a: &'a Series,
     b: &'a Series,
@@ -53,7 +53,7 @@ pub fn compare_samples(a: &Samples, b: &Samples, metric: Option<&str>, margin: f
         && !a.series.iter().any(is_selected)
         && nearest(metric, metrics()).is_some()
     {
-        return Err(unknown("metric", metric, metrics()).at(format!("in {}", a.origin)).into());
+        return Err(unknown_name("metric", metric, metrics()).with_place(format!("in {}", a.origin)).into());
     }
     if rows.is_empty() {
         return Err(Error::nothing_in_common(&a.origin, &b.origin, "benchmark and metric"));
@@ -84,22 +84,22 @@ fn matching_series<'a>(a: &'a Samples, b: &'a Samples, distinctions: &Distinctio
 
 /// Pairs each series of `a` with the first series of `b` that has the same key.
 fn pair_by<'a, K: Ord>(a: &'a Samples, b: &'a Samples, key: impl Fn(&'a Series) -> K) -> Vec<(&'a Series, &'a Series)> {
-    // In reverse order, so that the first of several with the same key replaces the others.
-    let others: BTreeMap<K, &Series> = b.series.iter().rev().map(|series| (key(series), series)).collect();
-    a.series.iter().filter_map(|series| Some((series, *others.get(&key(series))?))).collect()
+    // In reverse order, so that the first of several series with the same key replaces the later ones.
+    let series_of_b: BTreeMap<K, &Series> = b.series.iter().rev().map(|series| (key(series), series)).collect();
+    a.series.iter().filter_map(|series| Some((series, *series_of_b.get(&key(series))?))).collect()
 }
 
 /// Compares two series, paired by round if both have rounds. The row has no names yet.
 fn compare_series<'a>(a: &'a Series, b: &'a Series, margin: f64) -> SampleRow<'a> {
     let is_paired = a.rounds.is_some() && b.rounds.is_some();
     let (ratio, verdict) = match (&a.rounds, &b.rounds) {
-        (Some(first), Some(second)) => {
+        (Some(rounds_a), Some(rounds_b)) => {
             let (values_a, values_b): (Vec<f64>, Vec<f64>) =
-                first.iter().filter_map(|(round, x)| Some((*x, *second.get(round)?))).unzip();
+                rounds_a.iter().filter_map(|(round, value)| Some((*value, *rounds_b.get(round)?))).unzip();
             let differences = log_ratios(&values_a, &values_b).d;
-            let narrow = Centre::of(&differences).map(|centre| centre.interval_90);
-            let ratio = Ratio::of(differences);
-            (ratio, RatioVerdict::of_rounds(ratio, narrow, margin))
+            let interval_90 = Centre::from_log_ratios(&differences).map(|centre| centre.interval_90);
+            let ratio = Ratio::from_log_ratios(differences);
+            (ratio, RatioVerdict::of_rounds(ratio, interval_90, margin))
         }
         _ => {
             let ratio = independent_ratio(&a.values, &b.values);
@@ -119,6 +119,7 @@ impl SampleRow<'_> {
     }
 }
 
+/// The report on these rows.
 fn comparison_report(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> ComparisonReport {
     let (ratios, names) = (compared_ratios(rows), ["B compared with A".to_string()]);
     let summary =
@@ -134,17 +135,17 @@ fn comparison_report(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) 
         json: comparison_json(a, b, rows, margin),
         ..ComparisonReport::default()
     };
-    let unpaired = rows.iter().filter(|row| !row.is_paired).count();
-    if unpaired > 0 {
-        report.answer.warning(unpaired_warning(unpaired, rows.len()));
+    let unpaired_count = rows.iter().filter(|row| !row.is_paired).count();
+    if unpaired_count > 0 {
+        report.answer.warning(unpaired_warning(unpaired_count, rows.len()));
     }
     let mut sentences = summary.sentences();
     for (letter, samples) in [("A", a), ("B", b)] {
         sentences.extend(LeftOut::describe_all(&samples.left_out).map(|list| format!("Left out of {letter}: {list}.")));
     }
-    sentences.extend(differing_conditions(rows));
-    sentences.extend(not_compared_note(a, rows.iter().map(|row| row.a), "A"));
-    sentences.extend(not_compared_note(b, rows.iter().map(|row| row.b), "B"));
+    sentences.extend(differing_conditions_sentence(rows));
+    sentences.extend(not_compared_sentences(a, rows.iter().map(|row| row.a), "A"));
+    sentences.extend(not_compared_sentences(b, rows.iter().map(|row| row.b), "B"));
     report.add_answer(sentences);
     let table = Table::of_figures(["what", "A", "B", "B/A", "n", "verdict"]);
     report.data.table(table.with_rows(rows.iter().map(|row| table_cells(row, margin))));
@@ -153,7 +154,7 @@ fn comparison_report(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) 
          each round; otherwise from two independent samples. Below it is the 95% interval, not corrected for the number \
          of rows.",
     );
-    let paired = format!("{} of {}", rows.len() - unpaired, plural(rows.len(), "row"));
+    let paired = format!("{} of {}", rows.len() - unpaired_count, plural(rows.len(), "row"));
     let facts = [
         ("A", describe_file(a)),
         ("B", describe_file(b)),
@@ -182,14 +183,19 @@ fn compared_ratios(rows: &[SampleRow]) -> Vec<ComparedRatio> {
     rows.iter().map(compared_ratio).collect()
 }
 
-/// Names the series of one file that are not in `compared`: the other file lacks them, or the user chose other metrics.
-fn not_compared_note<'a>(all: &'a Samples, compared: impl Iterator<Item = &'a Series>, letter: &str) -> Vec<String> {
+/// Sentences that name the series of one file, A or B, that are not in `compared`: the other file lacks them, or the user chose
+/// other metrics.
+fn not_compared_sentences<'a>(
+    samples: &'a Samples,
+    compared: impl Iterator<Item = &'a Series>,
+    letter: &str,
+) -> Vec<String> {
     let key = |series: &'a Series| (series.name.as_str(), series.metric.as_str());
     let compared: BTreeSet<_> = compared.map(key).collect();
     let compared_metrics: BTreeSet<&str> = compared.iter().map(|(_, metric)| *metric).collect();
     let mut names = vec![];
     let mut metrics = vec![];
-    for (name, metric) in all.series.iter().map(key).filter(|key| !compared.contains(key)) {
+    for (name, metric) in samples.series.iter().map(key).filter(|key| !compared.contains(key)) {
         if compared_metrics.contains(metric) {
             names.push(name);
         } else {
@@ -211,9 +217,9 @@ fn not_compared_note<'a>(all: &'a Samples, compared: impl Iterator<Item = &'a Se
     sentences
 }
 
-/// Names the conditions whose values differ between the compared series of A and B. Such a condition is what the user
-/// compares, or a mistake.
-fn differing_conditions(rows: &[SampleRow]) -> Option<String> {
+/// A sentence that names the conditions whose values differ between the compared series of A and B, because the user compares
+/// them or by mistake. `None` if all conditions agree.
+fn differing_conditions_sentence(rows: &[SampleRow]) -> Option<String> {
     // The pairs of values of each condition that differs.
     let mut value_pairs = BTreeMap::new();
     for SampleRow { a, b, .. } in rows {
@@ -231,22 +237,23 @@ fn differing_conditions(rows: &[SampleRow]) -> Option<String> {
     (!conditions.is_empty()).then(|| format!("The conditions differ: {}.", join_first(&conditions, ", ")))
 }
 
-/// Warns that a comparison of unpaired samples is less certain. The rates come from docs/internals/statistics.md.
-fn unpaired_warning(unpaired: usize, row_count: usize) -> String {
-    let which = if unpaired == row_count { String::new() } else { format!(" ({unpaired} of {row_count} rows)") };
+/// The warning that a comparison of unpaired samples is less certain. The rates come from docs/internals/statistics.md.
+fn unpaired_warning(unpaired_count: usize, row_count: usize) -> String {
+    let affected_rows =
+        if unpaired_count == row_count { String::new() } else { format!(" ({unpaired_count} of {row_count} rows)") };
     format!(
-        "UNPAIRED{which}: the files have no rounds that show which values were measured together. These ratios include whatever \
+        "UNPAIRED{affected_rows}: the files have no rounds that show which values were measured together. These ratios include whatever \
          changed on the machine between the two files. On a machine that drifts, with 1% noise, such a \
          comparison of 10 with 10 identical runs finds a difference in one of five; paired by rounds in random \
          order, in one of twenty. And influences common to both files do not cancel out, so the intervals are wider."
     )
 }
 
-/// The row of the table: label, medians, ratio, number of values, verdict.
+/// The cells of the table for a row: label, medians, ratio, number of values, verdict.
 fn table_cells(row: &SampleRow, margin: f64) -> Vec<Cell> {
-    let value = |series: &Series| {
-        let middle = median(&series.values).map_or("–".to_string(), three_digits);
-        Cell::from(format!("{middle} {}", series.unit).trim_end())
+    let median_cell = |series: &Series| {
+        let median = median(&series.values).map_or("–".to_string(), three_digits);
+        Cell::from(format!("{median} {}", series.unit).trim_end())
     };
     let value_count = match row.ratio {
         Some(ratio) if row.is_paired => plural(ratio.rounds, "pair"),
@@ -254,7 +261,7 @@ fn table_cells(row: &SampleRow, margin: f64) -> Vec<Cell> {
     };
     let ratio = row.ratio.map_or(Cell::two_lines("–", "–"), |ratio| ratio_cell(ratio, ""));
     let verdict = row.verdict.describe(row.ratio, row.a.direction, margin);
-    row![row.label(), value(row.a), value(row.b), ratio, value_count, verdict]
+    row![row.label(), median_cell(row.a), median_cell(row.b), ratio, value_count, verdict]
 }
 
 fn comparison_json(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> Value {
@@ -348,16 +355,16 @@ mod tests {
         let json = |codes: &str| {
             format!("{{\"results\": [{{\"command\": \"cp\", \"times\": [1.0, 1.1], \"exit_codes\": {codes}}}]}}")
         };
-        let page = compared_json(&json("[0, 1]"), &json("[0, 0]"));
-        assert_eq!(page["a"]["left_out"], json!(["1 run of cp: exit code 1"]));
-        assert_eq!(page["rows"][0]["values_a"], 1);
-        assert!(page["answer"].to_string().contains("Left out of A: 1 run of cp: exit code 1."), "{page}");
+        let report = compared_json(&json("[0, 1]"), &json("[0, 0]"));
+        assert_eq!(report["a"]["left_out"], json!(["1 run of cp: exit code 1"]));
+        assert_eq!(report["rows"][0]["values_a"], 1);
+        assert!(report["answer"].to_string().contains("Left out of A: 1 run of cp: exit code 1."), "{report}");
     }
 
     #[test]
     fn files_of_one_command_each_are_compared_although_the_names_differ() {
         let json = |name: &str| format!(r#"{{"results": [{{"command": "{name}", "times": [1.0, 1.1]}}]}}"#);
-        let page = compared_json(&json("cp a"), &json("cp b"));
-        assert_eq!((&page["rows"][0]["name"], &page["rows"][0]["name_b"]), (&json!("cp a"), &json!("cp b")));
+        let report = compared_json(&json("cp a"), &json("cp b"));
+        assert_eq!((&report["rows"][0]["name"], &report["rows"][0]["name_b"]), (&json!("cp a"), &json!("cp b")));
     }
 }

@@ -1,34 +1,33 @@
 //! Renders a document as Markdown.
 
 use crate::document::{Cell, Document, Part, Table};
-use crate::safe;
+use crate::escape;
 use std::io::{Result, Write};
 
-/// Writes the document as Markdown, with links to the SVG files of its charts in `charts_folder`; `None` leaves the
-/// charts out.
+/// Writes the document as Markdown, with links to the SVG files of its charts in `charts_folder`; `None` leaves the charts out.
 ///
 /// # Errors
 /// If writing to `out` fails.
-pub fn write(document: &Document, charts_folder: Option<&str>, out: &mut dyn Write) -> Result<()> {
+pub fn write_markdown(document: &Document, charts_folder: Option<&str>, out: &mut dyn Write) -> Result<()> {
     let document = if charts_folder.is_some() { document } else { &document.without_charts() };
-    for (at, part) in document.parts.iter().enumerate() {
-        if at > 0 {
+    for (index, part) in document.parts.iter().enumerate() {
+        if index > 0 {
             writeln!(out)?;
         }
         match part {
             Part::Heading(level, text) => {
-                writeln!(out, "{} {}", "#".repeat(usize::from(*level)), safe::markdown(text))?
+                writeln!(out, "{} {}", "#".repeat(usize::from(*level)), escape::markdown(text))?
             }
             Part::Chapter(chapter) => writeln!(out, "## {}", chapter.title())?,
-            Part::Text(text) | Part::Samples(text) => writeln!(out, "{}", safe::markdown(text))?,
-            Part::Warning(text) => writeln!(out, "**{}**", safe::markdown(text))?,
+            Part::Text(text) | Part::Samples(text) => writeln!(out, "{}", escape::markdown(text))?,
+            Part::Warning(text) => writeln!(out, "**{}**", escape::markdown(text))?,
             Part::List(items) | Part::Facts(items) => {
-                items.iter().try_for_each(|item| writeln!(out, "- {}", safe::markdown(item)))?
+                items.iter().try_for_each(|item| writeln!(out, "- {}", escape::markdown(item)))?
             }
             Part::Table(table) => write_table(table, out)?,
             Part::Chart(chart) => {
-                let (title, folder) = (safe::markdown(&chart.title), charts_folder.unwrap_or_default());
-                writeln!(out, "![{title}]({folder}/{}.svg)\n\n{}", chart.id, safe::markdown(&chart.caption))?
+                let (title, folder) = (escape::markdown(&chart.title), charts_folder.unwrap_or_default());
+                writeln!(out, "![{title}]({folder}/{}.svg)\n\n{}", chart.id, escape::markdown(&chart.caption))?
             }
             Part::Code(language, text) => write_code(language, text, out)?,
         }
@@ -37,9 +36,10 @@ pub fn write(document: &Document, charts_folder: Option<&str>, out: &mut dyn Wri
 }
 
 fn write_table(table: &Table, out: &mut dyn Write) -> Result<()> {
-    let header = table.header.iter().map(|name| safe::markdown(name)).collect::<Vec<_>>();
+    let header = table.header.iter().map(|name| escape::markdown(name)).collect::<Vec<_>>();
     writeln!(out, "| {} |", header.join(" | "))?;
-    writeln!(out, "|---{}|", (if table.has_words { "|---" } else { "|---:" }).repeat(header.len() - 1))?;
+    let rule = if table.has_words { "|---" } else { "|---:" };
+    writeln!(out, "|---{}|", rule.repeat(header.len() - 1))?;
     for row in &table.rows {
         writeln!(out, "| {} |", row.iter().map(markdown_cell).collect::<Vec<_>>().join(" | "))?;
     }
@@ -47,8 +47,8 @@ fn write_table(table: &Table, out: &mut dyn Write) -> Result<()> {
 }
 
 fn markdown_cell(cell: &Cell) -> String {
-    let mut lines: Vec<String> = cell.lines.iter().map(|line| safe::markdown(line)).collect();
-    if let Some(first) = lines.first_mut().filter(|_| cell.strong) {
+    let mut lines: Vec<String> = cell.lines.iter().map(|line| escape::markdown(line)).collect();
+    if let Some(first) = lines.first_mut().filter(|_| cell.is_highlighted) {
         *first = format!("**{first}**");
     }
     lines.join("<br>")
@@ -56,9 +56,9 @@ fn markdown_cell(cell: &Cell) -> String {
 
 /// Writes a fenced code block. The fence is longer than any sequence of backticks in the text.
 fn write_code(language: &str, text: &str, out: &mut dyn Write) -> Result<()> {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
+    let longest_backticks = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest_backticks.max(2) + 1);
     writeln!(out, "{fence}{language}")?;
-    safe::lines(text).try_for_each(|line| writeln!(out, "{line}"))?;
+    escape::lines(text).try_for_each(|line| writeln!(out, "{line}"))?;
     writeln!(out, "{fence}")
 }

@@ -1,17 +1,17 @@
 //! Renders a document as text for a terminal.
 
-use crate::document::{Document, Part, Table, join_figures, unjoin_figures};
-use crate::safe;
+use crate::document::{Document, Part, Table, insert_no_break_spaces, remove_no_break_spaces};
+use crate::escape;
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
 use std::io::{Result, Write};
 use textwrap::core::display_width;
 
-/// The width in characters of a terminal of unknown size, and of the longest line of a paragraph.
-pub const WIDTH: u16 = 100;
-/// The smallest width in characters: for a narrower terminal, the text is this wide nevertheless.
-/// It has room for the labels of a table of words and one column beside them.
+/// The width in characters of a terminal of unknown size, and the largest width of a paragraph.
+const DEFAULT_TERMINAL_WIDTH: u16 = 100;
+/// The smallest width in characters, which a text has even in a narrower terminal. It has room for the labels of a table of
+/// words and one column beside them.
 const MIN_WIDTH: u16 = (MAX_LABEL_WIDTH + MIN_WORD_COLUMN_WIDTH) as u16;
-/// A label of at most this width in characters is not broken, even if the figures of its table need the room. Longer labels may be.
+/// In a table of figures, a label of at most this width in characters does not break into lines. Longer labels may break.
 const MAX_LABEL_WIDTH: usize = 26;
 /// The smallest width in characters of a column of words, with its margins.
 const MIN_WORD_COLUMN_WIDTH: usize = 13;
@@ -23,20 +23,20 @@ const COLUMN_MARGINS: usize = 2;
 pub struct Screen {
     /// The width in characters, if known.
     pub width: Option<u16>,
-    /// Whether to write colours.
-    pub colour: bool,
+    /// Whether the terminal shows colours.
+    pub has_colour: bool,
 }
 
 /// Writes the document in lines that fit the screen. Charts are left out.
 ///
 /// # Errors
 /// If writing to `out` fails.
-pub fn write(document: &Document, screen: Screen, out: &mut dyn Write) -> Result<()> {
-    let width = screen.width.unwrap_or(WIDTH).max(MIN_WIDTH);
-    let mut writer = TextWriter { width, colour: screen.colour, out };
+pub fn write_terminal(document: &Document, screen: Screen, out: &mut dyn Write) -> Result<()> {
+    let width = screen.width.unwrap_or(DEFAULT_TERMINAL_WIDTH).max(MIN_WIDTH);
+    let mut writer = TextWriter { width, has_colour: screen.has_colour, out };
     let bold = Some(Attribute::Bold);
-    for (at, part) in document.without_charts().parts.iter().enumerate() {
-        if at > 0 {
+    for (index, part) in document.without_charts().parts.iter().enumerate() {
+        if index > 0 {
             writeln!(writer.out)?;
         }
         match part {
@@ -48,8 +48,8 @@ pub fn write(document: &Document, screen: Screen, out: &mut dyn Write) -> Result
                 writer.write_paragraphs(&items.iter().map(|item| ("-", item.as_str(), None)).collect::<Vec<_>>())?;
             }
             Part::Table(table) => {
-                for (at, table) in split_to_fit(table, width.into()).iter().enumerate() {
-                    if at > 0 {
+                for (index, table) in split_to_fit(table, width.into()).iter().enumerate() {
+                    if index > 0 {
                         writeln!(writer.out)?;
                     }
                     writer.write_table(table)?;
@@ -58,7 +58,7 @@ pub fn write(document: &Document, screen: Screen, out: &mut dyn Write) -> Result
             // The tables have the figures of every chart.
             Part::Chart(_) => {}
             Part::Code(_, text) => {
-                safe::lines(text).try_for_each(|line| writeln!(writer.out, "    {line}"))?;
+                escape::lines(text).try_for_each(|line| writeln!(writer.out, "    {line}"))?;
             }
         }
     }
@@ -69,12 +69,12 @@ pub fn write(document: &Document, screen: Screen, out: &mut dyn Write) -> Result
 /// less room, because words may break into lines.
 fn split_to_fit(table: &Table, width: usize) -> Vec<Table> {
     if table.has_words {
-        return table.split((width - MAX_LABEL_WIDTH) / MIN_WORD_COLUMN_WIDTH);
+        return table.split_columns((width - MAX_LABEL_WIDTH) / MIN_WORD_COLUMN_WIDTH);
     }
     let columns = table.header.len().saturating_sub(1).max(1);
     let fits = |table: &Table| min_widths(table).iter().sum::<usize>() + total_margins(table.header.len()) <= width;
-    let figure_columns = (1..=columns).rev().find(|columns| table.split(*columns).iter().all(fits));
-    table.split(figure_columns.unwrap_or(1))
+    let figure_columns = (1..=columns).rev().find(|columns| table.split_columns(*columns).iter().all(fits));
+    table.split_columns(figure_columns.unwrap_or(1))
 }
 
 /// The width of all margins of a table and of the gaps between its columns.
@@ -85,34 +85,36 @@ fn total_margins(columns: usize) -> usize {
 /// The smallest width of each column in which no word and no figure breaks. In a table of figures, labels up to
 /// [`MAX_LABEL_WIDTH`] do not break either.
 fn min_widths(table: &Table) -> Vec<usize> {
-    let longest_word = |text: &str| join_figures(&safe::line(text)).split(' ').map(display_width).max().unwrap_or(0);
-    let line_width = |text: &str| display_width(&safe::line(text));
-    let column = |at: usize| {
-        let lines = || table.rows.iter().flat_map(|row| &row[at].lines);
-        let cells = match at {
+    let longest_word =
+        |text: &str| insert_no_break_spaces(&escape::line(text)).split(' ').map(display_width).max().unwrap_or(0);
+    let line_width = |text: &str| display_width(&escape::line(text));
+    let column_width = |column: usize| {
+        let lines = || table.rows.iter().flat_map(|row| &row[column].lines);
+        let widest_cell = match column {
             _ if table.has_words => lines().map(|text| longest_word(text)).max(),
             0 => lines().map(|text| longest_word(text).max(line_width(text).min(MAX_LABEL_WIDTH))).max(),
             _ => lines().map(|text| line_width(text)).max(),
         };
-        cells.unwrap_or(0).max(longest_word(&table.header[at]))
+        widest_cell.unwrap_or(0).max(longest_word(&table.header[column]))
     };
-    (0..table.header.len()).map(column).collect()
+    (0..table.header.len()).map(column_width).collect()
 }
 
 /// The width of each column in which no line breaks.
 fn natural_widths(table: &Table) -> Vec<usize> {
-    let line_width = |text: &String| display_width(&safe::line(text));
-    let column = |at: usize| {
-        let lines = table.rows.iter().flat_map(|row| &row[at].lines);
-        lines.chain([&table.header[at]]).map(line_width).max().unwrap_or(0)
+    let line_width = |text: &String| display_width(&escape::line(text));
+    let column_width = |column: usize| {
+        let lines = table.rows.iter().flat_map(|row| &row[column].lines);
+        lines.chain([&table.header[column]]).map(line_width).max().unwrap_or(0)
     };
-    (0..table.header.len()).map(column).collect()
+    (0..table.header.len()).map(column_width).collect()
 }
 
 /// A writer of paragraphs and tables of a fixed width.
 struct TextWriter<'a> {
+    /// The width in characters.
     width: u16,
-    colour: bool,
+    has_colour: bool,
     out: &'a mut dyn Write,
 }
 
@@ -121,7 +123,7 @@ impl TextWriter<'_> {
     fn new_table(&self, width: u16) -> comfy_table::Table {
         let mut layout = comfy_table::Table::new();
         layout.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-        if self.colour {
+        if self.has_colour {
             layout.enforce_styling();
         } else {
             layout.force_no_tty();
@@ -129,27 +131,28 @@ impl TextWriter<'_> {
         layout
     }
 
-    /// Prints the lines of a table without trailing spaces.
-    fn print(&mut self, layout: &comfy_table::Table) -> Result<()> {
-        layout.lines().try_for_each(|line| writeln!(self.out, "{}", unjoin_figures(line.trim_end())))
+    /// Writes the lines of a laid-out table without trailing spaces.
+    fn write_layout(&mut self, layout: &comfy_table::Table) -> Result<()> {
+        layout.lines().try_for_each(|line| writeln!(self.out, "{}", remove_no_break_spaces(line.trim_end())))
     }
 
     /// Writes paragraphs, broken into lines: each has a bullet, a text and an attribute of the text.
     fn write_paragraphs(&mut self, paragraphs: &[(&str, &str, Option<Attribute>)]) -> Result<()> {
-        let mut layout = self.new_table(self.width.min(WIDTH));
+        let mut layout = self.new_table(self.width.min(DEFAULT_TERMINAL_WIDTH));
         layout.load_style(presets::NOTHING);
         let has_bullets = paragraphs.iter().any(|(bullet, ..)| !bullet.is_empty());
         for (bullet, text, attribute) in paragraphs {
-            let text = comfy_table::Cell::new(join_figures(&safe::line(text)))
+            let text = comfy_table::Cell::new(insert_no_break_spaces(&escape::line(text)))
                 .add_attributes(attribute.iter().copied().collect());
             layout.add_row(if has_bullets { vec![comfy_table::Cell::new(bullet), text] } else { vec![text] });
         }
         for column in layout.column_iter_mut() {
             column.set_padding((0, 1));
         }
-        self.print(&layout)
+        self.write_layout(&layout)
     }
 
+    /// Writes a table in this width. Words break if there is not enough room.
     fn write_table(&mut self, table: &Table) -> Result<()> {
         let mut layout = self.new_table(self.width);
         let mut style = presets::UTF8_HORIZONTAL_ONLY;
@@ -158,42 +161,43 @@ impl TextWriter<'_> {
             style.row_separator = presets::NOTHING.row_separator;
         }
         layout.load_style(style);
-        let bold = |text: &String| comfy_table::Cell::new(safe::line(text)).add_attribute(Attribute::Bold);
+        let bold = |text: &String| comfy_table::Cell::new(escape::line(text)).add_attribute(Attribute::Bold);
         layout.set_header(table.header.iter().map(bold));
         for row in &table.rows {
             layout.add_row(row.iter().map(|cell| {
-                let lines: Vec<String> = cell.lines.iter().map(|line| join_figures(&safe::line(line))).collect();
+                let lines: Vec<String> =
+                    cell.lines.iter().map(|line| insert_no_break_spaces(&escape::line(line))).collect();
                 let rendered = comfy_table::Cell::new(lines.join("\n"));
-                if cell.strong { rendered.fg(Color::Green).add_attribute(Attribute::Bold) } else { rendered }
+                if cell.is_highlighted { rendered.fg(Color::Green).add_attribute(Attribute::Bold) } else { rendered }
             }));
         }
         let columns = table.header.len();
         let room = usize::from(self.width).saturating_sub(total_margins(columns));
-        let mut minimum = min_widths(table);
+        let mut min_widths = min_widths(table);
         // If there is not enough room, the words of the widest columns may break.
-        while minimum.iter().sum::<usize>() > room {
-            let Some(widest) = minimum.iter_mut().max().filter(|widest| **widest > 1) else { break };
+        while min_widths.iter().sum::<usize>() > room {
+            let Some(widest) = min_widths.iter_mut().max().filter(|widest| **widest > 1) else { break };
             *widest = 1;
         }
-        let widths = fit_columns(&natural_widths(table), &minimum, room);
-        for (at, (column, width)) in layout.column_iter_mut().zip(widths).enumerate() {
+        let widths = fit_columns(&natural_widths(table), &min_widths, room);
+        for (index, (column, width)) in layout.column_iter_mut().zip(widths).enumerate() {
             let width = u16::try_from(width + COLUMN_MARGINS).unwrap_or(u16::MAX);
             column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
-            if at > 0 && !table.has_words {
+            if index > 0 && !table.has_words {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        self.print(&layout)
+        self.write_layout(&layout)
     }
 }
 
-/// Reduces the widths of columns until they fit into `room` together: always the widest column that is wider than its
-/// minimum. If all reach their minimum, the sum may exceed `room`.
-pub fn fit_columns(natural: &[usize], minimum: &[usize], room: usize) -> Vec<usize> {
-    let mut widths = natural.to_vec();
+/// Reduces the widths of columns until their sum is at most `room`: always the widest column that is wider than its minimum. If
+/// all columns have their minimum, the sum may exceed `room`.
+pub fn fit_columns(natural_widths: &[usize], min_widths: &[usize], room: usize) -> Vec<usize> {
+    let mut widths = natural_widths.to_vec();
     while widths.iter().sum::<usize>() > room {
-        let shrinkable = (0..widths.len()).filter(|at| widths[*at] > minimum[*at]);
-        let Some(widest) = shrinkable.max_by_key(|at| widths[*at]) else { break };
+        let shrinkable = (0..widths.len()).filter(|column| widths[*column] > min_widths[*column]);
+        let Some(widest) = shrinkable.max_by_key(|column| widths[*column]) else { break };
         widths[widest] -= 1;
     }
     widths
@@ -206,7 +210,7 @@ mod tests {
 
     fn render(document: &Document, width: u16) -> String {
         let mut out = vec![];
-        write(document, Screen { width: Some(width), colour: false }, &mut out).unwrap();
+        write_terminal(document, Screen { width: Some(width), has_colour: false }, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -222,10 +226,10 @@ mod tests {
         document.table(Table::of_words(["metric", "figures", "conclusion"]).with_rows([row]));
         document.text(format!("{}{figure} is one word.", "word ".repeat(15)));
         for width in [80, 120] {
-            let shown = render(&document, width);
-            assert!(shown.lines().all(|line| display_width(line) <= width.into()), "{shown}");
-            assert_eq!(shown.matches(figure).count(), 5, "{shown}");
-            assert!(words[..2].iter().all(|word| shown.contains(word)), "{shown}");
+            let text = render(&document, width);
+            assert!(text.lines().all(|line| display_width(line) <= width.into()), "{text}");
+            assert_eq!(text.matches(figure).count(), 5, "{text}");
+            assert!(words[..2].iter().all(|word| text.contains(word)), "{text}");
         }
         assert!(render(&document, 80).matches("variant").count() > render(&document, 120).matches("variant").count());
     }

@@ -27,16 +27,18 @@ impl Axis {
         let max = if max > 0.0 && max.is_finite() { max * 1.02 } else { 1.0 };
         // All ticks use one multiple of the unit (s, ms …) and round numbers of it.
         let scale = UnitMultiple::of(max, unit);
-        let ticks = multiples(round_step(max / scale.units / TICK_COUNT), 0.0, max / scale.units).into_iter();
-        let ticks =
-            ticks.map(|multiple| (multiple * scale.units, scale.with_symbol(format_trimmed(multiple)))).collect();
+        let scaled_max = max / scale.units;
+        let mut ticks = vec![];
+        for scaled in multiples(round_up_step(scaled_max / TICK_COUNT), 0.0, scaled_max) {
+            ticks.push((scaled * scale.units, scale.with_symbol(format_trimmed(scaled))));
+        }
         Axis { label: label.into(), range: (0.0, max), is_log: false, ticks, has_grid_lines: true }
     }
 
     /// A linear axis between two values. `label_of` returns the label of a tick; an empty label removes the tick.
     pub fn linear(label: impl Into<String>, low: f64, high: f64, label_of: impl Fn(f64) -> String) -> Axis {
         let (low, high) = if high > low { (low, high) } else { (low - 0.5, low + 0.5) };
-        let ticks = multiples(round_step((high - low) / TICK_COUNT), low, high)
+        let ticks = multiples(round_up_step((high - low) / TICK_COUNT), low, high)
             .into_iter()
             .map(|coordinate| (coordinate, label_of(coordinate)));
         let ticks = ticks.filter(|(_, label)| !label.is_empty());
@@ -50,7 +52,7 @@ impl Axis {
         let (low, high) = if high > low { (low, high) } else { (low / 2.0, low * 2.0) };
         let decades = (high / low).log10();
         // The multiples of each power of ten that have ticks.
-        let digits: &[f64] = if decades > 3.0 {
+        let tick_digits: &[f64] = if decades > 3.0 {
             &[1.0]
         } else if decades > 1.5 {
             &[1.0, 3.0]
@@ -61,12 +63,12 @@ impl Axis {
         let exponent_step = ((f64::from(last_exponent - first_exponent) / 8.0).ceil() as i32).max(1);
         let mut ticks: Vec<f64> = vec![];
         for exponent in (first_exponent..=last_exponent).step_by(exponent_step as usize) {
-            ticks.extend(digits.iter().map(|digit| digit * 10f64.powi(exponent)));
+            ticks.extend(tick_digits.iter().map(|digit| digit * 10f64.powi(exponent)));
         }
         ticks.retain(|coordinate| (low * 0.999..=high * 1.001).contains(coordinate));
-        // A short range may contain hardly a tick; there, a linear series is nearly evenly spaced.
+        // A short range contains few of these ticks. Ticks at equal differences are nearly evenly spaced there.
         if ticks.len() < 3 && high / low < 3.0 {
-            ticks = multiples(round_step((high - low) / TICK_COUNT), low, high);
+            ticks = multiples(round_up_step((high - low) / TICK_COUNT), low, high);
         }
         let ticks = ticks.into_iter().map(|coordinate| (coordinate, label_of(coordinate))).collect();
         Axis { label: with_log_note(label.into()), range: (low, high), is_log: true, ticks, has_grid_lines: true }
@@ -97,18 +99,18 @@ impl Axis {
         Axis { label: with_log_note(label.into()), range, is_log: true, ticks, has_grid_lines: true }
     }
 
-    /// An axis of ratios whose coordinates are their natural logarithms: 0 is no change. Ticks show the change in per cent or
-    /// as a factor.
-    pub fn changes(label: impl Into<String>, low: f64, high: f64) -> Axis {
+    /// An axis of ratios. The coordinates, also `low` and `high`, are natural logarithms of the ratios: 0 is no change. Ticks
+    /// show the change in per cent or as a factor.
+    pub fn of_log_ratios(label: impl Into<String>, low: f64, high: f64) -> Axis {
         // Changes that may have a tick, from no change outwards.
-        const LESS: [f64; 14] =
+        const DECREASES: [f64; 14] =
             [-0.002, -0.005, -0.01, -0.02, -0.05, -0.1, -0.2, -0.35, -0.5, -0.65, -0.8, -0.9, -0.95, -0.99];
-        const MORE: [f64; 14] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 9.0, 19.0, 99.0];
-        let reach = low.abs().max(high.abs()).max(0.002);
-        let (low, high) = (low.min(0.0) - 0.06 * reach, high.max(0.0) + 0.06 * reach);
+        const INCREASES: [f64; 14] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 9.0, 19.0, 99.0];
+        let largest_change = low.abs().max(high.abs()).max(0.002);
+        let (low, high) = (low.min(0.0) - 0.06 * largest_change, high.max(0.0) + 0.06 * largest_change);
         let min_distance = (high - low) / 9.0;
         let mut ticks: Vec<(f64, String)> = vec![(0.0, "same".into())];
-        for changes in [LESS, MORE] {
+        for changes in [DECREASES, INCREASES] {
             let mut last_tick = 0.0;
             for change in changes {
                 let coordinate = f64::ln_1p(change);
@@ -143,11 +145,12 @@ impl Axis {
     /// The position of a value along the axis, from 0 to 1. A value beyond an end is at that end.
     pub fn fraction_at(&self, value: f64) -> f64 {
         let scaled = |value: f64| if self.is_log { value.log10() } else { value };
-        let (from, to) = (scaled(self.range.0), scaled(self.range.1));
-        (scaled(value.clamp(self.range.0, self.range.1)) - from) / (to - from)
+        let (low, high) = (scaled(self.range.0), scaled(self.range.1));
+        (scaled(value.clamp(self.range.0, self.range.1)) - low) / (high - low)
     }
 }
 
+/// Adds to the label of an axis that the axis is logarithmic.
 fn with_log_note(label: String) -> String {
     format!("{label} (log scale)")
 }
@@ -170,16 +173,16 @@ pub fn format_trimmed(value: f64) -> String {
 }
 
 /// Rounds a step up to the next number of the form 1, 2 or 5 times a power of ten.
-fn round_step(rough: f64) -> f64 {
+fn round_up_step(rough: f64) -> f64 {
     let power = 10f64.powf(rough.log10().floor());
     let digit = [1.0, 2.0, 5.0, 10.0].into_iter().find(|digit| digit * power >= rough * 0.999).unwrap_or(10.0);
     digit * power
 }
 
-/// The multiples of a step from `low` to `high`, at max 100.
+/// The multiples of a step from `low` to `high`, at most 100.
 fn multiples(step: f64, low: f64, high: f64) -> Vec<f64> {
     let first_multiple = (low / step).ceil() as i64;
-    // Without the limit, a step too small to change the sum would loop forever.
+    // The limit ends the loop if the step is too small to change the sum.
     (0..100)
         .map(|n| (first_multiple + n) as f64 * step)
         .take_while(|multiple| *multiple <= high * (1.0 + 1e-9))
@@ -215,20 +218,20 @@ mod tests {
 
     #[test]
     fn logarithmic_axes_have_ticks_by_powers_and_a_note_in_the_label() {
-        let axis = Axis::log("IOPS", 80.0, 120_000.0, |at| at.to_string());
+        let axis = Axis::log("IOPS", 80.0, 120_000.0, |value| value.to_string());
         assert!(axis.label.ends_with("(log scale)") && axis.is_log);
         assert_eq!(tick_labels(&axis), ["100", "1000", "10000", "100000"]);
         assert_eq!((axis.fraction_at(80.0), axis.fraction_at(120_000.0)), (0.0, 1.0));
         assert!((axis.fraction_at(96_000f64.sqrt() * 10.0) - 0.5).abs() < 1e-9, "equal distances are equal ratios");
-        let narrow = Axis::log("time", 4.4, 7.6, |at| at.to_string());
+        let narrow = Axis::log("time", 4.4, 7.6, |value| value.to_string());
         assert_eq!(tick_labels(&narrow), ["5", "6", "7"]);
         assert_eq!(axis.fraction_at(1.0), 0.0, "a value off the axis is at its end");
-        assert_eq!(tick_labels(&Axis::log("x", 1.0, 9.0, |at| at.to_string())), ["1", "2", "5"]);
+        assert_eq!(tick_labels(&Axis::log("x", 1.0, 9.0, |value| value.to_string())), ["1", "2", "5"]);
     }
 
     #[test]
     fn ticks_of_changes_are_percentages_and_factors() {
-        let axis = Axis::changes("B over A", -0.25, 0.8);
+        let axis = Axis::of_log_ratios("B over A", -0.25, 0.8);
         assert!(tick_labels(&axis).contains(&"same") && tick_labels(&axis).contains(&"−20%"), "{axis:?}");
         assert!(tick_labels(&axis).contains(&"×2"), "{axis:?}");
         assert!(axis.ticks.windows(2).all(|pair| pair[0].0 < pair[1].0));
@@ -237,7 +240,10 @@ mod tests {
 
     #[test]
     fn an_empty_range_is_widened() {
-        for axis in [Axis::linear("x", 3.0, 3.0, |at| at.to_string()), Axis::log("x", 0.0, 0.0, |at| at.to_string())] {
+        for axis in [
+            Axis::linear("x", 3.0, 3.0, |value| value.to_string()),
+            Axis::log("x", 0.0, 0.0, |value| value.to_string()),
+        ] {
             assert!(axis.range.1 > axis.range.0, "{axis:?}");
         }
     }

@@ -4,7 +4,7 @@
 use fsarena_core::factor;
 
 /// An sRGB colour: red, green, blue. On a dark page the style sheet uses its replacement in [`theme`] or
-/// [`Colour::dark_replacements`].
+/// [`Colour::series_dark_replacements`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Colour(pub u8, pub u8, pub u8);
 
@@ -25,7 +25,7 @@ pub mod theme {
     pub const PAPER: Colour = Colour(0xff, 0xff, 0xff);
     /// A dark page.
     pub const DARK_PAPER: Colour = Colour(0x0d, 0x11, 0x17);
-    /// The colour that replaces each on a dark page.
+    /// Colours of this module, each with its replacement on a dark page.
     pub const DARK_REPLACEMENTS: [(Colour, Colour); 6] = [
         (INK, Colour(0xe6, 0xed, 0xf3)),
         (MUTED, Colour(0x9d, 0xa7, 0xb3)),
@@ -36,9 +36,9 @@ pub mod theme {
     ];
 }
 
-/// Text on a light cell of a heat map. It has no dark replacement, as the cell has none.
+/// Text on a light cell of a heat map. Neither the text nor the cell has a dark replacement.
 pub const TEXT_ON_LIGHT: Colour = Colour(0x01, 0x01, 0x01);
-/// Text on a dark cell of a heat map. It has no dark replacement, as the cell has none.
+/// Text on a dark cell of a heat map. Neither the text nor the cell has a dark replacement.
 pub const TEXT_ON_DARK: Colour = Colour(0xfe, 0xfe, 0xfe);
 
 /// The hues of Okabe and Ito (2008), darkened to a contrast of at least 3:1 with white, which WCAG 2.2 requires of
@@ -58,22 +58,23 @@ pub const PURPLE: Colour = Colour(0xcc, 0x79, 0xa7);
 pub const ORANGE: Colour = Colour(0xc4, 0x87, 0x00);
 /// Yellow.
 pub const YELLOW: Colour = Colour(0x85, 0x75, 0x00);
-/// The bare device.
+/// The grey of the bare device.
 const BARE_DEVICE: Colour = Colour(0x7d, 0x85, 0x90);
 const WHITE: Colour = Colour(0xff, 0xff, 0xff);
 const BLACK: Colour = Colour(0x00, 0x00, 0x00);
 
-/// Filesystems that have the same colour in every report: those of the palette in order, and that of the bare device.
-const NAMES_WITH_COLOUR: [&str; 8] = ["ext4", "xfs", "btrfs", "ext3", "ext2", "f2fs", "jfs", factor::RAW];
+/// Filesystems that have the same colour in every report: the n-th has the n-th colour of [`PALETTE`], and the last, the bare
+/// device, has [`BARE_DEVICE`].
+const NAMES_WITH_FIXED_COLOUR: [&str; 8] = ["ext4", "xfs", "btrfs", "ext3", "ext2", "f2fs", "jfs", factor::RAW];
 
-/// The colour that a filesystem has in every report, if it has one.
+/// The colour that a filesystem has in every report; `None` if it has no fixed colour.
 fn fixed_colour(name: &str) -> Option<Colour> {
-    let index = NAMES_WITH_COLOUR.iter().position(|fixed| *fixed == name)?;
+    let index = NAMES_WITH_FIXED_COLOUR.iter().position(|known| *known == name)?;
     Some(PALETTE.get(index).copied().unwrap_or(BARE_DEVICE))
 }
 
-/// The colour of each filesystem by its name. A name that occurs again gets another shade of its colour. Filesystems
-/// without a fixed colour get the unused colours of the palette, in order.
+/// The colours of filesystems, in the order of their names. A name that occurs again gets another shade of its colour.
+/// Filesystems without a fixed colour get the unused colours of the palette, in order.
 pub fn filesystem_colours(names: &[&str]) -> Vec<Colour> {
     let mut assigned: Vec<(&str, Colour)> =
         names.iter().filter_map(|name| Some((*name, fixed_colour(name)?))).collect();
@@ -82,7 +83,7 @@ pub fn filesystem_colours(names: &[&str]) -> Vec<Colour> {
         let base = match assigned.iter().find(|(fs, _)| fs == name) {
             Some((_, colour)) => *colour,
             None => {
-                let colour = next_free_colour(&assigned);
+                let colour = next_unused_colour(&assigned);
                 assigned.push((name, colour));
                 colour
             }
@@ -93,10 +94,10 @@ pub fn filesystem_colours(names: &[&str]) -> Vec<Colour> {
 }
 
 /// The first colour of the palette that is not assigned; if all are, a shade of one of them.
-fn next_free_colour(assigned: &[(&str, Colour)]) -> Colour {
-    let free = PALETTE.into_iter().find(|colour| assigned.iter().all(|(_, taken)| taken != colour));
+fn next_unused_colour(assigned: &[(&str, Colour)]) -> Colour {
+    let unused = PALETTE.into_iter().find(|colour| assigned.iter().all(|(_, used)| used != colour));
     let (shade, index) = (assigned.len() / PALETTE.len(), assigned.len() % PALETTE.len());
-    free.unwrap_or(PALETTE[index].shade(shade))
+    unused.unwrap_or(PALETTE[index].shade(shade))
 }
 
 /// The number of the shade of the name at this index: how often the same name occurs before it.
@@ -106,8 +107,8 @@ pub(crate) fn shade_number(names: &[&str], index: usize) -> usize {
 
 impl Colour {
     /// Mixes the colour with another: fraction 0 is this colour, 1 is the other.
-    pub fn towards(self, other: Colour, fraction: f64) -> Colour {
-        let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * fraction).round() as u8;
+    pub fn mixed_with(self, other: Colour, fraction: f64) -> Colour {
+        let mix = |own: u8, other: u8| (f64::from(own) + (f64::from(other) - f64::from(own)) * fraction).round() as u8;
         Colour(mix(self.0, other.0), mix(self.1, other.1), mix(self.2, other.2))
     }
 
@@ -145,7 +146,7 @@ impl Colour {
         ];
         let position = fraction.clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;
         let index = (position.floor() as usize).min(STOPS.len() - 2);
-        STOPS[index].towards(STOPS[index + 1], position - index as f64)
+        STOPS[index].mixed_with(STOPS[index + 1], position - index as f64)
     }
 }
 
@@ -155,12 +156,13 @@ fn to_linear_light(component: u8) -> f64 {
     if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
 }
 
-/// Four shades of one colour, the colour itself first: each for a light page and for a dark page.
+/// Four shades of one colour, the colour itself first. Each shade has a colour for light pages and one for dark pages.
 type ShadeFamily = [(Colour, Colour); 4];
 
-/// Makes a family of a colour, its replacement on a dark page, and three more shades, each for light and dark pages.
-const fn shade_family(own: Colour, [dark, a, a_dark, b, b_dark, c, c_dark]: [u32; 7]) -> ShadeFamily {
-    [(own, rgb(dark)), (rgb(a), rgb(a_dark)), (rgb(b), rgb(b_dark)), (rgb(c), rgb(c_dark))]
+/// Makes a family of a colour, its replacement on a dark page, and three more shades, each for light and dark pages. The
+/// numbers are `0xRRGGBB`.
+const fn shade_family(base: Colour, [dark, a, a_dark, b, b_dark, c, c_dark]: [u32; 7]) -> ShadeFamily {
+    [(base, rgb(dark)), (rgb(a), rgb(a_dark)), (rgb(b), rgb(b_dark)), (rgb(c), rgb(c_dark))]
 }
 
 const fn rgb(hex: u32) -> Colour {
@@ -168,7 +170,7 @@ const fn rgb(hex: u32) -> Colour {
 }
 
 /// All colours of series, with their shades.
-const FAMILIES: [ShadeFamily; 8] = [
+const SHADE_FAMILIES: [ShadeFamily; 8] = [
     shade_family(BLUE, [0x2e8bc9, 0x4097e1, 0x8bccfe, 0x004576, 0x46adf3, 0x1d7bc3, 0x0075b4]),
     shade_family(VERMILLION, [0xf07f2e, 0x6e2b00, 0xad5100, 0xa04500, 0xffaf7e, 0xbb5000, 0xd06504]),
     shade_family(GREEN, [0x1fb98c, 0x005038, 0x008361, 0x007554, 0x41e3af, 0x008863, 0x059d76]),
@@ -183,17 +185,17 @@ impl Colour {
     /// The n-th shade of this colour, which is itself shade 0. Shades of a shade belong to the same family. A
     /// colour without a family has no other shade.
     pub fn shade(self, number: usize) -> Colour {
-        for family in &FAMILIES {
-            if let Some(own) = family.iter().position(|(light, _)| *light == self) {
-                return family[(own + number) % family.len()].0;
+        for family in &SHADE_FAMILIES {
+            if let Some(own_number) = family.iter().position(|(light, _)| *light == self) {
+                return family[(own_number + number) % family.len()].0;
             }
         }
         self
     }
 
     /// Every colour of a series, with its replacement on a dark page.
-    pub fn dark_replacements() -> impl Iterator<Item = (Colour, Colour)> {
-        FAMILIES.into_iter().flatten()
+    pub fn series_dark_replacements() -> impl Iterator<Item = (Colour, Colour)> {
+        SHADE_FAMILIES.into_iter().flatten()
     }
 }
 
@@ -224,7 +226,7 @@ mod tests {
     #[test]
     fn graphics_have_a_contrast_of_three_to_one_with_the_page() {
         assert!((BLACK.contrast(WHITE) - 21.0).abs() < 1e-9);
-        for (light, dark) in Colour::dark_replacements().chain(
+        for (light, dark) in Colour::series_dark_replacements().chain(
             theme::DARK_REPLACEMENTS.into_iter().filter(|(colour, _)| [theme::GREY, theme::WARM_UP].contains(colour)),
         ) {
             assert!(light.contrast(theme::PAPER) >= 3.0, "{} on white", light.hex());
@@ -302,6 +304,7 @@ mod tests {
         .map(|row| dot(&row, cones))
     }
 
+    /// The distance of two colours in Oklab, as somebody with this colour vision sees them.
     fn distance(a: Colour, b: Colour, vision: &[[f64; 3]; 3]) -> f64 {
         let (a, b) = (oklab(a, vision), oklab(b, vision));
         a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
@@ -314,16 +317,16 @@ mod tests {
     }
 
     /// The families of shades on a light page, and those on a dark page.
-    fn families_by_page() -> [Vec<[Colour; 4]>; 2] {
+    fn shade_families_by_page() -> [Vec<[Colour; 4]>; 2] {
         [
-            FAMILIES.iter().map(|family| family.map(|(light, _)| light)).collect(),
-            FAMILIES.iter().map(|family| family.map(|(_, dark)| dark)).collect(),
+            SHADE_FAMILIES.iter().map(|family| family.map(|(light, _)| light)).collect(),
+            SHADE_FAMILIES.iter().map(|family| family.map(|(_, dark)| dark)).collect(),
         ]
     }
 
     #[test]
     fn a_shade_keeps_its_hue_and_is_neither_black_nor_white() {
-        for family in families_by_page().iter().flatten() {
+        for family in shade_families_by_page().iter().flatten() {
             for shade in family {
                 let [lightness, a, b] = oklab(*shade, &VISIONS[0].1);
                 assert!((0.37..0.87).contains(&lightness), "{}: {lightness}", shade.hex());
@@ -338,6 +341,7 @@ mod tests {
         }
     }
 
+    /// The distance of a colour from grey in Oklab.
     fn chroma(colour: Colour) -> f64 {
         let [_, a, b] = oklab(colour, &VISIONS[0].1);
         a.hypot(b)
@@ -345,7 +349,7 @@ mod tests {
 
     #[test]
     fn variants_of_the_common_filesystems_stay_apart_with_every_kind_of_colour_vision() {
-        for families in families_by_page() {
+        for families in shade_families_by_page() {
             // Blue, vermillion and green are ext4, xfs and btrfs.
             let families = families[..3].iter().enumerate();
             let variants: Vec<(usize, Colour)> =
@@ -355,8 +359,13 @@ mod tests {
                     // Variants of one filesystem also differ in shape and dash pattern.
                     let min_distance = if fs == other_fs { 0.035 } else { 0.045 };
                     for (name, vision) in &VISIONS {
-                        let apart = distance(*colour, *other_colour, vision);
-                        assert!(apart > min_distance, "{} and {}: {apart}, {name}", colour.hex(), other_colour.hex());
+                        let colour_distance = distance(*colour, *other_colour, vision);
+                        assert!(
+                            colour_distance > min_distance,
+                            "{} and {}: {colour_distance}, {name}",
+                            colour.hex(),
+                            other_colour.hex()
+                        );
                     }
                 }
             }

@@ -1,5 +1,5 @@
-//! Exports in the formats of benchmark programs (fio, hyperfine, Go benchmarks, sysbench, dbench), for the tools that read
-//! these.
+//! Exports in the formats of benchmark programs (fio, hyperfine, Go benchmarks, sysbench, dbench), for tools that read these
+//! formats.
 
 use crate::exporter::{Exporter, write_json};
 use crate::{error::Error, report::Report};
@@ -17,7 +17,7 @@ pub const FIO: Exporter = Exporter::new(
     export_fio,
 );
 
-/// The metrics of a direction of a job, without the prefix `read_` or `write_`.
+/// The metrics of the reads or the writes of a job, without the prefix `read_` or `write_`.
 const FIO_METRICS: [&str; 5] =
     ["operations_count", "bandwidth_bytes_per_s", "iops_per_s", "latency_mean_ns", "latency_max_ns"];
 /// The percentiles of latency: fio's name, and the metric without its prefix.
@@ -27,39 +27,40 @@ const FIO_PERCENTILES: [(&str, &str); 4] = [
     ("99.000000", "latency_p99_ns"),
     ("99.900000", "latency_p999_ns"),
 ];
-const ELAPSED_METRIC: &str = "load_elapsed_ns";
+/// The elapsed time of a load.
+const LOAD_ELAPSED_METRIC: &str = "load_elapsed_ns";
 
 fn export_fio(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let mut metrics = vec![ELAPSED_METRIC.to_string()];
+    let mut metrics = vec![LOAD_ELAPSED_METRIC.to_string()];
     for direction in ["read", "write"] {
         let names = FIO_METRICS.into_iter().chain(FIO_PERCENTILES.map(|(_, name)| name));
         metrics.extend(names.map(|name| format!("{direction}_{name}")));
     }
     let is_load =
-        |sample: &Sample| ["read", "write"].iter().any(|direction| fio_direction(sample, direction).is_some());
-    let samples = samples_with(&report.record, &metrics, ("fio", "reads or writes of a load"), is_load)?;
+        |sample: &Sample| ["read", "write"].iter().any(|direction| fio_direction_json(sample, direction).is_some());
+    let samples = shown_samples(&report.record, &metrics, ("fio", "reads or writes of a load"), is_load)?;
     for round in samples.chunk_by(|a, b| a.round == b.round) {
-        let jobs: Vec<Value> = round.iter().map(fio_job).collect();
+        let jobs: Vec<Value> = round.iter().map(fio_job_json).collect();
         let document = json!({"fio version": concat!("fsarena-", env!("CARGO_PKG_VERSION")), "jobs": jobs});
         write_json(&document, out)?;
     }
     Ok(())
 }
 
-/// The job of one sample.
-fn fio_job(sample: &Sample) -> Value {
-    let idle = || json!({"total_ios": 0, "bw_bytes": 0, "iops": 0.0});
+/// The fio job of one sample, as JSON.
+fn fio_job_json(sample: &Sample) -> Value {
+    let no_io = || json!({"total_ios": 0, "bw_bytes": 0, "iops": 0.0});
     json!({
         "jobname": sample.name,
         "error": 0,
-        "job_runtime": sample.get(ELAPSED_METRIC).map(|ns| (ns / 1e6).round()),
-        "read": fio_direction(sample, "read").unwrap_or_else(idle),
-        "write": fio_direction(sample, "write").unwrap_or_else(idle),
+        "job_runtime": fio_runtime_ms(sample),
+        "read": fio_direction_json(sample, "read").unwrap_or_else(no_io),
+        "write": fio_direction_json(sample, "write").unwrap_or_else(no_io),
     })
 }
 
-/// The figures of a direction, `read` or `write`; `None` without operations in this direction.
-fn fio_direction(sample: &Sample, direction: &str) -> Option<Value> {
+/// The figures of a direction, `read` or `write`, as JSON; `None` without operations in this direction.
+fn fio_direction_json(sample: &Sample, direction: &str) -> Option<Value> {
     let value = |metric: &str| sample.get(&format!("{direction}_{metric}"));
     let [count, bandwidth, iops, mean, max] = FIO_METRICS.map(value);
     let iops = iops.filter(|iops| *iops > 0.0)?;
@@ -71,51 +72,53 @@ fn fio_direction(sample: &Sample, direction: &str) -> Option<Value> {
         "bw_bytes": bandwidth,
         "bw": bandwidth / 1024.0,
         "iops": iops,
-        "runtime": sample.get(ELAPSED_METRIC).map(|ns| (ns / 1e6).round()),
+        "runtime": fio_runtime_ms(sample),
         "lat_ns": {"mean": mean, "max": max, "percentile": percentiles},
     }))
 }
 
-/// The values of a metric for one task of one variant.
+/// The elapsed time of a load in whole milliseconds.
+fn fio_runtime_ms(sample: &Sample) -> Option<f64> {
+    sample.get(LOAD_ELAPSED_METRIC).map(|ns| (ns / 1e6).round())
+}
+
+/// The values of one metric for one task of one variant.
 #[derive(Debug, Clone)]
-struct SampleSeries<'a> {
-    /// The task, with its parameters.
+struct MetricValues<'a> {
     task: &'a TaskId,
-    /// The variant.
     variant: &'a Variant,
-    /// The index of the round and the value, in the order of the rounds.
+    /// The round (from 0) and the value, in the order of the rounds.
     values: Vec<(u32, f64)>,
 }
 
 /// The values of a metric, one entry for each task and variant that has any, without dropped rounds. Empty if the run lacks
 /// the metric.
-fn series_of_metric<'a>(record: &'a RunRecord, metric: &str) -> Vec<SampleSeries<'a>> {
+fn values_of_metric<'a>(record: &'a RunRecord, metric: &str) -> Vec<MetricValues<'a>> {
     let Some(grid) = Grid::of(record, metric) else { return vec![] };
     let grid = grid.by_round();
-    let mut all_series = Vec::new();
+    let mut all_values = Vec::new();
     for (task, variants) in record.tasks.iter().zip(&grid.values) {
         for (variant, values) in record.variants.iter().zip(variants) {
             let values = grid.rounds.iter().copied().zip(values.iter().copied());
             let values: Vec<(u32, f64)> = values.filter(|(_, value)| !value.is_nan()).collect();
             if !values.is_empty() {
-                all_series.push(SampleSeries { task: &task.id, variant, values });
+                all_values.push(MetricValues { task: &task.id, variant, values });
             }
         }
     }
-    all_series
+    all_values
 }
 
 /// The values of several metrics for one task of one variant in one round.
 #[derive(Debug, Clone)]
 struct Sample<'a> {
-    /// The index of the round.
+    /// The round, from 0.
     round: u32,
-    /// The task.
     task: &'a TaskId,
-    /// The variant.
     variant: &'a Variant,
     /// The task and the variant: `rndrd[bs=4096] on ext4`.
     name: String,
+    /// The values by the id of their metric.
     values: BTreeMap<String, f64>,
 }
 
@@ -127,10 +130,10 @@ impl Sample<'_> {
 }
 
 /// The samples of a run with at least one of these metrics, sorted by round, without dropped rounds.
-fn samples<'a>(record: &'a RunRecord, metrics: &[impl AsRef<str>]) -> Vec<Sample<'a>> {
+fn samples_of_metrics<'a>(record: &'a RunRecord, metrics: &[impl AsRef<str>]) -> Vec<Sample<'a>> {
     let mut samples: BTreeMap<(u32, String), Sample> = BTreeMap::new();
     for metric in metrics.iter().map(AsRef::as_ref) {
-        for SampleSeries { task, variant, values } in series_of_metric(record, metric) {
+        for MetricValues { task, variant, values } in values_of_metric(record, metric) {
             let name = format!("{task} on {}", variant.name);
             for (round, value) in values {
                 let new_sample = || Sample { round, task, variant, name: name.clone(), values: BTreeMap::new() };
@@ -142,18 +145,18 @@ fn samples<'a>(record: &'a RunRecord, metrics: &[impl AsRef<str>]) -> Vec<Sample
     samples.into_values().collect()
 }
 
-/// The samples of [`samples`] that a format shows. `format` and `content` name the format and what it
-/// contains, for the error.
+/// The samples of [`samples_of_metrics`] for which `is_shown` returns true. The error names the format and its content, such as
+/// "reads or writes of a load".
 ///
 /// # Errors
 /// If the run has no such sample.
-fn samples_with<'a>(
+fn shown_samples<'a>(
     record: &'a RunRecord,
     metrics: &[impl AsRef<str>],
     (format, content): (&str, &str),
     is_shown: impl Fn(&Sample) -> bool,
 ) -> Result<Vec<Sample<'a>>, Error> {
-    let mut samples = samples(record, metrics);
+    let mut samples = samples_of_metrics(record, metrics);
     samples.retain(is_shown);
     if samples.is_empty() {
         return Err(Error::Usage(format!(
@@ -174,18 +177,18 @@ pub const HYPERFINE: Exporter = Exporter::new(
 
 fn export_hyperfine(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
-    let elapsed = series_of_metric(record, "elapsed");
-    let (user, system) = (series_of_metric(record, "user"), series_of_metric(record, "system"));
-    let results: Vec<Value> = elapsed.iter().map(|series| hyperfine_result(series, &user, &system)).collect();
+    let elapsed = values_of_metric(record, "elapsed");
+    let (user, system) = (values_of_metric(record, "user"), values_of_metric(record, "system"));
+    let results: Vec<Value> = elapsed.iter().map(|series| hyperfine_result_json(series, &user, &system)).collect();
     write_json(&json!({ "results": results }), out)
 }
 
-/// The result of one task of one variant, from its elapsed times and the user and system times of all tasks.
-fn hyperfine_result(elapsed: &SampleSeries, user: &[SampleSeries], system: &[SampleSeries]) -> Value {
-    let values = |series: &SampleSeries| series.values.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
-    let mean_of_same_task = |all: &[SampleSeries]| {
-        let series = all.iter().find(|other| (other.task, other.variant) == (elapsed.task, elapsed.variant));
-        series.map_or(0.0, |series| mean(values(series)))
+/// The result of one task of one variant as JSON, from its elapsed times and from the user and system times of all tasks.
+fn hyperfine_result_json(elapsed: &MetricValues, user: &[MetricValues], system: &[MetricValues]) -> Value {
+    let values = |series: &MetricValues| series.values.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
+    let mean_of_same_task = |metric: &[MetricValues]| {
+        let same_task = metric.iter().find(|other| (other.task, other.variant) == (elapsed.task, elapsed.variant));
+        same_task.map_or(0.0, |same_task| mean(values(same_task)))
     };
     let times = values(elapsed);
     json!({
@@ -222,7 +225,7 @@ const GOBENCH_TIMES: [(&str, &str); 5] = [
 fn export_gobench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
     writeln!(out, "study: {}\nrun: {}", replace_blanks(&record.plan.name), replace_blanks(&record.id))?;
-    let samples = samples(record, &GOBENCH_TIMES.map(|(metric, _)| metric));
+    let samples = samples_of_metrics(record, &GOBENCH_TIMES.map(|(metric, _)| metric));
     for round in samples.chunk_by(|a, b| a.round == b.round) {
         writeln!(out, "round: {}", round[0].round)?;
         for sample in round {
@@ -278,7 +281,7 @@ const SYSBENCH_LINES: [(&str, &str, &str, f64, &str); 9] = [
 fn export_sysbench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let is_load = |sample: &Sample| sample.get("read_iops_per_s").or(sample.get("write_iops_per_s")).is_some();
     let metrics = SYSBENCH_LINES.map(|(_, _, metric, ..)| metric);
-    let samples = samples_with(&report.record, &metrics, ("sysbench", "reads or writes of a load"), is_load)?;
+    let samples = shown_samples(&report.record, &metrics, ("sysbench", "reads or writes of a load"), is_load)?;
     samples.iter().try_for_each(|sample| write_sysbench_run(sample, out))
 }
 
@@ -309,11 +312,12 @@ const DBENCH_MAX_LATENCY: &str = "all_latency_max_ns";
 const DBENCH_METRICS: [&str; 3] = ["operations_count", "latency_mean_ns", "latency_max_ns"];
 
 fn export_dbench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let names =
-        OPERATIONS.iter().flat_map(|operation| DBENCH_METRICS.map(|metric| format!("{}_{metric}", operation.reading)));
+    let names = OPERATIONS
+        .iter()
+        .flat_map(|operation| DBENCH_METRICS.map(|metric| format!("{}_{metric}", operation.reading_prefix)));
     let metrics: Vec<String> = names.chain([reading::SERVED_BANDWIDTH, DBENCH_MAX_LATENCY].map(String::from)).collect();
     let has_throughput = |sample: &Sample| sample.get(reading::SERVED_BANDWIDTH).is_some();
-    let samples = samples_with(&report.record, &metrics, ("dbench", "throughput of clients"), has_throughput)?;
+    let samples = shown_samples(&report.record, &metrics, ("dbench", "throughput of clients"), has_throughput)?;
     samples.iter().try_for_each(|sample| write_dbench_run(sample, out))
 }
 
@@ -324,9 +328,9 @@ fn write_dbench_run(sample: &Sample, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, " Operation      Count    AvgLat    MaxLat\n ----------------------------------------")?;
     for operation in &OPERATIONS {
         let [count, mean, max] =
-            DBENCH_METRICS.map(|metric| sample.get(&format!("{}_{metric}", operation.reading)).unwrap_or(0.0));
+            DBENCH_METRICS.map(|metric| sample.get(&format!("{}_{metric}", operation.reading_prefix)).unwrap_or(0.0));
         if count > 0.0 {
-            writeln!(out, " {:<14} {count} {} {}", operation.printed, mean / 1e6, max / 1e6)?;
+            writeln!(out, " {:<14} {count} {} {}", operation.printed_name, mean / 1e6, max / 1e6)?;
         }
     }
     let throughput = sample.get(reading::SERVED_BANDWIDTH).unwrap_or(0.0) / 1e6;

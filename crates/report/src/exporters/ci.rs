@@ -1,6 +1,6 @@
-//! The exports of claims for CI systems: annotations of GitHub Actions, and JUnit XML.
+//! The exports of judged claims for CI systems: annotations of GitHub Actions, and JUnit XML.
 
-use crate::{error::Error, exporter::Exporter, report::Report, safe, sections::claims};
+use crate::{error::Error, escape, exporter::Exporter, report::Report, sections::claims};
 use fsarena_stats::{judge::JudgedClaim, verdict::Outcome};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
@@ -31,7 +31,7 @@ fn annotation(judged: &JudgedClaim) -> String {
 
 /// Escapes a message for the runner of GitHub Actions (its `command.ts`, `escapeData`).
 fn escape_message(text: &str) -> String {
-    safe::line(text).replace('%', "%25")
+    escape::line(text).replace('%', "%25")
 }
 
 /// Escapes a property of a workflow command (`escapeProperty` in the same file).
@@ -55,8 +55,8 @@ fn export_junit(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let mut xml = Writer::new_with_indent(&mut *out, b' ', 2);
     xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None))).map_err(Error::Xml)?;
     // XML forbids control characters, even escaped.
-    let name = safe::line(&report.record.plan.name);
-    let run = safe::line(&report.record.id);
+    let name = escape::line(&report.record.plan.name);
+    let run = escape::line(&report.record.id);
     xml.create_element("testsuites")
         .with_attributes(counts)
         .write_inner_content(|xml| {
@@ -66,7 +66,7 @@ fn export_junit(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
                 .with_attribute(("timestamp", report.record.started.as_str()))
                 .with_attributes(counts)
                 .write_inner_content(|xml| {
-                    report.claims.iter().try_for_each(|judged| write_case(xml, &name, judged))
+                    report.claims.iter().try_for_each(|judged| write_test_case(xml, &name, judged))
                 })?;
             Ok(())
         })
@@ -76,9 +76,9 @@ fn export_junit(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 /// Writes the test case of a claim.
-fn write_case<W: Write>(xml: &mut Writer<W>, plan: &str, judged: &JudgedClaim) -> std::io::Result<()> {
-    let (claim_text, outcome) = (safe::line(&judged.claim.text), judged.outcome().name());
-    let message = safe::line(&claims::claim_lines(judged).join("; "));
+fn write_test_case<W: Write>(xml: &mut Writer<W>, plan: &str, judged: &JudgedClaim) -> std::io::Result<()> {
+    let (claim_text, outcome) = (escape::line(&judged.claim.text), judged.outcome().name());
+    let message = escape::line(&claims::claim_lines(judged).join("; "));
     let element = match judged.outcome() {
         Outcome::Refuted => Some("failure"),
         // The run could not decide: the case neither passes nor fails.

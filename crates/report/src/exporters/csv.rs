@@ -3,7 +3,7 @@
 use crate::{error::Error, exporter::Exporter, report::Report, time_series};
 use fsarena_core::metric::{METRICS, readings_of};
 use fsarena_core::record::{CellRecord, DerivedMetric, MetricSpec, RunRecord};
-use fsarena_core::series::{LatencyPercentiles, Point};
+use fsarena_core::series::{LatencyPercentiles, SeriesPoint};
 use fsarena_core::{cell::TaskId, factor};
 use std::{collections::BTreeSet, io::Write};
 
@@ -21,7 +21,7 @@ fn export_samples(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
     // Metrics are computed row by row: their columns would take several times the memory of the readings.
     let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.derived_metric(def.spec.id)).collect();
-    let (metrics, names) = unique_columns(record, metrics);
+    let (metrics, figure_names) = unique_figure_columns(record, metrics);
     let mut columns = SampleColumns::new(record);
     columns.add_warmup();
     columns.add_hosts();
@@ -29,7 +29,7 @@ fn export_samples(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     columns.add("task", |_, task| task.to_string());
     columns.add_start();
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(columns.names().chain(names.iter().map(String::as_str)))?;
+    writer.write_record(columns.names().chain(figure_names.iter().map(String::as_str)))?;
     let mut field = Vec::new();
     for row in 0..record.samples.len() {
         columns.write(&mut writer, row)?;
@@ -46,28 +46,31 @@ fn export_samples(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     Ok(writer.flush()?)
 }
 
-/// Returns the metrics that get a column, and the unique names of all columns: the readings, then these metrics. A command
-/// can print a figure with the name of a metric. If the run lacks the metric, the figure keeps its name and the metric gets
-/// no column; else the figure's column is renamed to `reading_NAME`.
-fn unique_columns<'a>(record: &RunRecord, metrics: Vec<DerivedMetric<'a>>) -> (Vec<DerivedMetric<'a>>, Vec<String>) {
+/// Returns the metrics that get a column, and the unique names of the columns of figures: the readings, then these metrics. A
+/// reading of the user's command can have the name of a metric. If the run lacks the metric, the reading keeps its name and the
+/// metric gets no column; else the column of the reading is called `reading_NAME`.
+fn unique_figure_columns<'a>(
+    record: &RunRecord,
+    metrics: Vec<DerivedMetric<'a>>,
+) -> (Vec<DerivedMetric<'a>>, Vec<String>) {
     let readings = &record.readings;
-    let column_name = |info: &MetricSpec| info.unit.with_suffix(&info.id);
+    let column_name = |spec: &MetricSpec| spec.unit.with_suffix(&spec.id);
     let is_redundant = |metric: &DerivedMetric| {
-        let Some(reading) = readings.iter().find(|reading| column_name(reading) == column_name(&metric.info)) else {
+        let Some(reading) = readings.iter().find(|reading| column_name(reading) == column_name(&metric.spec)) else {
             return false;
         };
-        readings_of(&metric.info.id).contains(&reading.id)
+        readings_of(&metric.spec.id).contains(&reading.id)
             || (0..record.samples.len()).all(|row| metric.value(row).is_nan())
     };
     let metrics: Vec<DerivedMetric> = metrics.into_iter().filter(|metric| !is_redundant(metric)).collect();
-    let metric_names: Vec<String> = metrics.iter().map(|metric| column_name(&metric.info)).collect();
+    let metric_names: Vec<String> = metrics.iter().map(|metric| column_name(&metric.spec)).collect();
     let mut names: Vec<String> = vec![];
     for reading in readings {
-        let mut unique = column_name(reading);
-        while metric_names.contains(&unique) || names.contains(&unique) {
-            unique.insert_str(0, "reading_");
+        let mut name = column_name(reading);
+        while metric_names.contains(&name) || names.contains(&name) {
+            name.insert_str(0, "reading_");
         }
-        names.push(unique);
+        names.push(name);
     }
     names.extend(metric_names);
     (metrics, names)
@@ -83,13 +86,13 @@ pub(super) struct SampleColumns<'a> {
 }
 
 impl<'a> SampleColumns<'a> {
-    /// The columns of every export: the run, the place in it, the variant, and each factor whose level differs.
+    /// The columns of every export: the run, the round, the position in the round, the variant, and each factor that varies.
     pub fn new(record: &'a RunRecord) -> SampleColumns<'a> {
         let mut columns = SampleColumns { record, columns: vec![] };
         columns.add("run", |_, _| record.id.clone());
         columns.add("round", |cell, _| cell.round.to_string());
         columns.add("position", |cell, _| cell.position.to_string());
-        columns.add("variant", |cell, _| record.name(cell.variant).to_string());
+        columns.add("variant", |cell, _| record.variant_name(cell.variant).to_string());
         let ids: BTreeSet<&str> =
             record.variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
         let varying = ids.into_iter().filter(|factor| record.varies(factor)).collect();
@@ -150,7 +153,7 @@ pub const SERIES: Exporter = Exporter {
 };
 
 /// The name of a column, and the function that formats its value.
-type SeriesColumn = (&'static str, fn(&Point) -> String);
+type SeriesColumn = (&'static str, fn(&SeriesPoint) -> String);
 
 const SERIES_COLUMNS: [SeriesColumn; 10] = [
     ("start_s", |point| point.start_s.to_string()),
@@ -166,7 +169,7 @@ const SERIES_COLUMNS: [SeriesColumn; 10] = [
 ];
 
 /// A percentile of the latency of a stretch; empty if the load measured no latency.
-fn format_percentile(point: &Point, percentile: fn(&LatencyPercentiles) -> u64) -> String {
+fn format_percentile(point: &SeriesPoint, percentile: fn(&LatencyPercentiles) -> u64) -> String {
     point.latency.as_ref().map_or(String::new(), |latency| percentile(latency).to_string())
 }
 

@@ -2,16 +2,16 @@
 //! series.
 
 use crate::exporter::{Exporter, write_json};
-use crate::sections::claims::{answer_json, conclusion_json};
+use crate::sections::claims::{conclusion_json, conclusion_verdict_json};
 use crate::sections::slow_rounds::{modes_json, slow_rounds_json};
 use crate::sections::tails::tails_json;
 use crate::time_series::{self, TimeSeries};
 use crate::{error::Error, figures::mean_ratio_json, report::Report, sections::answer::answer_sentences};
-use crate::{sections::baseline::baseline_json, sections::costs::costs_json};
+use crate::{sections::baseline::baseline_json, sections::level_costs::level_costs_json};
 use crate::{sections::data_path::data_path_json, sections::decision::Decision, sections::gate::gate_json};
 use crate::{sections::layout::layout_json, sections::pair::pair_json, sections::ranking::ranking_json};
-use fsarena_core::observations::{AgedImages, invalid_reason};
-use fsarena_core::record::RunRecord;
+use fsarena_core::observations::{RoundsByImage, invalid_reason};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::{Comparison, VariantResult};
 use fsarena_stats::judge::{JudgedClaim, decided_in_family};
@@ -36,11 +36,11 @@ fn export_json(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "variants": record.variants,
         "cells": record.cells,
         "resolution": report.resolution_sentence,
-        "decision": Decision::new(report).map(|decision| decision.json()),
+        "decision": Decision::new(report).map(|decision| decision.to_json()),
         "gate": gate_json(report),
         "pair": pair_json(report),
         "baseline": baseline_json(report),
-        "costs": costs_json(report),
+        "costs": level_costs_json(report),
         "modes": modes_json(report),
         "slow_rounds": slow_rounds_json(report),
         "ranking": ranking_json(report),
@@ -49,10 +49,10 @@ fn export_json(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "layout": layout_json(report),
         "time_series": time_series_json(record),
         "pooled_latencies": tails_json(report),
-        "series_left_out_count": record.series.left_out,
+        "series_left_out_count": record.series.omitted_count,
         "claims": claims_json(&report.claims),
         "exit": report.exit_code().code(),
-        "conclusions": report.conclusions.iter().map(checked_json).collect::<Vec<_>>(),
+        "conclusions": report.conclusions.iter().map(checked_conclusion_json).collect::<Vec<_>>(),
         "notes": notes,
     });
     write_json(&document, out)
@@ -66,66 +66,69 @@ fn run_json(record: &RunRecord) -> Value {
         "ended": record.ended,
         "complete": record.status.complete,
         "why": record.status.why,
-        "commands": record.commands,
+        "commands": record.command_count,
     })
 }
 
 fn analysis_json(record: &RunRecord, analysis: &Analysis) -> Value {
-    let names = record.names();
-    let median_key = analysis.metric.unit.with_suffix("median");
-    let to_json = |comparison: &Comparison| comparison_json(&names, &median_key, comparison);
-    let task = |task: &TaskAnalysis| {
-        let mut value = to_json(&task.comparison);
-        value["task"] = json!(task.task);
-        // The reason why the totals leave the task out; null if they include it.
-        let left_out = task
-            .unranked_because
-            .and_then(|_| invalid_reason(record, &analysis.metric.id, record.task(&task.task.id)?));
-        value["left_out"] = json!(left_out);
-        value
-    };
-    let overall = |overall: &Overall| {
-        json!({
-            "tasks": overall.tasks,
-            "of_tasks": overall.tasks_in_totals,
-            "total": overall.total.as_ref().map(|total| to_json(&total.comparison)),
-            "geometric_mean": to_json(&overall.geometric.comparison),
-            // Rounds without a value of every task. They differ from the dropped rounds, which were disturbed.
-            "left_out_rounds": overall.total_or_geometric().left_out_rounds,
-            "with_dropped_rounds": overall.with_all_rounds.as_ref().map(to_json),
-        })
-    };
+    let names = record.variant_names();
     let mut value = json!({
         "metric": analysis.metric,
         "rounds": analysis.grid.by_round().rounds,
         "dropped_rounds": analysis.dropped,
         "provisional": analysis.is_provisional(),
         "interval": "95% for the median ratio of each pair, not corrected for the number of pairs",
-        "tasks": analysis.tasks.iter().map(task).collect::<Vec<_>>(),
-        "overall": analysis.overall.as_ref().map(overall),
+        "tasks": analysis.tasks.iter().map(|task| task_json(record, &analysis.metric, task)).collect::<Vec<_>>(),
+        "overall": analysis.overall.as_ref().map(|overall| overall_json(record, &analysis.metric, overall)),
         "answer": answer_sentences(&names, analysis),
     });
     // Intervals are over images if the run has aged ones.
-    if let Some(AgedImages { count, passes, incomplete, .. }) = analysis.grid.images() {
-        value["aged_images"] = json!({ "count": count, "rounds_on_each": passes, "left_out_rounds": incomplete });
+    if let Some(RoundsByImage { image_count, complete_passes, uncounted_rounds, .. }) = analysis.grid.images() {
+        value["aged_images"] =
+            json!({ "count": image_count, "rounds_on_each": complete_passes, "left_out_rounds": uncounted_rounds });
     }
     value
 }
 
-/// The comparison of all variants. `median_key` is the key of their medians, with the unit.
-fn comparison_json(names: &[&str], median_key: &str, comparison: &Comparison) -> Value {
-    let name = |variant: usize| names[variant];
-    let variant = |(variant, result): (usize, &VariantResult)| {
+/// The comparison of the variants on one task. `left_out` is the reason why the totals leave the task out; null if they include
+/// it.
+fn task_json(record: &RunRecord, metric: &MetricSpec, task: &TaskAnalysis) -> Value {
+    let left_out =
+        task.unranked_because.and_then(|_| invalid_reason(record, &metric.id, record.task_index(&task.task.id)?));
+    let mut value = comparison_json(record, metric, &task.comparison);
+    value["task"] = json!(task.task);
+    value["left_out"] = json!(left_out);
+    value
+}
+
+/// The comparison of the variants over all tasks.
+fn overall_json(record: &RunRecord, metric: &MetricSpec, overall: &Overall) -> Value {
+    json!({
+        "tasks": overall.tasks,
+        "of_tasks": overall.tasks_in_totals,
+        "total": overall.total.as_ref().map(|total| comparison_json(record, metric, &total.comparison)),
+        "geometric_mean": comparison_json(record, metric, &overall.geometric.comparison),
+        // Rounds without a value of every task. They differ from the dropped rounds, which were disturbed.
+        "left_out_rounds": overall.total_or_geometric().left_out_rounds,
+        "with_dropped_rounds": overall.with_all_rounds.as_ref().map(|all| comparison_json(record, metric, all)),
+    })
+}
+
+/// The comparison of all variants.
+fn comparison_json(record: &RunRecord, metric: &MetricSpec, comparison: &Comparison) -> Value {
+    let name = |variant: usize| &record.variants[variant].name;
+    let median_key = metric.unit.with_suffix("median");
+    let variant_json = |(variant, result): (usize, &VariantResult)| {
         let mut value = json!({
-            "variant": names[variant],
+            "variant": name(variant),
             "rounds": result.rounds,
             "rank": result.rank,
             "ratio_to_best": result.ratio,
             "mean_ratio_to_best": result.mean_ratio.as_ref().map(mean_ratio_json),
             "groups": result.letters,
-            "excluded_pairs": result.excluded,
+            "excluded_pairs": result.excluded_rounds,
         });
-        value[median_key] = json!(result.median);
+        value[median_key.as_str()] = json!(result.median);
         value
     };
     json!({
@@ -134,29 +137,30 @@ fn comparison_json(names: &[&str], median_key: &str, comparison: &Comparison) ->
         "not_significantly_different_from_best": comparison.without_significant_difference().into_iter().map(name).collect::<Vec<_>>(),
         "too_few_rounds": comparison.with_too_few_rounds().into_iter().map(name).collect::<Vec<_>>(),
         "provisional": comparison.is_provisional(),
-        "variants": comparison.variants.iter().enumerate().map(variant).collect::<Vec<_>>(),
+        "variants": comparison.variants.iter().enumerate().map(variant_json).collect::<Vec<_>>(),
     })
 }
 
 /// The time series of all tasks and variants that have one.
 fn time_series_json(record: &RunRecord) -> Value {
-    let series = |series: &TimeSeries| {
+    let series_json = |series: &TimeSeries| {
         let mut value = json!(series);
         value["task"] = json!(record.tasks[series.task].id.to_string());
         value["variant"] = json!(record.variants[series.variant].name);
         value
     };
-    Value::Array(time_series::time_series_of_run(record).iter().map(series).collect())
+    Value::Array(time_series::time_series_of_run(record).iter().map(series_json).collect())
 }
 
 fn claims_json(claims: &[JudgedClaim]) -> Value {
-    let family = decided_in_family(claims);
+    let decided = decided_in_family(claims);
     let claims = claims.iter().enumerate();
-    Value::Array(claims.map(|(index, judged)| claim_json(judged, family.contains(&index))).collect())
+    Value::Array(claims.map(|(index, judged)| claim_json(judged, decided.contains(&index))).collect())
 }
 
-/// A claim and its verdict. `in_family` is whether the claim holds after the correction for the number of claims.
-fn claim_json(judged: &JudgedClaim, in_family: bool) -> Value {
+/// A claim and its verdict. `is_decided_in_family`: whether the claim is still decided after the correction for the number of
+/// claims.
+fn claim_json(judged: &JudgedClaim, is_decided_in_family: bool) -> Value {
     let mut value = json!({
         "claim": judged.claim,
         "average": judged.claim.average,
@@ -164,19 +168,19 @@ fn claim_json(judged: &JudgedClaim, in_family: bool) -> Value {
         "exit": exit_code(&[judged.outcome()]).code(),
         "missing": judged.why_unjudged,
         "against": judged.rival,
-        "stands_in_family": in_family,
-        "excluded_pairs": judged.excluded,
+        "stands_in_family": is_decided_in_family,
+        "excluded_pairs": judged.excluded_rounds,
         "outcome_with_dropped_rounds": judged.outcome_with_all_rounds.map(|outcome| outcome.name()),
     });
     if let Some(verdict) = &judged.verdict {
         // Effects are changes: 0.05 is a ratio of 1.05.
-        let ratios = |(low, high): (f64, f64)| json!({"low": 1.0 + low, "high": 1.0 + high});
+        let ratio_interval = |(low, high): (f64, f64)| json!({"low": 1.0 + low, "high": 1.0 + high});
         value["rounds"] = json!(verdict.rounds);
         value["provisional"] = json!(verdict.provisional);
         value["no_interval_because"] = json!(verdict.withheld.map(WithheldReason::text));
         value["effect_ratio"] = json!(1.0 + verdict.effect);
-        value["interval_95_ratio"] = ratios(verdict.interval);
-        value["interval_90_ratio"] = ratios(verdict.interval_90);
+        value["interval_95_ratio"] = ratio_interval(verdict.interval);
+        value["interval_90_ratio"] = ratio_interval(verdict.interval_90);
         value["excludes_beyond_percent"] = json!(100.0 * verdict.largest_possible_difference());
         value["smaller_than_margin"] = json!(verdict.negligible);
         value["shapes_differ"] = json!(verdict.shapes_differ);
@@ -186,7 +190,9 @@ fn claim_json(judged: &JudgedClaim, in_family: bool) -> Value {
     value
 }
 
-fn checked_json(checked: &CheckedConclusion) -> Value {
-    let (then, here) = (answer_json(&checked.published_verdict), answer_json(&checked.run_verdict));
+/// A conclusion with its verdicts on the published figures (`then`) and on the run (`here`).
+fn checked_conclusion_json(checked: &CheckedConclusion) -> Value {
+    let (then, here) =
+        (conclusion_verdict_json(&checked.published_verdict), conclusion_verdict_json(&checked.run_verdict));
     conclusion_json(&checked.conclusion, json!({"then": then, "here": here}))
 }

@@ -5,16 +5,16 @@ use crate::exporter::{Exporter, write_file};
 use crate::{advice, charts, drawing::svg, error::Error, report::Report, report_page, sections::report_document};
 use std::{io::Write, path::Path};
 
-/// The exporter for the terminal: the answer, or the whole report if [`Report::full`] is set.
+/// The exporter for the terminal: the answer, or the whole report if [`Report::is_full`] is set.
 pub const TERM: Exporter = Exporter::new("term", "the answer, or the whole report, for the terminal", export_terminal);
 
 fn export_terminal(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let detail = if report.full { Detail::Full } else { Detail::Brief };
+    let detail = if report.is_full { Detail::Full } else { Detail::Brief };
     let mut document = report_document(report, detail);
-    if !report.full {
-        document.text(format!("The whole report: {}", advice::print_full_report(&report.record.id)));
+    if !report.is_full {
+        document.text(format!("The whole report: {}", advice::full_report_command(&report.record.id)));
     }
-    Ok(terminal::write(&document, report.screen, out)?)
+    Ok(terminal::write_terminal(&document, report.screen, out)?)
 }
 
 /// The exporter of one web page with charts, sortable tables and their data.
@@ -29,7 +29,7 @@ pub const HTML: Exporter = Exporter {
 };
 
 fn export_html(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    Ok(out.write_all(report_page::page(report)?.as_bytes())?)
+    Ok(out.write_all(report_page::render_report_page(report)?.as_bytes())?)
 }
 
 /// The exporter of Markdown with everything needed to repeat the run.
@@ -56,7 +56,7 @@ fn write_markdown_with_charts(report: &Report, path: &Path) -> Result<(), Error>
 /// Writes the document as Markdown, with links to charts in this folder; without a folder it has no charts.
 fn write_document(report: &Report, charts: Option<&str>, out: &mut dyn Write) -> Result<(), Error> {
     let detail = if charts.is_some() { Detail::Charts } else { Detail::Full };
-    Ok(markdown::write(&report_document(report, detail), charts, out)?)
+    Ok(markdown::write_markdown(&report_document(report, detail), charts, out)?)
 }
 
 /// The exporter of all charts as SVG files, whose text is not converted to outlines.
@@ -70,7 +70,7 @@ fn write_charts(report: &Report, folder: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
     for chart in charts::charts_of_report(report) {
         let path = folder.join(format!("{}.svg", chart.id));
-        std::fs::write(&path, svg::file_text(&chart)).map_err(Error::file(&path))?;
+        std::fs::write(&path, svg::svg_file_text(&chart)).map_err(Error::file(&path))?;
     }
     Ok(())
 }

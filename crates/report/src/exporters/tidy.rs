@@ -13,7 +13,7 @@ pub const TIDY_CSV: Exporter = Exporter::new(
     export_tidy,
 );
 
-/// The last columns, which have the figure.
+/// The last columns, which contain the figure.
 const FIGURE_COLUMNS: [&str; 4] = ["metric", "unit", "direction", "value"];
 
 /// The columns before the figure: only those that the run uses. A parameter of tasks with the name of another column begins
@@ -44,10 +44,11 @@ fn used_sample_columns(record: &RunRecord) -> SampleColumns<'_> {
     columns
 }
 
-/// A metric or reading of a run, whose values have a row each.
+/// A metric or reading of a run. The export has a row for each of its values.
 enum FigureColumn<'a> {
     /// The definition and the values of a reading.
     Reading(&'a MetricSpec, &'a [f64]),
+    /// A metric, whose values are derived from the readings.
     Metric(DerivedMetric<'a>),
 }
 
@@ -55,7 +56,7 @@ impl FigureColumn<'_> {
     fn spec(&self) -> &MetricSpec {
         match self {
             FigureColumn::Reading(spec, _) => spec,
-            FigureColumn::Metric(metric) => &metric.info,
+            FigureColumn::Metric(metric) => &metric.spec,
         }
     }
 
@@ -70,7 +71,7 @@ impl FigureColumn<'_> {
 
 /// The metrics of a run, then its readings. A reading with the name of a metric replaces it, as in claims.
 fn figure_columns(record: &RunRecord) -> Vec<FigureColumn<'_>> {
-    let metrics = METRICS.iter().filter(|def| record.reading(def.spec.id).is_none());
+    let metrics = METRICS.iter().filter(|def| record.reading_column(def.spec.id).is_none());
     let metrics = metrics.filter_map(|def| record.derived_metric(def.spec.id)).map(FigureColumn::Metric);
     let readings = record.readings.iter().zip(&record.samples.values);
     metrics.chain(readings.map(|(spec, values)| FigureColumn::Reading(spec, values))).collect()
@@ -78,11 +79,11 @@ fn figure_columns(record: &RunRecord) -> Vec<FigureColumn<'_>> {
 
 fn export_tidy(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
-    let (sample_columns, columns) = (used_sample_columns(record), figure_columns(record));
+    let (sample_columns, figure_columns) = (used_sample_columns(record), figure_columns(record));
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(sample_columns.names().chain(FIGURE_COLUMNS))?;
     for row in 0..record.samples.len() {
-        for column in &columns {
+        for column in &figure_columns {
             let (spec, value) = (column.spec(), column.value(row));
             if !value.is_nan() {
                 sample_columns.write(&mut writer, row)?;

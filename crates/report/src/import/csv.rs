@@ -6,7 +6,7 @@
 
 use super::importer::{FileFault, Importer};
 use super::series::{Conditions, SampleCollector, ToolRun, direction_of_unit};
-use super::sheet::{COMMENT, OutcomeColumn, Sheet, is_absent, is_setting};
+use super::sheet::{COMMENT, OutcomeColumnKind, OutcomeColumns, Sheet, is_absent, is_setting};
 use super::text::is_one_of;
 use fsarena_core::metric;
 use fsarena_core::sample::{Direction, Unit};
@@ -18,17 +18,17 @@ pub const CSV: Importer = Importer {
     help: "any columns: `round` pairs, `threads` and alike are settings, numbers are metrics, text names what was measured",
     recognises: looks_like_table,
     lead_metrics: &[],
-    read,
+    read: read_table,
 };
 
 /// Columns with the time or the order of a run, which are neither metrics nor conditions.
 const IGNORED_COLUMNS: &str =
     "position started_at_s start_s length_s timestamp date iteration iter repeat rep trial index id";
 /// The first columns of a file that fsarena exported.
-const OWN_FIRST_COLUMNS: [&str; 4] = ["run", "round", "position", "variant"];
-/// The columns of fsarena's own files that form the name of a row.
-const OWN_NAME_COLUMNS: [&str; 6] = ["run", "variant", "host", "boot", "workload", "task"];
-/// Columns of fsarena's own files that are true for warm-up rounds, which are not samples.
+const EXPORT_FIRST_COLUMNS: [&str; 4] = ["run", "round", "position", "variant"];
+/// In a file that fsarena exported, the columns that form the name of a row.
+const EXPORT_NAME_COLUMNS: [&str; 6] = ["run", "variant", "host", "boot", "workload", "task"];
+/// In a file that fsarena exported, the columns that are true for warm-up rounds, which are not samples.
 const WARM_UP_COLUMNS: [&str; 2] = ["warmup", "warm_up"];
 
 /// The role of a column.
@@ -36,48 +36,50 @@ const WARM_UP_COLUMNS: [&str; 2] = ["warmup", "warm_up"];
 enum ColumnRole {
     /// Part of the name of the measured task.
     Name,
+    /// A condition of the run, such as the number of threads.
     Setting,
     Metric,
     Ignored,
 }
 
 /// Reads the table, and adds a run for each row.
-fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
-    let sheet = Sheet::read(text)?;
-    let mut seen = BTreeSet::new();
-    if let Some(repeated) = sheet.headers.iter().find(|header| !seen.insert(*header)) {
+fn read_table(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
+    let sheet = Sheet::parse(text)?;
+    let mut earlier = BTreeSet::new();
+    if let Some(repeated) = sheet.headers.iter().find(|header| !earlier.insert(*header)) {
         return Err(FileFault::in_line(1, format!("two columns are called `{repeated}`")));
     }
     let roles = column_roles(&sheet)?;
-    let with_role =
+    let columns_with_role =
         |role| roles.iter().enumerate().filter(move |(_, column_role)| **column_role == role).map(|(column, _)| column);
-    // A column that is the same in every row distinguishes no names.
+    // Leave out columns with the same field in every row: they do not distinguish rows.
     let varies = |column: &usize| sheet.rows.iter().any(|row| row[*column] != sheet.rows[0][*column]);
-    let names: Vec<usize> = with_role(ColumnRole::Name).filter(varies).collect();
-    let is_own = is_own_table(&sheet.headers);
-    let metrics: Vec<(usize, ColumnMetric)> = with_role(ColumnRole::Metric)
-        .map(|column| (column, metric_of_column(&sheet.headers[column], is_own)))
+    let name_columns: Vec<usize> = columns_with_role(ColumnRole::Name).filter(varies).collect();
+    let is_export = is_fsarena_export(&sheet.headers);
+    let metric_columns: Vec<(usize, ColumnMetric)> = columns_with_role(ColumnRole::Metric)
+        .map(|column| (column, metric_of_column(&sheet.headers[column], is_export)))
         .collect();
-    if metrics.is_empty() {
+    if metric_columns.is_empty() {
         return Err(FileFault::in_file(no_numbers_message(&sheet)));
     }
-    let outcomes = (!is_own).then(|| OutcomeColumn::find_all(&sheet));
-    let separator = choose_separator(&sheet, &names);
-    let warm_up_column = sheet.headers.iter().position(|header| is_own && WARM_UP_COLUMNS.contains(&header.as_str()));
+    let outcomes = (!is_export).then(|| OutcomeColumns::find(&sheet));
+    let separator = choose_separator(&sheet, &name_columns);
+    let warm_up_column =
+        sheet.headers.iter().position(|header| is_export && WARM_UP_COLUMNS.contains(&header.as_str()));
     for row in &sheet.rows {
         if warm_up_column.is_some_and(|column| matches!(&row[column], "true" | "1")) {
             collector.leave_out("row", "", "warm-up, which no figure counts");
             continue;
         }
         let mut conditions = Conditions::default();
-        for column in with_role(ColumnRole::Setting) {
+        for column in columns_with_role(ColumnRole::Setting) {
             conditions.set(&sheet.headers[column], &row[column]);
         }
-        let subject = names.iter().map(|column| &row[*column]).collect::<Vec<_>>().join(separator);
+        let subject = name_columns.iter().map(|column| &row[*column]).collect::<Vec<_>>().join(separator);
         let mut run = ToolRun::new(subject, &conditions);
         run.failure = outcomes.as_ref().and_then(|outcomes| outcomes.describe_failure(&sheet, row));
         run.round = sheet.round_column.map(|column| row[column].to_string()).filter(|round| !round.is_empty());
-        for (column, metric) in &metrics {
+        for (column, metric) in &metric_columns {
             let field = &row[*column];
             let value = if is_absent(field) { None } else { field.parse().ok() };
             run.add_directed_figure(metric.name, metric.unit, metric.direction, value);
@@ -101,19 +103,21 @@ fn no_numbers_message(sheet: &Sheet) -> String {
 }
 
 /// A separator that occurs in no field of the name columns, so that two different rows never get the same name.
-fn choose_separator(sheet: &Sheet, names: &[usize]) -> &'static str {
+fn choose_separator(sheet: &Sheet, name_columns: &[usize]) -> &'static str {
     const SEPARATORS: [&str; 4] = [" ", ", ", " / ", " | "];
-    if names.len() < 2 {
+    if name_columns.len() < 2 {
         return SEPARATORS[0];
     }
-    let occurs =
-        |separator: &str| sheet.rows.iter().any(|row| names.iter().any(|column| row[*column].contains(separator)));
+    let occurs = |separator: &str| {
+        sheet.rows.iter().any(|row| name_columns.iter().any(|column| row[*column].contains(separator)))
+    };
     SEPARATORS.into_iter().find(|separator| !occurs(separator)).unwrap_or(SEPARATORS[3])
 }
 
 /// Whether fsarena exported this table.
-fn is_own_table(headers: &[String]) -> bool {
-    headers.len() >= OWN_FIRST_COLUMNS.len() && headers.iter().zip(OWN_FIRST_COLUMNS).all(|(header, own)| header == own)
+fn is_fsarena_export(headers: &[String]) -> bool {
+    headers.len() >= EXPORT_FIRST_COLUMNS.len()
+        && headers.iter().zip(EXPORT_FIRST_COLUMNS).all(|(header, expected)| header == expected)
 }
 
 /// The role of each column.
@@ -121,22 +125,22 @@ fn is_own_table(headers: &[String]) -> bool {
 /// # Errors
 /// A column of figures in which some fields are not numbers.
 fn column_roles(sheet: &Sheet) -> Result<Vec<ColumnRole>, FileFault> {
-    if is_own_table(&sheet.headers) {
-        own_column_roles(sheet)
+    if is_fsarena_export(&sheet.headers) {
+        export_column_roles(sheet)
     } else {
         (0..sheet.headers.len()).map(|column| foreign_column_role(sheet, column)).collect()
     }
 }
 
 /// The role of each column in a file that fsarena exported. The readings are in the columns after `task`.
-fn own_column_roles(sheet: &Sheet) -> Result<Vec<ColumnRole>, FileFault> {
+fn export_column_roles(sheet: &Sheet) -> Result<Vec<ColumnRole>, FileFault> {
     let task_column = sheet.headers.iter().position(|header| header == "task").unwrap_or(0);
     let mut roles = vec![];
     for (column, header) in sheet.headers.iter().enumerate() {
         roles.push(if Some(column) == sheet.round_column || is_one_of(header, IGNORED_COLUMNS) {
             ColumnRole::Ignored
         } else if column <= task_column {
-            if OWN_NAME_COLUMNS.contains(&header.as_str()) { ColumnRole::Name } else { ColumnRole::Ignored }
+            if EXPORT_NAME_COLUMNS.contains(&header.as_str()) { ColumnRole::Name } else { ColumnRole::Ignored }
         } else if WARM_UP_COLUMNS.contains(&header.as_str()) {
             ColumnRole::Ignored
         } else if sheet.is_numeric(column) {
@@ -152,14 +156,14 @@ fn own_column_roles(sheet: &Sheet) -> Result<Vec<ColumnRole>, FileFault> {
 /// The role of a column in a file of another program.
 fn foreign_column_role(sheet: &Sheet, column: usize) -> Result<ColumnRole, FileFault> {
     let header = &sheet.headers[column];
-    let numbers_runs = header.eq_ignore_ascii_case("run") && sheet.is_numeric(column);
-    if Some(column) == sheet.round_column || numbers_runs || is_one_of(header, IGNORED_COLUMNS) {
+    let is_run_number = header.eq_ignore_ascii_case("run") && sheet.is_numeric(column);
+    if Some(column) == sheet.round_column || is_run_number || is_one_of(header, IGNORED_COLUMNS) {
         return Ok(ColumnRole::Ignored);
     }
     if is_setting(header) {
         return Ok(ColumnRole::Setting);
     }
-    if OutcomeColumn::detect(sheet, column).is_some() {
+    if OutcomeColumnKind::detect(sheet, column).is_some() {
         return Ok(ColumnRole::Ignored);
     }
     if sheet.is_numeric(column) {
@@ -216,16 +220,16 @@ const FOREIGN_UNITS: [(&str, &str); 16] = [
 ];
 
 /// The metric in a column, from its name: `elapsed_s` is the metric `elapsed` in seconds, `bw(MiB/s)` is in MiB/s. fsarena's
-/// own metrics keep the direction of their definition.
-fn metric_of_column(header: &str, is_own: bool) -> ColumnMetric<'_> {
+/// own metrics keep the direction of their definition. `is_export`: whether fsarena exported the file.
+fn metric_of_column(header: &str, is_export: bool) -> ColumnMetric<'_> {
     let name_and_unit = header
         .char_indices()
         .filter(|(_, c)| *c == '_')
-        .find_map(|(at, _)| Unit::from_suffix(&header[at + 1..]).map(|unit| (&header[..at], unit)));
+        .find_map(|(index, _)| Unit::from_suffix(&header[index + 1..]).map(|unit| (&header[..index], unit)));
     // Try the units of other programs first: `read_mib_s` is in MiB/s, not in seconds.
-    let foreign = foreign_unit(header).filter(|_| !is_own);
-    let (None, Some((name, unit))) = (foreign, name_and_unit) else {
-        let unit = foreign.unwrap_or("");
+    let unit_of_other_program = foreign_unit(header).filter(|_| !is_export);
+    let (None, Some((name, unit))) = (unit_of_other_program, name_and_unit) else {
+        let unit = unit_of_other_program.unwrap_or("");
         return ColumnMetric {
             name: header,
             unit,
@@ -244,8 +248,8 @@ fn foreign_unit(header: &str) -> Option<&str> {
     let bracketed = |open, close| header.strip_suffix(close)?.rsplit_once(open).map(|(_, unit)| unit.trim());
     let suffixed = |(suffix, symbol): &(&str, &'static str)| {
         let start = header.len().checked_sub(suffix.len() + 1)?;
-        let fits = header.get(start..)?.strip_prefix('_')?.eq_ignore_ascii_case(suffix);
-        fits.then_some(*symbol)
+        let has_suffix = header.get(start..)?.strip_prefix('_')?.eq_ignore_ascii_case(suffix);
+        has_suffix.then_some(*symbol)
     };
     bracketed('(', ')').or_else(|| bracketed('[', ']')).or_else(|| FOREIGN_UNITS.iter().find_map(suffixed))
 }
@@ -263,7 +267,7 @@ fn direction_by_words(header: &str) -> Direction {
 }
 
 /// Whether a text looks like a table: its first two lines have several fields, or it is a list of numbers with or without a
-/// head.
+/// header line.
 fn looks_like_table(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(COMMENT));
     let Some(first) = lines.next().filter(|line| !line.trim_start().starts_with(['{', '[', '<'])) else {
@@ -284,14 +288,14 @@ mod tests {
     use super::super::{Samples, names_metrics_and_values, parse};
     use fsarena_core::sample::Direction;
 
-    fn read(csv: &str) -> Samples {
+    fn parse_samples(csv: &str) -> Samples {
         parse("a.csv", csv.as_bytes(), None).unwrap()
     }
 
     #[test]
     fn text_columns_name_the_task_and_numbers_are_metrics() {
         let csv = "host,round,task,position,elapsed_s,hits_per_s\nm,0,cp,1,2.5,100\nm,0,rm,2,1.5,200\nm,1,cp,1,2.6,\n";
-        let samples = read(csv);
+        let samples = parse_samples(csv);
         assert_eq!(
             names_metrics_and_values(&samples),
             [
@@ -307,14 +311,14 @@ mod tests {
 
     #[test]
     fn a_list_of_numbers_is_one_series() {
-        let samples = read("1.5\n2.5\n");
+        let samples = parse_samples("1.5\n2.5\n");
         assert_eq!(samples.series[0].values, [1.5, 2.5]);
         assert_eq!((samples.series[0].metric.as_str(), &samples.series[0].rounds), ("column 1", &None));
     }
 
     #[test]
     fn columns_of_settings_are_conditions() {
-        let samples = read("threads,iops\n1,100\n8,700\n8,710\n");
+        let samples = parse_samples("threads,iops\n1,100\n8,700\n8,710\n");
         assert_eq!(
             names_metrics_and_values(&samples),
             [("threads=1", "iops", vec![100.0]), ("threads=8", "iops", vec![700.0, 710.0])]
@@ -324,7 +328,7 @@ mod tests {
 
     #[test]
     fn columns_of_settings_are_recognised_in_other_spellings() {
-        let samples = read("nthreads,Block Size (KiB),run,IOPS\n1,4,1,100\n8,4,2,700\n1,64,3,10\n");
+        let samples = parse_samples("nthreads,Block Size (KiB),run,IOPS\n1,4,1,100\n8,4,2,700\n1,64,3,10\n");
         let names: Vec<&str> = samples.series.iter().map(|series| series.name.as_str()).collect();
         let expected = [(1, 4), (8, 4), (1, 64)].map(|(n, size)| format!("nthreads={n},Block Size (KiB)={size}"));
         assert_eq!(names, expected);
@@ -344,7 +348,7 @@ mod tests {
 
     #[test]
     fn missing_values_are_skipped_and_invalid_ones_refused() {
-        assert_eq!(names_metrics_and_values(&read("fs,elapsed_s\na,1.5\na,NA\na,n/a\n"))[0].2, [1.5]);
+        assert_eq!(names_metrics_and_values(&parse_samples("fs,elapsed_s\na,1.5\na,NA\na,n/a\n"))[0].2, [1.5]);
         let error = parse("a", b"fs,elapsed_s\na,1.5\na,failed\n", None).unwrap_err().to_string();
         assert_eq!(error, "a, line 3: `failed` in column `elapsed_s` is not a number");
     }
@@ -360,7 +364,7 @@ mod tests {
 
     #[test]
     fn units_in_column_names_are_recognised() {
-        let samples = read("bw(MiB/s),latency_ms,p99_us,read_mib_s\n1,2,3,4\n");
+        let samples = parse_samples("bw(MiB/s),latency_ms,p99_us,read_mib_s\n1,2,3,4\n");
         let units: Vec<_> = samples.series.iter().map(|series| (series.unit.as_str(), series.direction)).collect();
         let (up, down) = (Direction::Higher, Direction::Lower);
         assert_eq!(units, [("MiB/s", up), ("ms", down), ("µs", down), ("MiB/s", up)]);

@@ -10,7 +10,7 @@ pub const DBENCH: Importer = Importer {
     help: "text of dbench: throughput, and the latency of each operation, one run after the other",
     recognises: is_dbench_output,
     lead_metrics: &["throughput"],
-    read: add_runs,
+    read: read_dbench_output,
 };
 
 /// The subject of the figures of a whole run.
@@ -19,28 +19,38 @@ const ALL_OPERATIONS: &str = "all operations";
 /// The run whose lines are being read. Its last line, which has the number of clients and the throughput, is still to come.
 #[derive(Default)]
 struct DbenchRun {
+    /// The version of dbench.
     version: String,
-    /// The file with the load.
+    /// The name of the file with the load.
     load: String,
     /// The error that dbench printed.
     error: Option<String>,
-    /// Name, mean latency and maximum latency of each operation, in milliseconds.
+    /// The name of each operation, its mean latency and its largest latency, both in milliseconds.
     operations: Vec<(String, f64, f64)>,
 }
 
 impl DbenchRun {
-    /// Adds the figures of a complete run. `mb_s` is its throughput, `max_ms` its largest latency.
-    fn finish(self, conditions: &Conditions, mb_s: f64, max_ms: Option<f64>, collector: &mut SampleCollector) {
+    /// Adds the figures of a complete run: its throughput in MB/s, its largest latency, and the latencies of its operations.
+    fn finish(
+        self,
+        conditions: &Conditions,
+        throughput_mb_s: f64,
+        max_latency_ms: Option<f64>,
+        collector: &mut SampleCollector,
+    ) {
         let succeeded = self.error.is_none();
         let mut whole_run = ToolRun { failure: self.error, ..ToolRun::new(ALL_OPERATIONS, conditions) };
-        whole_run.add_figure("throughput", "MB/s", Some(mb_s));
-        whole_run.add_figure("latency max", "ms", max_ms);
+        whole_run.add_figure("throughput", "MB/s", Some(throughput_mb_s));
+        whole_run.add_figure("latency max", "ms", max_latency_ms);
         collector.add_run(whole_run);
-        for (name, mean, max) in self.operations.into_iter().filter(|_| succeeded) {
+        if !succeeded {
+            return;
+        }
+        for (name, mean_ms, max_ms) in self.operations {
             let mut operation = ToolRun::new(name, conditions);
             // dbench prints times below its resolution as 0.000 ms.
-            operation.add_figure("latency", "ms", Some(mean).filter(|mean| *mean != 0.0));
-            operation.add_figure("latency max", "ms", Some(max).filter(|max| *max != 0.0));
+            operation.add_figure("latency", "ms", Some(mean_ms).filter(|ms| *ms != 0.0));
+            operation.add_figure("latency max", "ms", Some(max_ms).filter(|ms| *ms != 0.0));
             collector.add_run(operation);
         }
     }
@@ -57,32 +67,32 @@ impl DbenchRun {
 }
 
 /// Reads the output of dbench, and adds the figures of each run.
-fn add_runs(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
+fn read_dbench_output(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let mut run = DbenchRun::default();
-    for (line, parsed) in parse_lines(text) {
-        match parsed.map_err(|message| FileFault::in_line(line, message))? {
+    for (line_number, line) in parse_lines(text) {
+        match line.map_err(|message| FileFault::in_line(line_number, message))? {
             DbenchLine::Version(version) => {
                 std::mem::take(&mut run).leave_out_unfinished(collector);
                 run.version = version.into();
             }
-            DbenchLine::Load(load) => run.load = load.into(),
+            DbenchLine::Loadfile(load) => run.load = load.into(),
             DbenchLine::Failed(why) => run.error = Some(why.into()),
             DbenchLine::Operation { name, mean_ms, max_ms, count } => {
                 if count > 0 {
                     run.operations.push((name.into(), mean_ms, max_ms));
                 }
             }
-            DbenchLine::Throughput { mb_s, clients, processes, sync, max_ms } => {
+            DbenchLine::Throughput { mb_per_s, clients, processes, sync_options, max_ms } => {
                 let run = std::mem::take(&mut run);
                 let mut conditions = Conditions::default();
-                // By default each process has one client. Then the number of processes is not a condition of its own.
+                // By default each process has one client, so the number of processes adds nothing to that of clients.
                 let processes = processes.filter(|processes| Some(*processes) != clients);
                 conditions.set("load", &run.load);
                 conditions.set("clients", clients.unwrap_or(""));
                 conditions.set("processes", processes.unwrap_or(""));
-                conditions.set("sync", sync);
+                conditions.set("sync", sync_options);
                 conditions.set("version", &run.version);
-                run.finish(&conditions, mb_s, max_ms, collector);
+                run.finish(&conditions, mb_per_s, max_ms, collector);
             }
         }
     }
@@ -109,13 +119,13 @@ Running for 10 seconds with load 'client.txt' and minimum warmup 2 secs
 Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
 ";
 
-    fn read(text: &str) -> Samples {
+    fn parse_samples(text: &str) -> Samples {
         parse("a.txt", text.as_bytes(), None).unwrap()
     }
 
     #[test]
     fn throughput_is_the_first_series_and_operations_have_latencies() {
-        let samples = read(&format!("{TEXT}{TEXT}"));
+        let samples = parse_samples(&format!("{TEXT}{TEXT}"));
         let shown: Vec<_> = samples
             .series
             .iter()
@@ -135,7 +145,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
             TEXT.replace("2 clients  2 procs", "8 clients  8 procs"),
             TEXT.replace("sec  2", "sec (sync open)  2")
         );
-        let samples = read(&several);
+        let samples = parse_samples(&several);
         let names: Vec<&str> = samples
             .series
             .iter()
@@ -157,7 +167,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
     #[test]
     fn a_run_whose_client_failed_is_left_out() {
         let failed = "dbench version 4.00 - x\nRunning for 2 seconds with load 'a' and x\nChild failed with status 1\n";
-        let samples = read(&format!("{failed}{TEXT}"));
+        let samples = parse_samples(&format!("{failed}{TEXT}"));
         assert_eq!(samples.series[0].values, [321.5]);
         assert_eq!(samples.left_out[0].to_string(), "1 run of all operations: Child failed with status 1");
         let error = parse("a", failed.as_bytes(), None).unwrap_err().to_string();

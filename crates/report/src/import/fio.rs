@@ -16,7 +16,7 @@ pub const FIO: Importer = Importer {
         text.contains("\"fio version\"") && (text.contains("\"jobs\"") || text.contains("\"client_stats\""))
     },
     lead_metrics: &["bandwidth", "iops"],
-    read,
+    read: read_fio_output,
 };
 
 /// The conditions of a job: the name of the condition, and fio's options that state it. The first option that is set counts.
@@ -58,7 +58,7 @@ struct FioOutput {
     client_stats: Vec<Job>,
 }
 
-/// The results of a job.
+/// The results of a job. `elapsed` is in seconds.
 #[derive(Deserialize)]
 struct Job {
     jobname: String,
@@ -99,7 +99,7 @@ struct Latency {
 
 impl JobIo {
     /// The bandwidth in B/s; `None` if fio printed 0, as it does for values that it did not measure.
-    fn bandwidth(&self) -> Option<f64> {
+    fn bandwidth_bytes_per_s(&self) -> Option<f64> {
         self.bw_bytes.or(self.bw.map(|kib| kib * 1024.0)).filter(|value| *value > 0.0)
     }
 
@@ -184,15 +184,16 @@ impl Job {
     }
 }
 
-/// Reads fio's JSON documents, and adds a run for each one except for earlier snapshots of the same run.
-fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
+/// Reads fio's JSON documents, and adds the runs in each one, except for earlier snapshots of the same run.
+fn read_fio_output(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let mut outputs: Vec<FioOutput> = vec![];
     for (line, document) in find_json_documents(text)? {
         if document.get("fio version").is_none() {
             continue;
         }
-        let output = serde_json::from_value(document);
-        outputs.push(output.map_err(|error| FileFault::in_line(line, format!("in this document: {error}")))?);
+        let output = serde_json::from_value(document)
+            .map_err(|error| FileFault::in_line(line, format!("in this document: {error}")))?;
+        outputs.push(output);
     }
     for (index, output) in outputs.iter().enumerate() {
         if outputs.get(index + 1).is_some_and(|next| next.is_later_snapshot_of(output)) {
@@ -212,10 +213,10 @@ impl FioOutput {
         self.jobs.iter().chain(clients)
     }
 
-    /// Adds a run for each job name and direction.
+    /// Adds a run for each name, direction and conditions of jobs.
     ///
-    /// Jobs of one name under the same conditions ran at the same time: fsarena adds their rates, and takes the mean latency of
-    /// all requests.
+    /// Jobs for which these are equal ran at the same time: fsarena adds their rates, and takes the mean latency of all
+    /// requests.
     fn add_runs(&self, collector: &mut SampleCollector) {
         let mut indices: BTreeMap<(String, Conditions), usize> = BTreeMap::new();
         let mut runs: Vec<(ToolRun, Vec<(&Job, &JobIo)>)> = vec![];
@@ -240,7 +241,7 @@ impl FioOutput {
                 jobs.iter().filter_map(|(_, io)| value(io)).reduce(|sum, value| sum + value)
             };
             run.failure = jobs.iter().find_map(|(job, _)| describe_failure(job));
-            run.add_figure("bandwidth", "B/s", sum(JobIo::bandwidth));
+            run.add_figure("bandwidth", "B/s", sum(JobIo::bandwidth_bytes_per_s));
             run.add_figure("iops", "/s", sum(JobIo::iops));
             run.add_figure("latency", "ns", mean_latency_ns(jobs.iter().map(|(_, io)| *io)));
             collector.add_run(run);
@@ -252,38 +253,38 @@ impl FioOutput {
         self.timestamp_ms.or(self.timestamp.map(|seconds| seconds * 1e3))
     }
 
-    /// Whether this is a later snapshot of the run of `before`: the same jobs did more I/O, and ran longer by about the time
+    /// Whether this is a later snapshot of the run of `earlier`: the same jobs did more I/O, and ran longer by about the time
     /// between the two documents.
-    fn is_later_snapshot_of(&self, before: &FioOutput) -> bool {
-        if self.version.starts_with("fsarena-") || self.job_identities() != before.job_identities() {
+    fn is_later_snapshot_of(&self, earlier: &FioOutput) -> bool {
+        if self.version.starts_with("fsarena-") || self.job_identities() != earlier.job_identities() {
             return false;
         }
         let mut did_more_io = false;
         for counter in [|io: &JobIo| io.total_ios, |io: &JobIo| io.io_bytes] {
-            let (old, new) = (before.counters(counter), self.counters(counter));
+            let (old, new) = (earlier.counters(counter), self.counters(counter));
             if !is_growth(&old, &new) {
                 return false;
             }
             did_more_io |= old != new;
         }
-        let (old_ms, new_ms) = (before.counters(|io| io.runtime), self.counters(|io| io.runtime));
+        let (old_ms, new_ms) = (earlier.counters(|io| io.runtime), self.counters(|io| io.runtime));
         if !did_more_io || !is_growth(&old_ms, &new_ms) {
             return false;
         }
-        // The additional running time of the job that ran longest since `before`.
-        let longer_ms = new_ms.iter().zip(&old_ms).map(|(new, old)| new - old).fold(0.0, f64::max);
-        let (Some(before_ms), Some(now_ms)) = (before.printed_ms(), self.printed_ms()) else {
+        // The additional running time of the job that ran longest since `earlier`.
+        let added_runtime_ms = new_ms.iter().zip(&old_ms).map(|(new, old)| new - old).fold(0.0, f64::max);
+        let (Some(earlier_ms), Some(now_ms)) = (earlier.printed_ms(), self.printed_ms()) else {
             // Versions before 2.2 print no time.
-            return longer_ms >= 200.0;
+            return added_runtime_ms >= 200.0;
         };
         let elapsed_ms = self.all_jobs().filter_map(|job| job.elapsed).fold(f64::NAN, f64::max) * 1e3;
-        // Whether this run started at least 3 seconds before fio printed the other document.
-        let started_before = before_ms - (now_ms - elapsed_ms) >= 3e3;
-        let clock_resolution_ms = if self.timestamp_ms.and(before.timestamp_ms).is_some() { 500.0 } else { 1e3 };
-        // A separate run that started after `before` would have run for its whole running time since then, not only for the
+        // Whether this run started at least 3 seconds before fio printed the earlier document.
+        let started_before = earlier_ms - (now_ms - elapsed_ms) >= 3e3;
+        let clock_resolution_ms = if self.timestamp_ms.and(earlier.timestamp_ms).is_some() { 500.0 } else { 1e3 };
+        // A separate run that started after `earlier` would have run for its whole running time since then, not only for the
         // difference.
-        let ran_all_the_time = now_ms - before_ms - longer_ms <= clock_resolution_ms;
-        now_ms >= before_ms && longer_ms * 2.0 >= now_ms - before_ms && (started_before || ran_all_the_time)
+        let ran_all_the_time = now_ms - earlier_ms - added_runtime_ms <= clock_resolution_ms;
+        now_ms >= earlier_ms && added_runtime_ms * 2.0 >= now_ms - earlier_ms && (started_before || ran_all_the_time)
     }
 
     /// The name, the host and the group of each job.
@@ -298,8 +299,8 @@ impl FioOutput {
 }
 
 /// Whether both lists have the same length, and no counter decreased.
-fn is_growth(before: &[f64], after: &[f64]) -> bool {
-    before.len() == after.len() && before.iter().zip(after).all(|(before, after)| before <= after)
+fn is_growth(old: &[f64], new: &[f64]) -> bool {
+    old.len() == new.len() && old.iter().zip(new).all(|(old, new)| old <= new)
 }
 
 /// Why a job failed; `None` if it succeeded.
@@ -309,9 +310,9 @@ fn describe_failure(job: &Job) -> Option<String> {
 }
 
 /// The mean latency of all requests in nanoseconds; `None` if fio measured no latency.
-fn mean_latency_ns<'a>(jobs: impl Iterator<Item = &'a JobIo>) -> Option<f64> {
+fn mean_latency_ns<'a>(ios: impl Iterator<Item = &'a JobIo>) -> Option<f64> {
     let (mut sum, mut requests) = (0.0, 0.0);
-    for io in jobs {
+    for io in ios {
         // Versions before 2.2 print no number of requests. Jobs that ran together have requests in the ratio of their IOPS.
         if let (Some(latency), Some(count)) = (io.latency_ns(), io.total_ios.or(io.iops)) {
             sum += latency * count;
@@ -334,13 +335,13 @@ note: more words
 Run status group 0 (all jobs):
 "#;
 
-    fn read(text: &str) -> Samples {
+    fn parse_samples(text: &str) -> Samples {
         parse("a.json", text.as_bytes(), None).unwrap()
     }
 
     #[test]
     fn jobs_of_one_name_add_up_and_each_document_is_a_run() {
-        let samples = read(DOCUMENT);
+        let samples = parse_samples(DOCUMENT);
         assert_eq!(samples.format, "fio");
         let series = |metric: &str| samples.series.iter().find(|series| series.metric == metric).unwrap();
         assert_eq!(series("bandwidth").values, [1200.0, 1000.0]);
@@ -359,7 +360,7 @@ Run status group 0 (all jobs):
             )
         };
         let names = |first: &str, second: &str| -> Vec<String> {
-            let samples = read(&format!("{}{}", document(first), document(second)));
+            let samples = parse_samples(&format!("{}{}", document(first), document(second)));
             samples.series.into_iter().map(|series| series.name).collect()
         };
         assert_eq!(
@@ -371,7 +372,7 @@ Run status group 0 (all jobs):
 
     #[test]
     fn jobs_with_an_error_are_left_out() {
-        let samples = read(&DOCUMENT.replacen("\"jobname\": \"r\"", "\"jobname\": \"r\", \"error\": 5", 1));
+        let samples = parse_samples(&DOCUMENT.replacen("\"jobname\": \"r\"", "\"jobname\": \"r\", \"error\": 5", 1));
         assert_eq!(samples.series[0].values, [1000.0]);
         let reason = samples.left_out[0].to_string();
         assert!(reason.starts_with("1 run of r write: fio's error: Input/output error"), "{reason}");
@@ -379,13 +380,13 @@ Run status group 0 (all jobs):
 
     #[test]
     fn snapshots_form_one_run_but_consecutive_runs_do_not() {
-        let document = |ms: u32, ios: u32, runtime: u32| {
+        let document = |timestamp_ms: u32, ios: u32, runtime_ms: u32| {
             format!(
-                "{{\"fio version\": \"fio-3.33\", \"timestamp_ms\": {ms}, \"jobs\": [{{\"jobname\": \"a\", \"read\": \
-                 {{\"total_ios\": {ios}, \"runtime\": {runtime}, \"iops\": {ios}}}}}]}}\n"
+                "{{\"fio version\": \"fio-3.33\", \"timestamp_ms\": {timestamp_ms}, \"jobs\": [{{\"jobname\": \"a\", \"read\": \
+                 {{\"total_ios\": {ios}, \"runtime\": {runtime_ms}, \"iops\": {ios}}}}}]}}\n"
             )
         };
-        let values = |documents: [String; 3]| read(&documents.concat()).series[0].values.clone();
+        let values = |documents: [String; 3]| parse_samples(&documents.concat()).series[0].values.clone();
         assert_eq!(values([document(1000, 5, 1000), document(2000, 9, 2000), document(2100, 10, 2080)]), [10.0]);
         assert_eq!(
             values([document(1000, 5, 1000), document(2100, 9, 1001), document(3200, 10, 1001)]),

@@ -1,10 +1,10 @@
 //! Formats that fsarena recognises but does not read; the error names the format and what to do instead.
 
-use crate::advice::{EXPORT_SAMPLES, RUN_POSTGRES};
+use crate::advice::{EXPORT_COMMAND, POSTGRES_COMMAND};
 
-/// A signature by which fsarena recognises a format.
+/// A feature of a text by which fsarena recognises a format.
 enum Signature {
-    /// The file begins with this text, in upper or lower case.
+    /// The file begins with this text, in upper or lower case, after blanks.
     Start(&'static str),
     /// The file is JSON and contains all of these texts.
     Json(&'static [&'static str]),
@@ -12,14 +12,13 @@ enum Signature {
     LineStart(&'static str),
     /// A line contains all of these texts.
     Line(&'static [&'static str]),
-    /// The function is true for one of the first lines.
+    /// The function returns true for one of the first 20 lines that are not empty.
     FirstLines(fn(&str) -> bool),
 }
 use Signature::{FirstLines, Json, Line, LineStart, Start};
 
-/// The formats of other programs: the signatures of each, one of which suffices, and its name with what to do
-/// instead.
-const FORMATS: [(&[Signature], &str); 13] = [
+/// The formats of other programs: the signatures of each, one of which suffices, and its name with a remedy.
+const UNREAD_FORMATS: [(&[Signature], &str); 13] = [
     (
         &[Line(&["summaryFormat=CSV"])],
         "the CSV summary of IOR before 4.0, which has no results: use its text or `-O summaryFormat=JSON`",
@@ -31,7 +30,7 @@ const FORMATS: [(&[Signature], &str); 13] = [
     ),
     (
         &[LineStart("pgbench ("), LineStart("transaction type: "), LineStart("tps = ")],
-        "pgbench: write its figures into a CSV file, or use {RUN_POSTGRES}",
+        "pgbench: write its figures into a CSV file, or use {POSTGRES_COMMAND}",
     ),
     (
         &[Line(&["------Sequential Output------"]), LineStart("name,file_size,putc,"), FirstLines(is_bonnie_row)],
@@ -61,7 +60,7 @@ const FORMATS: [(&[Signature], &str); 13] = [
 ];
 
 /// Reports without samples: the signatures of each, and its name.
-const REPORTS: [(&[Signature], &str); 3] = [
+const UNREAD_REPORTS: [(&[Signature], &str); 3] = [
     (&[Json(&["\"fsarena\"", "\"analyses\""])], "JSON reports of fsarena"),
     (&[Start("<?xml"), Start("<svg")], "XML, such as JUnit reports"),
     (&[Start("<!doctype html"), Start("<html")], "HTML pages"),
@@ -74,11 +73,11 @@ pub fn describe_refusal(text: &str) -> Option<String> {
             formats.iter().find(|(signatures, _)| signatures.iter().any(|signature| signature.is_in(text)))?;
         Some(*name)
     };
-    if let Some(name) = find_name(&FORMATS) {
-        return Some(format!("fsarena does not read {}", name.replace("{RUN_POSTGRES}", RUN_POSTGRES)));
+    if let Some(name) = find_name(&UNREAD_FORMATS) {
+        return Some(format!("fsarena does not read {}", name.replace("{POSTGRES_COMMAND}", POSTGRES_COMMAND)));
     }
-    let name = find_name(&REPORTS)?;
-    Some(format!("fsarena does not read {name}, which have no samples. For a run of fsarena: {EXPORT_SAMPLES}"))
+    let name = find_name(&UNREAD_REPORTS)?;
+    Some(format!("fsarena does not read {name}, which have no samples. For a run of fsarena: {EXPORT_COMMAND}"))
 }
 
 impl Signature {

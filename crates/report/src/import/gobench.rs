@@ -6,7 +6,7 @@ use super::series::{Conditions, SampleCollector, ToolRun, direction_of_unit};
 use fsarena_core::sample::Direction;
 use std::collections::BTreeMap;
 
-/// The key of the configuration line that states the round.
+/// The key of the configuration lines that state the round.
 const ROUND_KEY: &str = "round";
 
 /// The importer of Go benchmark text.
@@ -15,7 +15,7 @@ pub const GOBENCH: Importer = Importer {
     help: "Go benchmark text; a configuration line `round: N` pairs the results after it",
     recognises: |text| text.lines().any(|line| parse_result(line).is_some()),
     lead_metrics: &["ns/op"],
-    read,
+    read: read_gobench_output,
 };
 
 /// The package whose results are being read. Its last line states whether it passed.
@@ -46,16 +46,16 @@ impl Package {
 }
 
 /// Reads benchmark results line by line. Configuration lines and `Unit` lines apply to the results after them.
-fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
+fn read_gobench_output(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let mut round: Option<String> = None;
     let mut directions: BTreeMap<String, Direction> = BTreeMap::new();
-    let (mut config, mut package) = (Conditions::default(), Package::default());
+    let (mut conditions, mut package) = (Conditions::default(), Package::default());
     for (line_number, line) in (1..).zip(text.lines()) {
         let failed_benchmark =
             line.split_once("--- FAIL: Benchmark").and_then(|(_, name)| name.split_whitespace().next());
         if let Some(name) = failed_benchmark {
             package.failed_benchmarks.push(name.to_string());
-        } else if let Some(passed) = package_passed(line) {
+        } else if let Some(passed) = parse_package_end(line) {
             package.finish(passed, collector);
         } else if let Some((key, value)) = parse_configuration(line) {
             match key {
@@ -63,14 +63,14 @@ fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
                 // If the package before had no last line (`ok`, `FAIL`), it ends here and counts as passed.
                 "pkg" => {
                     package.finish(true, collector);
-                    config.set(key, value);
+                    conditions.set(key, value);
                 }
-                _ => config.set(key, value),
+                _ => conditions.set(key, value),
             }
         } else if let Some(rest) = line.strip_prefix("Unit ") {
             directions.extend(parse_unit_line(rest));
         } else if let Some((name, pairs)) = parse_result(line) {
-            let mut result = ToolRun::new(name, &config);
+            let mut result = ToolRun::new(name, &conditions);
             result.round.clone_from(&round);
             for pair in pairs.chunks(2) {
                 let [value, unit] = pair else {
@@ -90,8 +90,9 @@ fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     Ok(())
 }
 
-/// Whether a package passed, if the line ends it: `PASS`, `FAIL`, `ok pkg 1s`, `FAIL pkg 1s`, `panic: …`.
-fn package_passed(line: &str) -> Option<bool> {
+/// Whether the package passed, from the line that ends it: `PASS`, `FAIL`, `ok pkg 1s`, `FAIL pkg 1s`, `panic: …`. `None` for
+/// other lines.
+fn parse_package_end(line: &str) -> Option<bool> {
     let word = line.split([' ', '\t']).next()?;
     match word {
         "PASS" | "ok" => Some(true),

@@ -16,18 +16,18 @@ pub const HYPERFINE: Importer = Importer {
             || text.contains("\"results\"") && text.contains("\"command\"") && text.contains("\"times\"")
     },
     lead_metrics: &["time"],
-    read,
+    read: read_hyperfine_output,
 };
 
 /// One JSON document of hyperfine.
 #[derive(Deserialize)]
 struct Export {
-    results: Vec<Benchmark>,
+    results: Vec<CommandResult>,
 }
 
 /// The result of one command.
 #[derive(Deserialize, PartialEq)]
-struct Benchmark {
+struct CommandResult {
     command: String,
     /// The time of each run, in seconds.
     #[serde(default)]
@@ -38,7 +38,8 @@ struct Benchmark {
     parameters: BTreeMap<String, Value>,
 }
 
-fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
+/// Reads hyperfine's JSON documents, and adds the runs of each export that the next document does not repeat.
+fn read_hyperfine_output(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let mut exports: Vec<Export> = vec![];
     for (line, document) in find_json_documents(text)? {
         if document.get("results").is_none() {
@@ -63,20 +64,20 @@ fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
 fn add_export(export: Export, collector: &mut SampleCollector) -> Result<(), FileFault> {
     // Two results with the same name and parameters can be different commands, because `--command-name` sets any name.
     // Therefore the number of the result is a condition.
-    let mut results: BTreeMap<(String, Conditions), u32> = BTreeMap::new();
-    for benchmark in export.results {
-        let (times, command) = (&benchmark.times, &benchmark.command);
+    let mut result_counts: BTreeMap<(String, Conditions), u32> = BTreeMap::new();
+    for result in export.results {
+        let (times, command) = (&result.times, &result.command);
         if times.is_empty() {
             return Err(FileFault::in_file(format!("command `{command}` has no list of times, only a summary")));
         }
         let mut conditions = Conditions::default();
-        for (name, value) in &benchmark.parameters {
+        for (name, value) in &result.parameters {
             conditions.set(name, value.as_str().map_or_else(|| value.to_string(), String::from));
         }
-        let number = results.entry((command.clone(), conditions.clone())).or_insert(0);
+        let number = result_counts.entry((command.clone(), conditions.clone())).or_insert(0);
         *number += 1;
         conditions.set("result", number.to_string());
-        let codes = benchmark.exit_codes.unwrap_or_else(|| vec![Some(0); times.len()]);
+        let codes = result.exit_codes.unwrap_or_else(|| vec![Some(0); times.len()]);
         if codes.len() != times.len() {
             let message = format!("command `{command}` has {} times and {} exit codes", times.len(), codes.len());
             return Err(FileFault::in_file(message));
@@ -126,8 +127,8 @@ mod tests {
 
     #[test]
     fn an_export_written_again_counts_once() {
-        let one = r#"{"command": "a", "times": [0.1]}"#;
-        let text = format!("Benchmark 1: a\n{{\"results\": [{one}]}}\n{{\"results\": [{one}, {one}]}}\n");
+        let result = r#"{"command": "a", "times": [0.1]}"#;
+        let text = format!("Benchmark 1: a\n{{\"results\": [{result}]}}\n{{\"results\": [{result}, {result}]}}\n");
         let samples = parse("a.json", text.as_bytes(), None).unwrap();
         let shown: Vec<_> = samples.series.iter().map(|series| (series.name.as_str(), series.values.len())).collect();
         assert_eq!(shown, [("a[result=1]", 1), ("a[result=2]", 1)]);

@@ -1,13 +1,13 @@
 //! The interface of the importers, and their errors.
 
 use super::series::SampleCollector;
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 
 /// An importer: recognises a file format of another tool, and reads its samples.
 pub struct Importer {
     /// The name of the format on the command line.
     pub id: &'static str,
-    /// One line for the help.
+    /// The text for the help, one line.
     pub help: &'static str,
     /// Whether the text looks like this format.
     pub(crate) recognises: fn(&str) -> bool,
@@ -41,7 +41,7 @@ impl FileFault {
     /// Parses a number in this line. NaN and infinity are numbers too; the collector leaves such values out.
     ///
     /// # Errors
-    /// `word` is not a number. The message is the word and the complaint: `is not a rate`.
+    /// `word` is not a number. The message is the word and `complaint`, such as `is not a rate`.
     pub(crate) fn parse_number(line: usize, word: &str, complaint: &str) -> Result<f64, FileFault> {
         word.parse().map_err(|_| FileFault::in_line(line, format!("`{word}` {complaint}")))
     }
@@ -60,7 +60,7 @@ impl ImportError {
     }
 }
 
-impl Exits for ImportError {
+impl HasExitCode for ImportError {
     fn exit_code(&self) -> ExitCode {
         ExitCode::Usage
     }

@@ -16,7 +16,7 @@ pub const IOR: Importer = Importer {
             || text.lines().any(|line| line.starts_with(CSV_HEADER_START))
     },
     lead_metrics: &["bandwidth"],
-    read,
+    read: read_ior_output,
 };
 
 /// The end of the first line of a run.
@@ -24,7 +24,7 @@ const BANNER: &str = ": MPI Coordinated Test of Parallel I/O";
 /// The beginning of the header line of IOR's CSV.
 const CSV_HEADER_START: &str = "access,bw(MiB/s),";
 
-/// The options that IOR prints before the results of a test, and the names of the conditions that they state.
+/// The options that IOR prints before the results of a test, and the name of the condition that each states.
 const CONDITIONS: [(&str, &str); 15] = [
     ("api", "api"),
     ("access", "access"),
@@ -63,7 +63,8 @@ fn access_run(access: &str, conditions: &Conditions, [bandwidth, iops, elapsed]:
     run
 }
 
-fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
+/// Reads the JSON documents, or else the text or CSV of several runs, and adds a run for each result.
+fn read_ior_output(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     if text.contains("\"bwMiB\"") {
         for (_, document) in find_json_documents(text)? {
             add_json_document(&document, collector);
@@ -86,7 +87,7 @@ struct IorRun {
     conditions: Conditions,
     /// The column headers of the table of results; empty outside of the table.
     headers: Vec<String>,
-    /// Whether the current lines are summaries of a test. Version 2.10 prints no other results.
+    /// Whether the header line of the summary has been read. Version 2.10 prints no other results.
     in_summary: bool,
     /// The number of rows read from the table of results.
     row_count: usize,
@@ -114,10 +115,10 @@ impl IorRun {
         } else {
             line.split_ascii_whitespace().collect()
         };
-        if let Some((before, _)) = line.split_once(BANNER) {
+        if let Some((program, _)) = line.split_once(BANNER) {
             std::mem::take(self).finish(collector);
             self.has_started = true;
-            self.conditions.set("version", before.rsplit("IOR-").next().unwrap_or(""));
+            self.conditions.set("version", program.rsplit("IOR-").next().unwrap_or(""));
             return Ok(());
         }
         match words[..] {
@@ -195,8 +196,8 @@ impl IorRun {
             number("total(s)", "is not a time")?,
         ];
         self.row_count += 1;
-        if let Some(before) = self.pending_run.replace(access_run(access, &conditions, figures)) {
-            collector.add_run(before);
+        if let Some(previous_run) = self.pending_run.replace(access_run(access, &conditions, figures)) {
+            collector.add_run(previous_run);
         }
         Ok(())
     }
@@ -277,14 +278,14 @@ Operation   Max(MiB)   Min(MiB)  Mean(MiB)     StdDev
 write         323.05     323.05     323.05       0.00
 ";
 
-    fn read(text: &str) -> Samples {
+    fn parse_samples(text: &str) -> Samples {
         parse("a.txt", text.as_bytes(), None).unwrap()
     }
 
     #[test]
     fn bandwidth_is_the_first_series_and_rows_have_no_rounds() {
         let again = TEXT.replace("323.05     1300", "300.05     1300");
-        let samples = read(&format!("{TEXT}{again}"));
+        let samples = parse_samples(&format!("{TEXT}{again}"));
         assert_eq!(samples.format, "ior");
         let shown = names_metrics_and_values(&samples);
         assert_eq!(shown[0], ("write", "bandwidth", vec![323.05, 300.05]));
@@ -297,7 +298,7 @@ write         323.05     323.05     323.05       0.00
     #[test]
     fn sizes_in_bytes_and_in_units_are_conditions() {
         let larger = TEXT.replace("262144 bytes", "1 MiB");
-        let samples = read(&format!("launcher\n{TEXT}{larger}the end\n"));
+        let samples = parse_samples(&format!("launcher\n{TEXT}{larger}the end\n"));
         let names: Vec<&str> = names_metrics_and_values(&samples).into_iter().take(4).map(|(name, ..)| name).collect();
         assert_eq!(names, ["write[xfer=256 KiB]", "read[xfer=256 KiB]", "write[xfer=1 MiB]", "read[xfer=1 MiB]"]);
     }
@@ -308,7 +309,7 @@ write         323.05     323.05     323.05       0.00
                     xfersize           = 65536 bytes\n\tclients            = 2 (2 per node)\n\nOperation  Max (MiB)  \
                     Min (MiB)  Mean (MiB)   Std Dev\n---------  ---------\nwrite        5266.67    4486.02     \
                     4876.35    390.33   EXCEL\n\nMax Write: 5266.67 MiB/sec (5522.51 MB/sec)\n";
-        let samples = read(&format!("{text}{}", text.replace("65536 bytes", "1 MiB")));
+        let samples = parse_samples(&format!("{text}{}", text.replace("65536 bytes", "1 MiB")));
         assert_eq!(
             names_metrics_and_values(&samples),
             [("write[xfer=64 KiB]", "bandwidth", vec![4876.35]), ("write[xfer=1 MiB]", "bandwidth", vec![4876.35])]
@@ -320,19 +321,19 @@ write         323.05     323.05     323.05       0.00
     fn csv_and_json_are_read() {
         let csv = "access,bw(MiB/s),IOPS,Latency,block(KiB),xfer(KiB),open(s),wr/rd(s),close(s),total(s),numTasks,iter\n\
                    write,4427.2901,17996.4773,0.0001,4096.0000,256.0000,0.0000,0.0018,0.0000,0.0018,2,0\n";
-        assert_eq!(names_metrics_and_values(&read(csv))[0], ("write", "bandwidth", vec![4427.2901]));
+        assert_eq!(names_metrics_and_values(&parse_samples(csv))[0], ("write", "bandwidth", vec![4427.2901]));
         let json = r#"{"Version": "4.0.0", "tests": [{"Options": {"tasks": 2}, "Results": [[
             {"access": "write", "bwMiB": 10.5, "iops": 3, "totalTime": 0.5}], [{"access": "remove", "totalTime": 1}]]}]}"#;
-        assert_eq!(names_metrics_and_values(&read(json))[0], ("write", "bandwidth", vec![10.5]));
+        assert_eq!(names_metrics_and_values(&parse_samples(json))[0], ("write", "bandwidth", vec![10.5]));
     }
 
     #[test]
     fn failed_runs_are_left_out() {
         let failed = "IOR-4.0.0: MPI Coordinated Test of Parallel I/O\nERROR: open64(\"x\") failed\n";
-        let samples = read(&format!("{failed}{TEXT}"));
+        let samples = parse_samples(&format!("{failed}{TEXT}"));
         assert_eq!(samples.left_out[0].to_string(), "1 run: ERROR: open64(\"x\") failed");
         let wrong = TEXT.replace("\n\nread", "\nWARNING: incorrect data on write (2 errors found).\nread");
-        assert_eq!(names_metrics_and_values(&read(&wrong))[0].0, "read");
+        assert_eq!(names_metrics_and_values(&parse_samples(&wrong))[0].0, "read");
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub const MDTEST: Importer = Importer {
     help: "text of mdtest: the mean rate or time of each operation, one run after the other",
     recognises: |text| text.lines().any(|line| parse_first_line(line).is_some() || parse_table_title(line).is_some()),
     lead_metrics: &["rate"],
-    read,
+    read: read_mdtest_output,
 };
 
 /// The run of mdtest whose lines are being read.
@@ -28,7 +28,7 @@ struct MdtestRun {
 }
 
 /// Reads the output of several runs.
-fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
+fn read_mdtest_output(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let mut run = MdtestRun::default();
     for (line_number, line) in (1..).zip(text.lines()) {
         if let Some((version, rest)) = parse_first_line(line) {
@@ -89,23 +89,22 @@ impl MdtestRun {
         if words.first().is_some_and(|word| *word == "Operation" || word.starts_with("---")) {
             return Ok(());
         }
-        let numbers = words.iter().rev().take_while(|word| is_number_or_na(word)).count();
-        let (name, figures) = words.split_at(words.len() - numbers);
-        if name.is_empty() || !line.starts_with("   ") || !matches!(numbers, 4 | 7) {
+        let number_count = words.iter().rev().take_while(|word| is_number_or_na(word)).count();
+        let (name_words, numbers) = words.split_at(words.len() - number_count);
+        if name_words.is_empty() || !line.starts_with("   ") || !matches!(number_count, 4 | 7) {
             self.table = None;
-            let looks_like_a_row = line.starts_with("   ") && words.len() >= 6 && numbers > 0;
-            return match name.last() {
+            let looks_like_a_row = line.starts_with("   ") && words.len() >= 6 && number_count > 0;
+            return match name_words.last() {
                 Some(word) if looks_like_a_row => {
                     Err(FileFault::in_line(line_number, format!("`{word}` is not a {metric}")))
                 }
                 _ => Ok(()),
             };
         }
-        let mut name = name.join(" ");
-        name.truncate(name.trim_end_matches([':', ' ']).len());
-        let mean = figures[numbers - 2];
+        let name = name_words.join(" ");
+        let name = name.trim_end_matches([':', ' ']);
         // mdtest prints 0 for an operation that did not run.
-        let mean = mean.parse().ok().filter(|mean: &f64| *mean != 0.0);
+        let mean = numbers[number_count - 2].parse().ok().filter(|mean: &f64| *mean != 0.0);
         let mut tool_run = ToolRun::new(name, &self.conditions);
         tool_run.add_figure(metric, unit, mean);
         collector.add_run(tool_run);
@@ -128,8 +127,8 @@ fn first_word(text: &str) -> &str {
 /// The version and the text after `with` in the first line of a run:
 /// `mdtest-4.1.0+dev was launched with 2 total task(s) on 1 node(s)`.
 fn parse_first_line(line: &str) -> Option<(&str, &str)> {
-    let (before, rest) = line.split_once(" was launched with ")?;
-    Some((before.rsplit_once("mdtest-")?.1, rest))
+    let (program, rest) = line.split_once(" was launched with ")?;
+    Some((program.rsplit_once("mdtest-")?.1, rest))
 }
 
 /// The metric and the unit of a table, from its first line: `SUMMARY rate (in ops/sec): (of 1 iterations)`. Versions before
@@ -168,7 +167,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
 -- finished at 11/24/2026 04:01:04 --
 ";
 
-    fn read(text: &str) -> Samples {
+    fn parse_samples(text: &str) -> Samples {
         parse("a.txt", text.as_bytes(), None).unwrap()
     }
 
@@ -182,7 +181,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
 
     #[test]
     fn each_run_is_a_sample_and_zero_rates_are_missing() {
-        let samples = read(&format!("{TEXT}{TEXT}"));
+        let samples = parse_samples(&format!("{TEXT}{TEXT}"));
         assert_eq!(samples.format, "mdtest");
         assert_eq!(
             names_units_and_values(&samples),
@@ -194,7 +193,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
     #[test]
     fn a_line_of_numbers_alone_ends_the_table() {
         let numbers = "   1 2 3 4 5 6\n";
-        let samples = read(&TEXT.replace("   File stat  ", &format!("{numbers}   File stat  ")));
+        let samples = parse_samples(&TEXT.replace("   File stat  ", &format!("{numbers}   File stat  ")));
         assert_eq!(names_units_and_values(&samples), [("Directory creation", "ops/s", vec![3933.821])]);
     }
 
@@ -202,7 +201,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
     fn times_and_rates_are_different_metrics() {
         let times = "\nSUMMARY time (in ms/op): (of 1 iterations)\n   Operation   Max  Min  Mean  Std Dev\n   \
                      File stat          2.000          2.000          2.000          0.000\n";
-        let samples = read(&TEXT.replace("-- finished", &format!("{times}-- finished")));
+        let samples = parse_samples(&TEXT.replace("-- finished", &format!("{times}-- finished")));
         assert_eq!(names_units_and_values(&samples)[2], ("File stat", "ms/op", vec![2.0]));
         assert_eq!((samples.series.len(), samples.series[2].metric.as_str()), (3, "time"));
     }
@@ -213,15 +212,15 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
             .replace("SUMMARY rate (in ops/sec)", "SUMMARY")
             .replace("File stat  ", "File stat         :")
             .replace("mdtest-4.1.0+dev", "mdtest-1.9.3");
-        assert_eq!(names_units_and_values(&read(&old))[1], ("File stat", "ops/s", vec![275_194.677]));
+        assert_eq!(names_units_and_values(&parse_samples(&old))[1], ("File stat", "ops/s", vec![275_194.677]));
         let ranks = TEXT.replace("creation  ", "creation 1.5 2.5 3.5 ");
-        assert_eq!(names_units_and_values(&read(&ranks))[0], ("Directory creation", "ops/s", vec![3933.821]));
+        assert_eq!(names_units_and_values(&parse_samples(&ranks))[0], ("Directory creation", "ops/s", vec![3933.821]));
     }
 
     #[test]
     fn runs_with_other_tasks_are_separate_and_failed_runs_are_counted() {
         let cut = "mdtest-4.1.0 was launched with 8 total task(s) on 1 node(s)\nERROR: no space\n";
-        let samples = read(&format!("{TEXT}{cut}{}", TEXT.replace("2 tasks", "4 tasks")));
+        let samples = parse_samples(&format!("{TEXT}{cut}{}", TEXT.replace("2 tasks", "4 tasks")));
         assert_eq!(names_units_and_values(&samples)[0].0, "Directory creation[tasks=2]");
         assert_eq!(names_units_and_values(&samples)[2].0, "Directory creation[tasks=4]");
         assert_eq!(samples.left_out[0].to_string(), "1 run: ERROR: no space");

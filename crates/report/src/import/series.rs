@@ -18,7 +18,7 @@ pub struct Samples {
     pub left_out: Vec<LeftOut>,
 }
 
-/// One quantity, measured again and again under equal conditions.
+/// The values of one metric of one subject, all measured under equal conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// The subject and the conditions that distinguish this series from the others in the file:
@@ -43,8 +43,8 @@ pub struct Series {
 /// Parts of a file that are not among the samples, all for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The kind of part: `run`, `row`, `document`.
-    pub noun: &'static str,
+    /// The kind of the parts: `run`, `row`, `document`.
+    pub kind: &'static str,
     /// The benchmark, task or command; empty if it has none.
     pub subject: String,
     /// The reason: `exit code 1`.
@@ -54,14 +54,14 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// A list for people: the first five entries in words, then the number of other parts. `None` if `all` is empty.
-    pub fn describe_all(all: &[LeftOut]) -> Option<String> {
+    /// Lists the parts in words: the first five entries, then the number of other parts. `None` if `left_out` is empty.
+    pub fn describe_all(left_out: &[LeftOut]) -> Option<String> {
         const MAX_ENTRIES: usize = 5;
-        if all.is_empty() {
+        if left_out.is_empty() {
             return None;
         }
-        let mut entries: Vec<String> = all.iter().take(MAX_ENTRIES).map(LeftOut::to_string).collect();
-        let others: usize = all.iter().skip(MAX_ENTRIES).map(|left_out| left_out.count).sum();
+        let mut entries: Vec<String> = left_out.iter().take(MAX_ENTRIES).map(LeftOut::to_string).collect();
+        let others: usize = left_out.iter().skip(MAX_ENTRIES).map(|entry| entry.count).sum();
         if others > 0 {
             entries.push(plural(others, "other"));
         }
@@ -73,7 +73,7 @@ impl fmt::Display for LeftOut {
     /// Writes the number of parts, the subject and the reason: `2 runs of cp: exit code 1`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let preposition = if self.subject.is_empty() { "" } else { " of " };
-        write!(out, "{}{preposition}{}: {}", plural(self.count, self.noun), self.subject, self.why)
+        write!(out, "{}{preposition}{}: {}", plural(self.count, self.kind), self.subject, self.why)
     }
 }
 
@@ -182,22 +182,25 @@ impl Distinctions {
     /// Finds the conditions in which these series differ, in the order in which the importers set them.
     pub fn among(series: &[Series]) -> Distinctions {
         let mut subjects: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
-        for one_series in series {
-            subjects.entry(&one_series.subject).or_default().push(one_series);
+        for single_series in series {
+            subjects.entry(&single_series.subject).or_default().push(single_series);
         }
-        let mut distinctions = BTreeMap::new();
+        let mut names_by_subject = BTreeMap::new();
         for (subject, series) in subjects {
-            distinctions.insert(subject.to_string(), distinguishing_conditions(&series));
+            names_by_subject.insert(subject.to_string(), distinguishing_conditions(&series));
         }
-        Distinctions(distinctions)
+        Distinctions(names_by_subject)
     }
 
     /// The union of the distinctions of two files.
     pub fn union(mut self, other: Distinctions) -> Distinctions {
         for (subject, names) in other.0 {
-            let known = self.0.entry(subject).or_default();
-            let new: Vec<String> = names.into_iter().filter(|name| !known.contains(name)).collect();
-            known.extend(new);
+            let all_names = self.0.entry(subject).or_default();
+            for name in names {
+                if !all_names.contains(&name) {
+                    all_names.push(name);
+                }
+            }
         }
         self
     }
@@ -238,31 +241,31 @@ fn distinguishing_conditions(series: &[&Series]) -> Vec<String> {
         let first = series[0].conditions.get(name);
         series.iter().any(|other| other.conditions.get(name) != first)
     };
-    let mut chosen: Vec<&str> = vec![];
-    for (name, _) in series.iter().flat_map(|one_series| one_series.conditions.iter()) {
-        if !LAST_RESORT_CONDITIONS.contains(&name) && !chosen.contains(&name) && differs(name) {
-            chosen.push(name);
+    let mut names: Vec<&str> = vec![];
+    for (name, _) in series.iter().flat_map(|single_series| single_series.conditions.iter()) {
+        if !LAST_RESORT_CONDITIONS.contains(&name) && !names.contains(&name) && differs(name) {
+            names.push(name);
         }
     }
     for name in LAST_RESORT_CONDITIONS.into_iter().filter(|name| differs(name)) {
-        let distinct_before = count_distinct(series, &chosen);
+        let distinct_before = count_distinct(series, &names);
         if distinct_before == series.len() {
             break;
         }
-        chosen.push(name);
-        if count_distinct(series, &chosen) == distinct_before {
-            chosen.pop();
+        names.push(name);
+        if count_distinct(series, &names) == distinct_before {
+            names.pop();
         }
     }
-    chosen.into_iter().map(String::from).collect()
+    names.into_iter().map(String::from).collect()
 }
 
 /// The number of series that differ in their metric or in one of these conditions.
 fn count_distinct(series: &[&Series], names: &[&str]) -> usize {
     let mut distinct = BTreeSet::new();
-    for one_series in series {
-        let values: Vec<Option<&str>> = names.iter().map(|name| one_series.conditions.get(name)).collect();
-        distinct.insert((&one_series.metric, values));
+    for single_series in series {
+        let values: Vec<Option<&str>> = names.iter().map(|name| single_series.conditions.get(name)).collect();
+        distinct.insert((&single_series.metric, values));
     }
     distinct.len()
 }
@@ -278,7 +281,7 @@ pub struct SampleCollector {
     /// figures.
     series_by_run: HashMap<RunKey, Vec<usize>>,
     /// For each series, the number of values in each round, to compute their mean.
-    counts: Vec<BTreeMap<String, f64>>,
+    round_counts: Vec<BTreeMap<String, f64>>,
     left_out: Vec<LeftOut>,
     /// The index in `left_out` of each kind of part, subject and reason.
     left_out_indices: BTreeMap<(&'static str, String, String), usize>,
@@ -292,23 +295,23 @@ impl SampleCollector {
             return self.leave_out("run", &subject, &why);
         }
         let key = (subject, conditions);
-        let mut known = self.series_by_run.remove(&key).unwrap_or_default();
-        for (nth, figure) in figures.into_iter().enumerate() {
+        let mut indices = self.series_by_run.remove(&key).unwrap_or_default();
+        for (position, figure) in figures.into_iter().enumerate() {
             if figure.value.is_finite() {
-                let series = self.find_or_add_series(&mut known, &key, nth, &figure);
-                self.add_value(series, figure.value, round.as_deref());
+                let index = self.find_or_add_series(&mut indices, &key, position, &figure);
+                self.add_value(index, figure.value, round.as_deref());
             } else {
                 self.leave_out("value", &key.0, &format!("{} is not a finite number", figure.metric));
             }
         }
-        self.series_by_run.insert(key, known);
+        self.series_by_run.insert(key, indices);
     }
 
-    /// Counts a part of the file that is not among the samples.
-    pub fn leave_out(&mut self, noun: &'static str, subject: &str, why: &str) {
-        let key = (noun, subject.to_string(), why.to_string());
+    /// Counts a part of the file that is not among the samples. `kind` is the kind of part, such as `run`.
+    pub fn leave_out(&mut self, kind: &'static str, subject: &str, why: &str) {
+        let key = (kind, subject.to_string(), why.to_string());
         let index = *self.left_out_indices.entry(key).or_insert_with(|| {
-            self.left_out.push(LeftOut { noun, subject: subject.into(), why: why.into(), count: 0 });
+            self.left_out.push(LeftOut { kind, subject: subject.into(), why: why.into(), count: 0 });
             self.left_out.len() - 1
         });
         self.left_out[index].count += 1;
@@ -335,7 +338,7 @@ impl SampleCollector {
             series.rounds = None;
             return;
         };
-        let counts = &mut self.counts[index];
+        let counts = &mut self.round_counts[index];
         match (rounds.get_mut(round), counts.get_mut(round)) {
             (Some(mean), Some(count)) => {
                 *count += 1.0;
@@ -349,19 +352,25 @@ impl SampleCollector {
         }
     }
 
-    /// The index of the series to which the nth figure of a run belongs. `known` are the indices of the series of such runs;
-    /// adds a series if none of them has the metric and the unit of the figure.
-    fn find_or_add_series(&mut self, known: &mut Vec<usize>, key: &RunKey, nth: usize, figure: &ToolFigure) -> usize {
+    /// The index of the series to which the figure at a position in a run belongs. `indices` are those of the series of runs
+    /// with this key; adds a series if none of them has the metric and the unit of the figure.
+    fn find_or_add_series(
+        &mut self,
+        indices: &mut Vec<usize>,
+        key: &RunKey,
+        position: usize,
+        figure: &ToolFigure,
+    ) -> usize {
         let matches = |index: &&usize| {
             let series = &self.series[**index];
             series.metric == figure.metric && series.unit == figure.unit
         };
-        // Try the nth series first, because runs state their figures in the same order.
-        if let Some(index) = known.get(nth).filter(matches).or_else(|| known.iter().find(matches)) {
+        // Try the series at the same position first, because runs state their figures in the same order.
+        if let Some(index) = indices.get(position).filter(matches).or_else(|| indices.iter().find(matches)) {
             return *index;
         }
-        known.push(self.series.len());
-        self.counts.push(BTreeMap::new());
+        indices.push(self.series.len());
+        self.round_counts.push(BTreeMap::new());
         self.series.push(Series {
             name: String::new(),
             subject: key.0.clone(),
@@ -407,8 +416,8 @@ mod tests {
         assert_eq!(directions, [up, up, up, down, down, down, down, None]);
     }
 
-    /// The names of the series of `read` runs under these conditions.
-    fn names(runs: &[&[(&str, &str)]]) -> Vec<String> {
+    /// The names of the series that runs with the subject `read` form. Each run is given by its conditions.
+    fn series_names(runs: &[&[(&str, &str)]]) -> Vec<String> {
         let mut collector = SampleCollector::default();
         for pairs in runs {
             let mut conditions = Conditions::default();
@@ -425,23 +434,23 @@ mod tests {
     #[test]
     fn a_series_name_has_only_the_conditions_that_differ() {
         assert_eq!(
-            names(&[&[("threads", "1"), ("sync", "on")], &[("threads", "8"), ("sync", "on")]]),
+            series_names(&[&[("threads", "1"), ("sync", "on")], &[("threads", "8"), ("sync", "on")]]),
             ["read[threads=1]", "read[threads=8]"]
         );
-        assert_eq!(names(&[&[("threads", "1")], &[("threads", "1")]]), ["read"]);
-        assert_eq!(names(&[&[("sync", "on")], &[]]), ["read[sync=on]", "read"]);
+        assert_eq!(series_names(&[&[("threads", "1")], &[("threads", "1")]]), ["read"]);
+        assert_eq!(series_names(&[&[("sync", "on")], &[]]), ["read[sync=on]", "read"]);
     }
 
     #[test]
     fn versions_are_in_the_name_only_if_no_other_condition_differs() {
         assert_eq!(
-            names(&[&[("threads", "1"), ("version", "1")], &[("threads", "8"), ("version", "2")]]),
+            series_names(&[&[("threads", "1"), ("version", "1")], &[("threads", "8"), ("version", "2")]]),
             ["read[threads=1]", "read[threads=8]"]
         );
-        assert_eq!(names(&[&[("version", "1")], &[("version", "2")]]), ["read[version=1]", "read[version=2]"]);
+        assert_eq!(series_names(&[&[("version", "1")], &[("version", "2")]]), ["read[version=1]", "read[version=2]"]);
     }
 
-    fn cp(round: Option<&str>, value: f64) -> ToolRun {
+    fn cp_run(round: Option<&str>, value: f64) -> ToolRun {
         let mut run = ToolRun::new("cp", &Conditions::default());
         run.round = round.map(String::from);
         run.add_figure("time", "s", Some(value));
@@ -459,25 +468,25 @@ mod tests {
     #[test]
     fn a_round_has_the_mean_of_its_values() {
         let runs = [("1", 1.0), ("2", 5.0), ("1", 3.0), ("3", f64::NAN)];
-        let samples = collect(runs.map(|(round, value)| cp(Some(round), value)).to_vec());
+        let samples = collect(runs.map(|(round, value)| cp_run(Some(round), value)).to_vec());
         assert_eq!(samples.series[0].values, [1.0, 5.0, 3.0]);
         let rounds = samples.series[0].rounds.clone().unwrap();
         assert_eq!(rounds.into_iter().collect::<Vec<_>>(), [("1".into(), 2.0), ("2".into(), 5.0)]);
         assert_eq!(samples.left_out[0].to_string(), "1 value of cp: time is not a finite number");
-        let samples = collect([1e308, -1e308].map(|value| cp(Some("1"), value)).to_vec());
+        let samples = collect([1e308, -1e308].map(|value| cp_run(Some("1"), value)).to_vec());
         assert_eq!(samples.series[0].rounds.as_ref().unwrap()["1"], 0.0);
     }
 
     #[test]
     fn one_value_without_a_round_removes_the_rounds() {
-        let samples = collect(vec![cp(Some("1"), 1.0), cp(None, 1.0), cp(Some("2"), 1.0)]);
+        let samples = collect(vec![cp_run(Some("1"), 1.0), cp_run(None, 1.0), cp_run(Some("2"), 1.0)]);
         assert_eq!(samples.series[0].rounds, None);
     }
 
     #[test]
     fn failed_runs_are_counted_as_left_out() {
-        let failed = || ToolRun { failure: Some("exit code 1".into()), ..cp(None, 9.0) };
-        let samples = collect(vec![cp(None, 1.0), failed(), failed()]);
+        let failed = || ToolRun { failure: Some("exit code 1".into()), ..cp_run(None, 9.0) };
+        let samples = collect(vec![cp_run(None, 1.0), failed(), failed()]);
         assert_eq!(samples.series[0].values, [1.0]);
         assert_eq!(samples.left_out[0].to_string(), "2 runs of cp: exit code 1");
     }
@@ -485,7 +494,7 @@ mod tests {
     #[test]
     fn only_runs_under_equal_conditions_share_a_series() {
         let run_with = |threads: &str| {
-            let mut run = cp(None, 1.0);
+            let mut run = cp_run(None, 1.0);
             run.conditions.set("threads", threads);
             run
         };

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// The name of the column that numbers the rounds.
 const ROUND_COLUMN: &str = "round";
-/// The names of columns that have the number of clients.
+/// The names of columns that contain the number of clients.
 pub const CLIENT_COLUMNS: [&str; 8] = ["n", "clients", "threads", "processes", "procs", "jobs", "users", "cpus"];
 /// The names of other columns whose numbers are settings, not measurements.
 const SETTING_COLUMNS: &str = "concurrency connections depth tasks ranks nodes numjobs workers block_size blocksize bs \
@@ -17,7 +17,7 @@ const SIZE_SUFFIXES: [&str; 9] = ["_bytes", "_kib", "_kb", "_k", "_mib", "_mb", 
 /// The character that begins a comment line.
 pub const COMMENT: char = '#';
 /// The words that programs write for a missing value.
-const MISSING_VALUES: &str = "na n/a nan null none nil - –";
+const MISSING_VALUE_WORDS: &str = "na n/a nan null none nil - –";
 
 /// Whether the name of a column is that of a setting.
 pub fn is_setting(header: &str) -> bool {
@@ -29,17 +29,17 @@ pub fn is_client_count(header: &str) -> bool {
     possible_names(header).any(|name| CLIENT_COLUMNS.contains(&name.as_str()))
 }
 
-/// The names that the header of a column may stand for: `Block Size (KiB)` is `block_size`, `nthreads` and
-/// `thread_count` are `threads`.
+/// The names that the header of a column may stand for: `block_size` for `Block Size (KiB)`, `threads` for `nthreads` and for
+/// `thread_count`.
 fn possible_names(header: &str) -> impl Iterator<Item = String> {
     let header = header.to_ascii_lowercase();
     let bare = header.split(['(', '[']).next().unwrap_or("").trim().replace([' ', '-'], "_");
     let bare = SIZE_SUFFIXES.iter().find_map(|unit| bare.strip_suffix(unit)).unwrap_or(&bare).to_string();
-    let counted = ["number_of_", "num_", "nr_", "n_", "n"]
+    let counted_noun = ["number_of_", "num_", "nr_", "n_", "n"]
         .iter()
         .find_map(|word| bare.strip_prefix(word).map(String::from))
         .or_else(|| bare.strip_suffix("_count").map(|noun| format!("{}s", noun.trim_end_matches('s'))));
-    std::iter::once(bare).chain(counted.filter(|name| name.len() > 1))
+    std::iter::once(bare).chain(counted_noun.filter(|name| name.len() > 1))
 }
 
 /// Whether a field has no value: empty, or a word such as `n/a`.
@@ -47,7 +47,7 @@ pub fn is_absent(field: &str) -> bool {
     match field.as_bytes().first() {
         None => true,
         // Numbers are the most frequent fields by far.
-        Some(first) => !first.is_ascii_digit() && is_one_of(field, MISSING_VALUES),
+        Some(first) => !first.is_ascii_digit() && is_one_of(field, MISSING_VALUE_WORDS),
     }
 }
 
@@ -55,8 +55,8 @@ pub fn is_absent(field: &str) -> bool {
 pub struct Sheet {
     /// The names of the columns: `column 1`, `column 2` in a table without a header line.
     pub headers: Vec<String>,
-    /// Whether the table has no header line, because it has only numbers.
-    pub is_headless: bool,
+    /// Whether the table has only numbers, and no header line.
+    pub is_headerless: bool,
     /// The rows below the header line.
     pub rows: Vec<StringRecord>,
     /// The index of the column that numbers the rounds; `None` if the table has no such column.
@@ -64,7 +64,7 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// Reads a table whose columns are separated by tabs, semicolons or commas. Lines that begin with `#` are
+    /// Parses a table whose columns are separated by tabs, semicolons or commas. Lines that begin with `#` are
     /// comments. If the table has only numbers, the last comment before them is the header line if it has the
     /// same number of columns.
     ///
@@ -72,7 +72,7 @@ impl Sheet {
     ///
     /// # Errors
     /// Rows of different lengths, or a column where the meaning of the commas is unclear.
-    pub fn read(text: &str) -> Result<Sheet, FileFault> {
+    pub fn parse(text: &str) -> Result<Sheet, FileFault> {
         let first_line = text.lines().find(|line| !line.starts_with(COMMENT)).unwrap_or("");
         let delimiter = [b'\t', b';'].into_iter().find(|byte| first_line.as_bytes().contains(byte)).unwrap_or(b',');
         let mut reader = csv::ReaderBuilder::new()
@@ -81,8 +81,10 @@ impl Sheet {
             .trim(csv::Trim::All)
             .comment(Some(COMMENT as u8))
             .from_reader(text.as_bytes());
-        let mut rows =
-            reader.records().collect::<Result<Vec<StringRecord>, _>>().map_err(|error| csv_fault(error, delimiter))?;
+        let mut rows = reader
+            .records()
+            .collect::<Result<Vec<StringRecord>, _>>()
+            .map_err(|error| fault_of_csv_error(error, delimiter))?;
         let is_value = |field: &str| is_number(field) || (delimiter != b',' && is_number(&with_decimal_point(field)));
         let is_all_numbers = |row: &StringRecord| row.iter().all(is_value);
         let comment = text.lines().take_while(|line| line.starts_with(COMMENT)).last();
@@ -93,14 +95,14 @@ impl Sheet {
                 rows.insert(0, headers);
             }
         }
-        let is_headless = rows.first().is_none_or(is_all_numbers);
-        let headers: Vec<String> = if is_headless {
+        let is_headerless = rows.first().is_none_or(is_all_numbers);
+        let headers: Vec<String> = if is_headerless {
             (1..=rows.first().map_or(0, StringRecord::len)).map(|number| format!("column {number}")).collect()
         } else {
             rows.remove(0).iter().map(String::from).collect()
         };
         let round_column = headers.iter().position(|header| header.eq_ignore_ascii_case(ROUND_COLUMN));
-        let mut sheet = Sheet { headers, is_headless, rows, round_column };
+        let mut sheet = Sheet { headers, is_headerless, rows, round_column };
         sheet.convert_decimal_commas(delimiter)?;
         Ok(sheet)
     }
@@ -121,7 +123,7 @@ impl Sheet {
     /// # Errors
     /// A column where the commas may also separate columns or thousands.
     fn convert_decimal_commas(&mut self, delimiter: u8) -> Result<(), FileFault> {
-        let mut columns = BTreeSet::new();
+        let mut comma_columns = BTreeSet::new();
         for column in 0..self.headers.len() {
             let has_comma = |field: &&str| field.contains(',');
             let Some(example) = self.values(column).find(has_comma).map(String::from) else { continue };
@@ -135,20 +137,20 @@ impl Sheet {
                 );
                 return Err(FileFault::in_file(message));
             }
-            if self.values(column).filter(has_comma).all(may_separate_thousands) {
+            if self.values(column).filter(has_comma).all(comma_may_separate_thousands) {
                 let message = format!(
                     "`{example}` in column `{header}` can have a decimal comma or be thousands: write decimal points"
                 );
                 return Err(FileFault::in_file(message));
             }
-            columns.insert(column);
+            comma_columns.insert(column);
         }
-        if columns.is_empty() {
+        if comma_columns.is_empty() {
             return Ok(());
         }
         for row in &mut self.rows {
             let convert = |(column, field): (usize, &str)| {
-                if columns.contains(&column) { with_decimal_point(field) } else { field.to_string() }
+                if comma_columns.contains(&column) { with_decimal_point(field) } else { field.to_string() }
             };
             let mut converted: StringRecord = row.iter().enumerate().map(convert).collect::<Vec<_>>().into();
             converted.set_position(row.position().cloned());
@@ -168,14 +170,14 @@ fn with_decimal_point(field: &str) -> String {
 }
 
 /// Whether the comma of a number may separate thousands: `1,234`, but not `0,234` or `1,5`.
-fn may_separate_thousands(field: &str) -> bool {
+fn comma_may_separate_thousands(field: &str) -> bool {
     let field = field.trim_start_matches(['+', '-']);
-    let (before, after) = field.split_once(',').unwrap_or((field, ""));
-    !before.starts_with('0') && (1..=3).contains(&before.len()) && after.len() == 3 && is_number(after)
+    let (thousands, rest) = field.split_once(',').unwrap_or((field, ""));
+    !thousands.starts_with('0') && (1..=3).contains(&thousands.len()) && rest.len() == 3 && is_number(rest)
 }
 
 /// The line and the message of an error of the CSV parser.
-fn csv_fault(error: csv::Error, delimiter: u8) -> FileFault {
+fn fault_of_csv_error(error: csv::Error, delimiter: u8) -> FileFault {
     let line = error.position().map(|position| position.line() as usize);
     let message = match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
@@ -191,7 +193,7 @@ fn csv_fault(error: csv::Error, delimiter: u8) -> FileFault {
     FileFault { line, message }
 }
 
-/// The names of columns that have exit codes.
+/// The names of columns that contain exit codes.
 const EXIT_CODE_COLUMNS: &str = "exit_code exitcode exit_status exit rc returncode return_code errno";
 /// The names of columns that are true if the run failed.
 const FAILURE_COLUMNS: &str = "failed failure";
@@ -208,7 +210,7 @@ const FALSE_WORDS: &str = "false no 0";
 
 /// The kind of a column that states whether the run of a row failed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum OutcomeColumn {
+pub enum OutcomeColumnKind {
     /// An exit code: the run failed if it is not 0.
     ExitCode,
     /// True if the run failed.
@@ -221,58 +223,58 @@ pub enum OutcomeColumn {
     Error,
 }
 
-impl OutcomeColumn {
+impl OutcomeColumnKind {
     /// Detects by the name and the values of a column whether it states outcomes, and in which form. A column `failed` that
     /// counts failed requests does not.
-    pub fn detect(sheet: &Sheet, column: usize) -> Option<OutcomeColumn> {
+    pub fn detect(sheet: &Sheet, column: usize) -> Option<OutcomeColumnKind> {
         let header = sheet.headers[column].to_ascii_lowercase().replace([' ', '-'], "_");
         let has_name = |names: &str| is_one_of(&header, names);
         let fields = || sheet.rows.iter().map(|row| &row[column]).filter(|field| !is_absent(field));
         let all_integers = || fields().all(|field| field.parse::<i64>().is_ok());
         let all_booleans = || fields().all(|field| is_one_of(field, TRUE_WORDS) || is_one_of(field, FALSE_WORDS));
         if has_name(EXIT_CODE_COLUMNS) && all_integers() {
-            Some(OutcomeColumn::ExitCode)
+            Some(OutcomeColumnKind::ExitCode)
         } else if has_name(FAILURE_COLUMNS) && all_booleans() {
-            Some(OutcomeColumn::Failed)
+            Some(OutcomeColumnKind::Failed)
         } else if has_name(SUCCESS_COLUMNS) && all_booleans() {
-            Some(OutcomeColumn::Succeeded)
+            Some(OutcomeColumnKind::Succeeded)
         } else if has_name(STATUS_COLUMNS)
             && fields().any(|field| is_one_of(field, SUCCESS_WORDS) || is_one_of(field, FAILURE_WORDS))
         {
-            Some(OutcomeColumn::Status)
+            Some(OutcomeColumnKind::Status)
         } else if header == "error" && !fields().any(|field| field.parse::<f64>().is_ok()) {
-            Some(OutcomeColumn::Error)
+            Some(OutcomeColumnKind::Error)
         } else {
             None
         }
-    }
-
-    /// Finds every column that states outcomes.
-    pub fn find_all(sheet: &Sheet) -> OutcomeColumns {
-        OutcomeColumns(
-            (0..sheet.headers.len())
-                .filter_map(|column| Some((column, OutcomeColumn::detect(sheet, column)?)))
-                .collect(),
-        )
     }
 
     /// Whether the run failed, by its field in this column.
     fn is_failure(self, field: &str) -> bool {
         !is_absent(field)
             && match self {
-                OutcomeColumn::ExitCode => field.parse() != Ok(0),
-                OutcomeColumn::Failed => is_one_of(field, TRUE_WORDS),
-                OutcomeColumn::Succeeded => is_one_of(field, FALSE_WORDS),
-                OutcomeColumn::Status => !is_one_of(field, SUCCESS_WORDS),
-                OutcomeColumn::Error => !is_one_of(field, FALSE_WORDS) && !is_one_of(field, SUCCESS_WORDS),
+                OutcomeColumnKind::ExitCode => field.parse() != Ok(0),
+                OutcomeColumnKind::Failed => is_one_of(field, TRUE_WORDS),
+                OutcomeColumnKind::Succeeded => is_one_of(field, FALSE_WORDS),
+                OutcomeColumnKind::Status => !is_one_of(field, SUCCESS_WORDS),
+                OutcomeColumnKind::Error => !is_one_of(field, FALSE_WORDS) && !is_one_of(field, SUCCESS_WORDS),
             }
     }
 }
 
 /// The columns of a table that state whether the run of a row failed: the index and the kind of each.
-pub struct OutcomeColumns(Vec<(usize, OutcomeColumn)>);
+pub struct OutcomeColumns(Vec<(usize, OutcomeColumnKind)>);
 
 impl OutcomeColumns {
+    /// Finds every column of a table that states outcomes.
+    pub fn find(sheet: &Sheet) -> OutcomeColumns {
+        let mut columns = vec![];
+        for column in 0..sheet.headers.len() {
+            columns.extend(OutcomeColumnKind::detect(sheet, column).map(|kind| (column, kind)));
+        }
+        OutcomeColumns(columns)
+    }
+
     /// Why the run of a row failed: `exit_code is 1`. `None` if it succeeded.
     pub fn describe_failure(&self, sheet: &Sheet, row: &StringRecord) -> Option<String> {
         let (column, _) = self.0.iter().find(|(column, kind)| kind.is_failure(&row[*column]))?;
@@ -286,7 +288,7 @@ mod tests {
     use crate::import::parse;
 
     fn second_column(text: &str) -> Result<Vec<String>, String> {
-        let sheet = Sheet::read(text).map_err(|fault| fault.message)?;
+        let sheet = Sheet::parse(text).map_err(|fault| fault.message)?;
         Ok(sheet.rows.iter().map(|row| row[1].to_string()).collect())
     }
 
@@ -314,14 +316,20 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_skipped_and_the_last_one_can_be_the_head() {
-        let headers = |text: &str| {
-            let sheet = Sheet::read(text).map_err(|fault| fault.message).unwrap();
-            (sheet.headers.join("|"), sheet.is_headless, sheet.rows.len())
+    fn comments_are_skipped_and_the_last_one_can_be_the_header() {
+        let headers_and_row_count = |text: &str| {
+            let sheet = Sheet::parse(text).map_err(|fault| fault.message).unwrap();
+            (sheet.headers.join("|"), sheet.is_headerless, sheet.rows.len())
         };
-        assert_eq!(headers("# made by x, y\n# iops,threads\n100,1\n190,2\n"), ("iops|threads".into(), false, 2));
-        assert_eq!(headers("# a comment\niops,threads\n100,1\n# another\n190,2\n"), ("iops|threads".into(), false, 2));
-        assert_eq!(headers("# no header\n100,1\n"), ("column 1|column 2".into(), true, 1));
+        assert_eq!(
+            headers_and_row_count("# made by x, y\n# iops,threads\n100,1\n190,2\n"),
+            ("iops|threads".into(), false, 2)
+        );
+        assert_eq!(
+            headers_and_row_count("# a comment\niops,threads\n100,1\n# another\n190,2\n"),
+            ("iops|threads".into(), false, 2)
+        );
+        assert_eq!(headers_and_row_count("# no header\n100,1\n"), ("column 1|column 2".into(), true, 1));
     }
 
     fn read_elapsed(text: &str) -> (Vec<f64>, Vec<String>) {

@@ -7,9 +7,9 @@ use super::series::{Conditions, SampleCollector, ToolRun};
 pub const SYSBENCH: Importer = Importer {
     id: "sysbench",
     help: "text of `sysbench … run`, one run after the other",
-    recognises: |text| text.lines().any(|line| version_of_first_line(line.trim()).is_some()),
+    recognises: |text| text.lines().any(|line| parse_first_line(line.trim()).is_some()),
     lead_metrics: &["transactions", "events", "reads", "writes", "requests", "queries", "transferred"],
-    read,
+    read: read_sysbench_output,
 };
 
 /// Lines that state a condition: the beginning of the line, and the name of the condition. The rest of the line is the
@@ -36,8 +36,8 @@ const CONDITIONS: [(&str, &str); 19] = [
     ("Maximum prime number checked in CPU test:", "prime limit"),
 ];
 
-/// Labels of the report, with metric and unit. If a line has a count and a rate, `1234 (12.3 per sec.)`, the figure is the
-/// rate.
+/// The labels of lines of the report, and the metric and the unit of their figures. If a line has a count and a rate,
+/// `1234 (12.3 per sec.)`, the figure is the rate.
 const REPORT_LABELS: [(&str, &str, &str); 17] = [
     ("reads/s", "reads", "/s"),
     ("writes/s", "writes", "/s"),
@@ -58,10 +58,11 @@ const REPORT_LABELS: [(&str, &str, &str); 17] = [
     ("time elapsed", "time", "s"),
 ];
 
-fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
+/// Reads the output of several runs.
+fn read_sysbench_output(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let mut run: Option<SysbenchRun> = None;
     for (line_number, line) in (1..).zip(text.lines().map(str::trim)) {
-        if let Some(version) = version_of_first_line(line) {
+        if let Some(version) = parse_first_line(line) {
             if let Some(run) = run.take() {
                 run.finish(collector);
             }
@@ -79,7 +80,7 @@ fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
 }
 
 /// The version in the first line of a run: `sysbench 0.4.12:  multi-threaded system evaluation benchmark`.
-fn version_of_first_line(line: &str) -> Option<&str> {
+fn parse_first_line(line: &str) -> Option<&str> {
     let version = line.strip_prefix("sysbench ")?.split([' ', ':']).next()?;
     version.starts_with(|c: char| c.is_ascii_digit()).then_some(version)
 }
@@ -101,8 +102,8 @@ struct SysbenchRun {
 impl SysbenchRun {
     /// Adds the run to the samples. A run without a report counts as failed.
     fn finish(self, collector: &mut SampleCollector) {
-        let no_report = || self.figures.is_empty().then(|| "it has no report".to_string());
-        let failure = self.failure.clone().or_else(no_report);
+        let missing_report = self.figures.is_empty().then(|| "it has no report".to_string());
+        let failure = self.failure.or(missing_report);
         let mut tool_run = ToolRun { failure, ..ToolRun::new(self.test, &self.conditions) };
         for _ in 0..self.checkpoint_count {
             collector.leave_out("report", &tool_run.subject, "a checkpoint before the end (--report-checkpoints)");
@@ -166,15 +167,15 @@ impl SysbenchRun {
     /// Reads a line of the report: `avg: 0.21`, `95th percentile: 0.31`, `read:  IOPS=4.2 4.2 MiB/s (4.4 MB/s)`.
     fn read_report_line(&mut self, label: &str, rest: &str) -> Result<(), String> {
         if let Some(iops) = rest.strip_prefix("IOPS=") {
-            let [operations, bytes] = match label {
+            let [rate_metric, bandwidth_metric] = match label {
                 "read" => ["reads", "read"],
                 "write" => ["writes", "written"],
                 _ => ["fsyncs", ""],
             };
             let words: Vec<&str> = iops.split_whitespace().collect();
-            self.set_figure(operations.into(), "/s", parse_number(words.first().unwrap_or(&""), "IOPS")?);
+            self.set_figure(rate_metric.into(), "/s", parse_number(words.first().unwrap_or(&""), "IOPS")?);
             if let [_, value, "MiB/s", ..] = words[..] {
-                self.set_figure(bytes.into(), "MiB/s", parse_number(value, label)?);
+                self.set_figure(bandwidth_metric.into(), "MiB/s", parse_number(value, label)?);
             }
             return Ok(());
         }
@@ -214,10 +215,10 @@ fn parse_condition(line: &str) -> Option<(&'static str, &str)> {
 /// The size in a form that all versions share: `16 KiB` for `16KiB`, and for `16Kb` and `16K` of versions 0.4 and 0.5. `None`
 /// if the text is not a size.
 fn normalise_size(text: &str) -> Option<String> {
-    let bare = text.strip_suffix("iB").or_else(|| text.strip_suffix('b')).unwrap_or(text);
-    let unit = bare.chars().last().filter(|unit| "KMGT".contains(*unit))?;
-    let number = bare[..bare.len() - 1].trim();
-    number.parse::<f64>().ok().map(|_| format!("{number} {unit}iB"))
+    let size = text.strip_suffix("iB").or_else(|| text.strip_suffix('b')).unwrap_or(text);
+    let prefix = size.chars().last().filter(|prefix| "KMGT".contains(*prefix))?;
+    let number = size[..size.len() - 1].trim();
+    number.parse::<f64>().ok().map(|_| format!("{number} {prefix}iB"))
 }
 
 /// The rank in a label: `95` of `95th percentile` and of `approx.  95 percentile`.
@@ -244,14 +245,14 @@ fn parse_milliseconds(text: &str, label: &str) -> Result<f64, String> {
 /// Parses a rate like `18.9Mb/sec`, and returns it in MiB/s. Versions 0.4 and 0.5 write `b` for byte, with factors of 1024.
 fn parse_mib_per_s(text: &str) -> Option<f64> {
     let text = text.strip_suffix("b/sec")?;
-    let (number, unit) = match text.as_bytes().last()? {
+    let (number, mib) = match text.as_bytes().last()? {
         b'K' => (&text[..text.len() - 1], 1.0 / 1024.0),
         b'M' => (&text[..text.len() - 1], 1.0),
         b'G' => (&text[..text.len() - 1], 1024.0),
         b'T' => (&text[..text.len() - 1], 1024.0 * 1024.0),
         _ => (text, 1.0 / 1024.0 / 1024.0),
     };
-    number.trim().parse::<f64>().ok().map(|value| value * unit)
+    number.trim().parse::<f64>().ok().map(|value| value * mib)
 }
 
 /// Parses the number after a label.
@@ -292,7 +293,7 @@ Doing random r/w test
 ";
 
     /// A run of sysbench 0.4.12, shortened.
-    const OLD: &str = "\
+    const VERSION_0_4_TEXT: &str = "\
 sysbench 0.4.12:  multi-threaded system evaluation benchmark
 
 Number of threads: 4
@@ -311,30 +312,30 @@ Test execution summary:
          approx.  95 percentile:               6.62ms
 ";
 
-    fn read(text: &str) -> Samples {
+    fn parse_samples(text: &str) -> Samples {
         parse("a.txt", text.as_bytes(), None).unwrap()
     }
 
-    fn values(samples: &Samples, metric: &str) -> Vec<f64> {
-        let of_metric = samples.series.iter().filter(|series| series.metric == metric);
-        of_metric.flat_map(|series| series.values.clone()).collect()
+    fn values_of_metric(samples: &Samples, metric: &str) -> Vec<f64> {
+        let series = samples.series.iter().filter(|series| series.metric == metric);
+        series.flat_map(|series| series.values.clone()).collect()
     }
 
     #[test]
     fn each_report_is_a_run() {
-        let samples = read(TEXT);
+        let samples = parse_samples(TEXT);
         assert_eq!(samples.format, "sysbench");
-        assert_eq!(values(&samples, "reads"), [8921.07, 9000.0]);
-        assert_eq!(values(&samples, "time"), [1.0069]);
-        assert_eq!(values(&samples, "transactions"), [1.99]);
-        assert_eq!(values(&samples, "latency 95%"), [0.21]);
-        assert_eq!(values(&samples, "writes"), [0.0; 0], "nothing was written");
+        assert_eq!(values_of_metric(&samples, "reads"), [8921.07, 9000.0]);
+        assert_eq!(values_of_metric(&samples, "time"), [1.0069]);
+        assert_eq!(values_of_metric(&samples, "transactions"), [1.99]);
+        assert_eq!(values_of_metric(&samples, "latency 95%"), [0.21]);
+        assert_eq!(values_of_metric(&samples, "writes"), [0.0; 0], "nothing was written");
         assert_eq!(samples.series[0].name, "random r/w test");
     }
 
     #[test]
     fn reports_of_version_0_4_are_read() {
-        let samples = read(OLD);
+        let samples = parse_samples(VERSION_0_4_TEXT);
         let shown: Vec<_> = samples.series.iter().map(|series| (series.metric.as_str(), series.values[0])).collect();
         let expected = [("requests", 1209.67), ("transferred", 18.9), ("time", 8.2667), ("latency", 0.61)];
         assert_eq!(shown[..4], expected);
@@ -343,7 +344,7 @@ Test execution summary:
 
     #[test]
     fn reports_of_version_1_1_are_read() {
-        let samples = read(
+        let samples = parse_samples(
             "sysbench 1.1.0 (using bundled LuaJIT)\nDoing random read test\n\
              read:  IOPS=1500.25 23.44 MiB/s (24.58 MB/s)\nwrite: IOPS=0.00 0.00 MiB/s (0.00 MB/s)\n\
              fsync: IOPS=0.00\n",
@@ -354,7 +355,8 @@ Test execution summary:
 
     #[test]
     fn runs_with_different_settings_are_separate_series() {
-        let samples = read(&format!("{OLD}{}", OLD.replace("threads: 4", "threads: 8")));
+        let samples =
+            parse_samples(&format!("{VERSION_0_4_TEXT}{}", VERSION_0_4_TEXT.replace("threads: 4", "threads: 8")));
         let names: Vec<&str> = samples
             .series
             .iter()
@@ -367,7 +369,7 @@ Test execution summary:
     #[test]
     fn failed_runs_are_left_out() {
         let failed = "sysbench 1.0.20 (x)\nDoing random read test\nFATAL: Cannot open file 'test_file.0'\n";
-        let samples = read(&format!("{failed}{TEXT}"));
+        let samples = parse_samples(&format!("{failed}{TEXT}"));
         assert_eq!(samples.left_out[0].to_string(), "1 run of random read test: Cannot open file 'test_file.0'");
         assert!(parse("a", b"sysbench 1.0.20 (x)\n", None).unwrap_err().to_string().contains("it has no report"));
     }

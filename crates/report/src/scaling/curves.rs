@@ -12,8 +12,8 @@ const DEFAULT_METRICS: [&str; 2] = ["throughput", "iops"];
 
 /// Whether a run varies the number of clients. Its report then has curves instead of a matrix.
 pub fn varies_clients(record: &RunRecord) -> bool {
-    let of_task = record.tasks.iter().any(|task| task.id.params.contains_key(factor::CLIENTS));
-    of_task || record.variants.iter().any(|variant| !variant.level(factor::CLIENTS).is_empty())
+    record.tasks.iter().any(|task| task.id.params.contains_key(factor::CLIENTS))
+        || record.variants.iter().any(|variant| !variant.level(factor::CLIENTS).is_empty())
 }
 
 /// The curves of a run.
@@ -23,7 +23,7 @@ pub struct ClientCurves {
     pub metric: MetricSpec,
     /// A curve over the number of clients for each variant and task.
     pub curves: Vec<ClientCurve>,
-    /// The number of values that are zero, which have no logarithm and are left out.
+    /// The number of values of zero, which are left out because zero has no logarithm.
     pub zero_count: usize,
 }
 
@@ -32,8 +32,8 @@ pub struct ClientCurves {
 pub struct ClientCurve {
     /// The values for each number of clients.
     pub series: Series,
-    /// The index of the variant in the run. If the number of clients is a factor of the variants, a curve has several, and this
-    /// is the first.
+    /// The index of the variant in the run. If the number of clients is a factor, a curve has several variants, and this is the
+    /// first.
     pub variant: usize,
 }
 
@@ -42,11 +42,11 @@ pub struct ClientCurve {
 /// # Errors
 /// The run lacks the metric, or does not vary the number of clients.
 pub fn client_curves_of_run(record: &RunRecord, metric: Option<&str>) -> Result<ClientCurves, Error> {
-    let names: Vec<&str> = metric.map_or(DEFAULT_METRICS.to_vec(), |metric| vec![metric]);
-    let find_measured =
+    let candidates: Vec<&str> = metric.map_or(DEFAULT_METRICS.to_vec(), |metric| vec![metric]);
+    let measured_metric =
         |name: &&str| record.metric(name).filter(|(_, values)| values.iter().any(|value| !value.is_nan()));
-    let Some((metric, values)) = names.iter().find_map(find_measured) else {
-        return Err(no_curve_error(format!("run {} has no {}", record.id, names.join(" or "))));
+    let Some((metric, values)) = candidates.iter().find_map(measured_metric) else {
+        return Err(no_curve_error(format!("run {} has no {}", record.id, candidates.join(" or "))));
     };
     let left_out = rounds_left_out(record);
     let tasks: Vec<String> = record.tasks.iter().map(|task| task_without_clients(&task.id)).collect();
@@ -57,14 +57,14 @@ pub fn client_curves_of_run(record: &RunRecord, metric: Option<&str>) -> Result<
         let cell = &record.cells[record.samples.cell[sample] as usize];
         let task = record.samples.task[sample] as usize;
         let variant = &record.variants[cell.variant];
-        let Some(n) = variant.clients(&record.tasks[task].id) else { continue };
+        let Some(clients) = variant.clients(&record.tasks[task].id) else { continue };
         if value == 0.0 {
             zero_count += 1;
         } else if !left_out.contains(&cell.round) {
             let key = (variant_without_clients(variant), tasks[task].clone());
-            let (first, rows) = points.entry(key).or_insert((cell.variant, vec![]));
-            *first = cell.variant.min(*first);
-            rows.push((f64::from(n), cell.round, value));
+            let (first_variant, rows) = points.entry(key).or_insert((cell.variant, vec![]));
+            *first_variant = cell.variant.min(*first_variant);
+            rows.push((f64::from(clients), cell.round, value));
         }
     }
     if points.is_empty() {
@@ -83,7 +83,7 @@ pub fn client_curves_of_run(record: &RunRecord, metric: Option<&str>) -> Result<
     Ok(ClientCurves { metric, zero_count, curves: curves.into_iter().collect::<Result<_, _>>()? })
 }
 
-/// The error for a run without curves, and why it has none.
+/// The error for a run without curves; `why` states why it has none.
 fn no_curve_error(why: String) -> Error {
     Error::Usage(format!("{why}: a curve is throughput by number of clients, as a run of gus3 measures it"))
 }
@@ -118,9 +118,9 @@ impl ClientCurves {
 pub fn client_curves_of_published(published: &PublishedSet) -> Result<Option<Vec<Series>>, Error> {
     let mut rows: BTreeMap<&str, Vec<SeriesRow>> = BTreeMap::new();
     // Leave out values that the author took from a fitted curve.
-    for figure in published.rows.iter().filter(|figure| figure.kind.is_evidence()) {
-        if let Some(n) = figure.params.get(factor::CLIENTS).and_then(|n| n.parse().ok()) {
-            rows.entry(&figure.variant).or_default().push((n, 0, figure.value));
+    for figure in published.figures.iter().filter(|figure| figure.kind.is_evidence()) {
+        if let Some(clients) = figure.params.get(factor::CLIENTS).and_then(|clients| clients.parse().ok()) {
+            rows.entry(&figure.variant).or_default().push((clients, 0, figure.value));
         }
     }
     if rows.is_empty() {

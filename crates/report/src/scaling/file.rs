@@ -1,8 +1,8 @@
-//! Reads curves of throughput over clients from a CSV file with a column of each.
+//! Reads curves of throughput over clients from a CSV file with a column of clients and a column of throughput.
 
 use crate::import::{
-    CLIENT_COLUMNS, FileFault, ImportError, LeftOut, OutcomeColumn, Sheet, decode_text, is_absent, is_client_count,
-    is_one_of, is_setting,
+    CLIENT_COLUMNS, FileFault, ImportError, LeftOut, OutcomeColumnKind, OutcomeColumns, Sheet, decode_text, is_absent,
+    is_client_count, is_one_of, is_setting,
 };
 use csv::StringRecord;
 use fsarena_stats::scaling::{Series, SeriesError};
@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest size of a file in bytes, far above that of any curve that people measure.
 pub const MAX_BYTES: u64 = 16 << 20;
-/// The largest number of rows in a file. The time to fit a law grows with the rows times
-/// [`MAX_CLIENT_COUNTS`].
+/// The largest number of rows in a file. The time to fit a law grows with the number of rows times that of different client
+/// counts.
 const MAX_ROWS: usize = 10_000;
 /// The largest number of different client counts in a file.
 const MAX_CLIENT_COUNTS: usize = 500;
@@ -32,7 +32,7 @@ pub struct FileCurves {
 /// Reads every curve of a file from its bytes; `origin` is the name of the file in errors.
 ///
 /// Columns of text and of settings distinguish curves. Values with the same number in a column `round` are compared in pairs.
-/// Without a head the first column is the number of clients and the second the throughput.
+/// Without a header line the first column is the number of clients and the second the throughput.
 ///
 /// # Errors
 /// The file is not a table with clients and throughput, or is too large. The error names the file and, if known, the line.
@@ -41,11 +41,11 @@ pub fn read_curves(origin: &str, bytes: &[u8]) -> Result<FileCurves, ImportError
 }
 
 fn parse_curves(bytes: &[u8]) -> Result<FileCurves, FileFault> {
-    let sheet = Sheet::read(&decode_text(bytes)?)?;
-    check_limit("rows", sheet.rows.len() + usize::from(!sheet.is_headless), MAX_ROWS)?;
+    let sheet = Sheet::parse(&decode_text(bytes)?)?;
+    check_limit("rows", sheet.rows.len() + usize::from(!sheet.is_headerless), MAX_ROWS)?;
     let columns = CurveColumns::find(&sheet)?;
     let mut curves: BTreeMap<String, Vec<Point>> = BTreeMap::new();
-    let outcomes = OutcomeColumn::find_all(&sheet);
+    let outcomes = OutcomeColumns::find(&sheet);
     let (mut client_counts, mut failure_counts) = (BTreeSet::new(), BTreeMap::new());
     for row in &sheet.rows {
         if let Some(why) = outcomes.describe_failure(&sheet, row) {
@@ -55,14 +55,14 @@ fn parse_curves(bytes: &[u8]) -> Result<FileCurves, FileFault> {
         if is_absent(&row[columns.throughput]) {
             continue;
         }
-        let (name, n, x) = columns.read_point(row)?;
+        let (name, clients, throughput) = columns.read_point(row)?;
         let round = sheet.round_column.map(|column| &row[column]).filter(|round| !is_absent(round));
-        curves.entry(name).or_default().push((n, round, x));
-        client_counts.insert(n.to_bits());
+        curves.entry(name).or_default().push((clients, round, throughput));
+        client_counts.insert(clients.to_bits());
     }
     check_limit("numbers of clients", client_counts.len(), MAX_CLIENT_COUNTS)?;
     let failures =
-        failure_counts.into_iter().map(|(why, count)| LeftOut { noun: "run", subject: String::new(), why, count });
+        failure_counts.into_iter().map(|(why, count)| LeftOut { kind: "run", subject: String::new(), why, count });
     let left_out = LeftOut::describe_all(&failures.collect::<Vec<_>>());
     let mut series = vec![];
     for (name, points) in &curves {
@@ -82,17 +82,20 @@ type Point<'a> = (f64, Option<&'a str>, f64);
 fn build_series(name: &str, points: &[Point]) -> Result<Series, SeriesError> {
     let rounds: BTreeSet<&str> = points.iter().filter_map(|(_, round, _)| *round).collect();
     let round_numbers: BTreeMap<&str, u32> = rounds.into_iter().zip(0..).collect();
-    let row = |(n, round, x): &Point| round.map(|round| (*n, round_numbers[round], *x));
+    let row = |(clients, round, throughput): &Point| round.map(|round| (*clients, round_numbers[round], *throughput));
     match points.iter().map(row).collect::<Option<Vec<_>>>() {
         Some(rows) => Series::new(name, &rows),
-        None => Series::unpaired(name, &points.iter().map(|(n, _, x)| (*n, *x)).collect::<Vec<_>>()),
+        None => {
+            let values = points.iter().map(|(clients, _, throughput)| (*clients, *throughput));
+            Series::unpaired(name, &values.collect::<Vec<_>>())
+        }
     }
 }
 
-/// Refuses a file that has more than `limit` of something.
-fn check_limit(noun: &str, found: usize, limit: usize) -> Result<(), FileFault> {
-    if found > limit {
-        Err(FileFault::in_file(format!("it has {found} {noun}, and the limit is {limit}")))
+/// Refuses a file with more than `limit` items; `items` names them: `rows`.
+fn check_limit(items: &str, count: usize, limit: usize) -> Result<(), FileFault> {
+    if count > limit {
+        Err(FileFault::in_file(format!("it has {count} {items}, and the limit is {limit}")))
     } else {
         Ok(())
     }
@@ -114,7 +117,7 @@ impl CurveColumns {
     /// # Errors
     /// A column of clients or throughput is missing, or the only column of figures is a latency.
     fn find(sheet: &Sheet) -> Result<CurveColumns, FileFault> {
-        if sheet.is_headless {
+        if sheet.is_headerless {
             return match sheet.headers.len() {
                 0 => Err(FileFault::in_file("it is empty: nothing to fit")),
                 2 => Ok(CurveColumns { clients: 0, throughput: 1, names: vec![], settings: vec![] }),
@@ -125,30 +128,32 @@ impl CurveColumns {
         let throughput = THROUGHPUT_COLUMNS.iter().find_map(|word| headers.iter().position(|header| header == word));
         // A unit may follow: `throughput_mb_per_s`, `throughput (MB/s)`.
         let begins_unit = |rest: &str| rest.starts_with(['_', ' ', '(', '[']);
-        let has_unit =
+        let is_throughput_with_unit =
             |header: &String| THROUGHPUT_COLUMNS.iter().any(|word| header.strip_prefix(word).is_some_and(begins_unit));
-        let throughput = throughput.or_else(|| headers.iter().position(has_unit));
-        let missing_column = |role: &str, words: &[&str]| {
-            FileFault::in_line(1, format!("no column is the {role}: call it one of {}", words.join(", ")))
+        let throughput = throughput.or_else(|| headers.iter().position(is_throughput_with_unit));
+        let missing_column = |role: &str, names: &[&str]| {
+            FileFault::in_line(1, format!("no column is the {role}: call it one of {}", names.join(", ")))
         };
         let clients = headers.iter().position(|header| CLIENT_COLUMNS.contains(&header.as_str()));
         let clients = clients.or_else(|| headers.iter().position(|header| is_client_count(header)));
         let clients = clients.ok_or_else(|| missing_column("number of clients", &CLIENT_COLUMNS))?;
-        let (mut settings, mut numbers, mut names) = (vec![], vec![], vec![]);
+        let (mut settings, mut number_columns, mut names) = (vec![], vec![], vec![]);
         for (column, header) in headers.iter().enumerate() {
-            if column == clients || Some(column) == sheet.round_column || OutcomeColumn::detect(sheet, column).is_some()
+            if column == clients
+                || Some(column) == sheet.round_column
+                || OutcomeColumnKind::detect(sheet, column).is_some()
             {
                 continue;
             }
             if is_setting(header) {
                 settings.push(column);
             } else if sheet.is_numeric(column) {
-                numbers.push(column);
+                number_columns.push(column);
             } else {
                 names.push(column);
             }
         }
-        let only_number_column = if let [only] = numbers[..] { Some(only) } else { None };
+        let only_number_column = if let [column] = number_columns[..] { Some(column) } else { None };
         let throughput = throughput.filter(|column| *column != clients).or(only_number_column);
         let throughput = throughput.ok_or_else(|| missing_column("throughput", &THROUGHPUT_COLUMNS))?;
         if is_latency(&headers[throughput]) {
@@ -182,7 +187,7 @@ impl CurveColumns {
 
 /// Whether a column is a latency, by the words in its name: `latency_ms`, `p99` and `time (s)` are, `ops_per_s` is not.
 fn is_latency(header: &str) -> bool {
-    // In `mb_s` the `s` does not mean a time, because of the amount before it.
+    // In `mb_s` the `s` is not the unit of a time, because an amount precedes it.
     const AMOUNTS: &str = "mb mib kb kib gb gib b bytes ops req";
     let words: Vec<&str> = header.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let has_word = |list: &str| words.iter().any(|word| is_one_of(word, list));
@@ -202,9 +207,9 @@ mod tests {
     #[test]
     fn failed_runs_and_missing_values_are_left_out() {
         let text = "n,x,exit_code\n1,10,0\n2,19,0\n2,1,137\n4,NA,0\n2,2,1\n2,3,1\n";
-        let found = parse_curves(text.as_bytes()).unwrap();
-        assert_eq!(found.series[0].x, [[10.0], [19.0]]);
-        assert_eq!(found.left_out.as_deref(), Some("2 runs: exit_code is 1; 1 run: exit_code is 137"));
+        let curves = parse_curves(text.as_bytes()).unwrap();
+        assert_eq!(curves.series[0].x, [[10.0], [19.0]]);
+        assert_eq!(curves.left_out.as_deref(), Some("2 runs: exit_code is 1; 1 run: exit_code is 137"));
         assert!(fault("n,x,status\n1,10,failed\n2,9,failed\n").contains("no row has a throughput; left out: 2 runs"));
     }
 
@@ -214,15 +219,16 @@ mod tests {
     }
 
     #[test]
-    fn files_with_and_without_a_head_are_read() {
-        let headless = parse(b"1,10\n2,20\n4,30\n4,32\n").unwrap();
-        assert_eq!((headless.len(), headless[0].n.as_slice()), (1, [1.0, 2.0, 4.0].as_slice()));
-        assert_eq!((&*headless[0].x[2], headless[0].paired), ([30.0, 32.0].as_slice(), false), "repeats are no rounds");
-        let named =
+    fn files_with_and_without_a_header_are_read() {
+        let headerless = parse(b"1,10\n2,20\n4,30\n4,32\n").unwrap();
+        assert_eq!((headerless.len(), headerless[0].n.as_slice()), (1, [1.0, 2.0, 4.0].as_slice()));
+        let (values, paired) = (&*headerless[0].x[2], headerless[0].paired);
+        assert_eq!((values, paired), ([30.0, 32.0].as_slice(), false), "repeats are not rounds");
+        let with_header =
             parse(b"fs,clients,round,throughput_mb_per_s\next4,1,0,5\next4,2,0,9\nxfs,1,0,6\nxfs,2,0,8\n").unwrap();
-        assert_eq!(named.iter().map(|series| series.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
-        let by_type = parse(b"n,mbps\n1,5\n2,9\n").unwrap();
-        assert_eq!(by_type[0].x, [[5.0], [9.0]]);
+        assert_eq!(with_header.iter().map(|series| series.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
+        let only_number_column = parse(b"n,mbps\n1,5\n2,9\n").unwrap();
+        assert_eq!(only_number_column[0].x, [[5.0], [9.0]]);
     }
 
     #[test]
@@ -255,9 +261,9 @@ mod tests {
                 assert_eq!(json(&std::iter::once(header.to_string()).chain(shuffled).collect::<Vec<_>>()), ordered);
             }
         }
-        // A value without its round ends the pairing.
-        let gap = parse(b"n,round,x\n1,a,1\n2,a,2\n1,b,1\n2,,2\n").unwrap();
-        assert_eq!((gap[0].paired, gap[0].rounds()), (false, 2));
+        // A curve with a value without a round is not paired.
+        let round_missing = parse(b"n,round,x\n1,a,1\n2,a,2\n1,b,1\n2,,2\n").unwrap();
+        assert_eq!((round_missing[0].paired, round_missing[0].rounds()), (false, 2));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::document::{Detail, Document};
 use crate::phrases::{
-    is_synced_time, is_time, join_with_or, list_sentence, ratio_with_interval, shorten_list, shorten_list_to,
+    format_ratio, is_synced_time, is_task_time, join_with_or, list_sentence, shorten_list, shorten_list_to,
     shorten_sentence,
 };
 use crate::{figures::value_or_dash, matrix, number::plural, report::Report, sections::decision::Decision};
@@ -16,19 +16,23 @@ use std::cmp::Reverse;
 /// Adds the answer by each metric. In a brief report with a headline, adds only the sentences that the headline and the table
 /// below it do not contain.
 pub fn add_answer(document: &mut Document, report: &Report, detail: Detail) {
-    let (record, names) = (&report.record, report.record.names());
+    let (record, names) = (&report.record, report.record.variant_names());
     let mut analyses = report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty());
     if has_brief_headline(report, detail) {
-        let Some(first) = analyses.next() else { return };
-        return document.list(brief_sentences(&names, record, first));
+        let Some(main_analysis) = analyses.next() else { return };
+        return document.list(brief_sentences(&names, record, main_analysis));
     }
     for analysis in analyses {
-        if detail < Detail::Full && variants_with_data(analysis) < 2 {
+        if detail < Detail::Full && count_variants_with_data(analysis) < 2 {
             // With a single variant the answer is the same for all metrics.
             return document.list(answer_sentences(&names, analysis));
         }
         document.heading(3, format!("By {}", analysis.metric.id));
-        if analysis.is_provisional() && analysis.overall.is_some() && names.len() > 1 && !has_only_zeros(analysis) {
+        if analysis.is_provisional()
+            && analysis.overall.is_some()
+            && names.len() > 1
+            && !lacks_ratios_because_of_zeros(analysis)
+        {
             document.warning(provisional_warning(analysis));
         }
         let best_levels = best_level_sentences(record, analysis);
@@ -51,18 +55,17 @@ fn brief_sentences(names: &[&str], record: &RunRecord, analysis: &Analysis) -> V
 }
 
 /// The largest number of variants that have data for the same task, without the bare device.
-fn variants_with_data(analysis: &Analysis) -> usize {
+fn count_variants_with_data(analysis: &Analysis) -> usize {
     let count = |task: &TaskAnalysis| {
         let variants = task.comparison.variants.iter().enumerate();
-        let candidates = variants.filter(|(at, _)| !analysis.grid.references.contains(at));
-        candidates.filter(|(_, variant)| variant.median.is_some()).count()
+        variants.filter(|(index, result)| !analysis.grid.references.contains(index) && result.median.is_some()).count()
     };
     analysis.tasks.iter().map(count).max().unwrap_or(0)
 }
 
 /// The sentences of the answer by one metric; if the variants cannot be compared, the reason.
 pub fn answer_sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
-    match variants_with_data(analysis) {
+    match count_variants_with_data(analysis) {
         0 => return vec!["No variant has data.".into()],
         1 => return vec!["Only one variant has data. A comparison requires two.".into()],
         _ => {}
@@ -71,7 +74,7 @@ pub fn answer_sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     if analysis.metric.direction == Direction::Neutral {
         return vec![format!("{metric} describes the run: neither more nor less is better.")];
     }
-    if has_only_zeros(analysis) {
+    if lacks_ratios_because_of_zeros(analysis) {
         return vec![format!(
             "{metric} cannot be compared: too few values are above zero, and a ratio requires values above zero."
         )];
@@ -85,10 +88,11 @@ pub fn answer_sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     sentences
 }
 
-/// The sentences about single tasks, unless `with_tasks` is false or the figures are provisional, and about dropped rounds.
-fn task_sentences(names: &[&str], analysis: &Analysis, with_tasks: bool) -> Vec<String> {
+/// The sentences about the winners of single tasks, unless `show_winners` is false or the figures are provisional, and about
+/// dropped rounds.
+fn task_sentences(names: &[&str], analysis: &Analysis, show_winners: bool) -> Vec<String> {
     let mut sentences = vec![];
-    if with_tasks && !analysis.is_provisional() {
+    if show_winners && !analysis.is_provisional() {
         sentences.extend(wins_by_variant(names, analysis));
         sentences.extend(tasks_without_winner(names, analysis));
     }
@@ -96,10 +100,10 @@ fn task_sentences(names: &[&str], analysis: &Analysis, with_tasks: bool) -> Vec<
     sentences
 }
 
-/// Whether values of zero are the reason why nothing can be compared.
-fn has_only_zeros(analysis: &Analysis) -> bool {
+/// Whether no comparison has a ratio because values are zero.
+fn lacks_ratios_because_of_zeros(analysis: &Analysis) -> bool {
     let comparisons = || analysis.tasks.iter().map(|task| &task.comparison);
-    let zeros = comparisons().flat_map(|one| &one.variants).any(|variant| variant.excluded > 0);
+    let zeros = comparisons().flat_map(|comparison| &comparison.variants).any(|variant| variant.excluded_rounds > 0);
     zeros && !comparisons().any(Comparison::has_ratio)
 }
 
@@ -118,42 +122,42 @@ fn provisional_warning(analysis: &Analysis) -> String {
 fn best_predicate(metric: &MetricSpec) -> String {
     match metric.direction {
         _ if is_synced_time(metric) => "was fastest to have its data synced".into(),
-        _ if is_time(metric) => "was fastest".into(),
+        _ if is_task_time(metric) => "was fastest".into(),
         Direction::Higher => format!("had the highest {}", metric.id),
         _ => format!("had the lowest {}", metric.id),
     }
 }
 
 /// The sentences about all tasks together: the best variant, and the ratios of the others to it.
-fn overall_sentences(names: &[&str], metric: &MetricSpec, overall: &Overall, provisional: bool) -> Vec<String> {
+fn overall_sentences(names: &[&str], metric: &MetricSpec, overall: &Overall, is_provisional: bool) -> Vec<String> {
     let comparison = &overall.total_or_geometric().comparison;
-    let what = overall.name;
-    let tasks = match (overall.tasks, overall.tasks_in_totals) {
+    let measure = overall.name;
+    let scope = match (overall.tasks, overall.tasks_in_totals) {
         (1, 1) => "In the one task".to_string(),
         (tasks, all) if tasks == all => format!("Over all {tasks} tasks"),
         _ => format!("Over {}", overall.scope()),
     };
     let Some(best) = comparison.best().map(|best| names[best]) else {
-        return vec![format!("{tasks}: inconclusive. No variant completed all of them in any round.")];
+        return vec![format!("{scope}: inconclusive. No variant completed all of them in any round.")];
     };
     let ratios = |variants: Vec<usize>| {
         let ratio = |variant: usize| format!("{} {}", names[variant], ratio_to_best(comparison, variant));
         shorten_list(variants.into_iter().map(ratio).collect(), "variants")
     };
     let mut others: Vec<usize> = comparison.order.iter().skip(1).copied().collect();
-    if provisional {
+    if is_provisional {
         let ratios = ratios(others).join(", ");
         if ratios.is_empty() {
-            return vec![format!("{tasks}, only {best} has a complete round so far.")];
+            return vec![format!("{scope}, only {best} has a complete round so far.")];
         }
         let has_several_rounds =
             comparison.variants.iter().filter_map(|variant| variant.ratio).any(|ratio| ratio.rounds > 1);
         let range = if has_several_rounds { " with the range of the rounds" } else { "" };
-        return vec![format!("{tasks}, {best} leads so far. Ratio of the {what} to {best}{range}: {ratios}.")];
+        return vec![format!("{scope}, {best} leads so far. Ratio of the {measure} to {best}{range}: {ratios}.")];
     }
-    let mut sentences = vec![overall_verdict(names, metric, comparison, &tasks, what)];
+    let mut sentences = vec![overall_verdict(names, metric, comparison, &scope, measure)];
     others.retain(|variant| comparison.variants[*variant].ratio.is_some_and(|ratio| ratio.is_significant()));
-    sentences.extend(list_sentence(&format!("Ratio of the {what} to {best}"), &ratios(others)));
+    sentences.extend(list_sentence(&format!("Ratio of the {measure} to {best}"), &ratios(others)));
     let rounds = |variant: usize| plural(comparison.variants[variant].rounds, "round");
     let with_few_rounds =
         comparison.with_too_few_rounds().into_iter().map(|variant| format!("{} ({})", names[variant], rounds(variant)));
@@ -164,25 +168,26 @@ fn overall_sentences(names: &[&str], metric: &MetricSpec, overall: &Overall, pro
     sentences
 }
 
-/// The sentence with the best variant over all tasks, or with the variants that may be the best.
-fn overall_verdict(names: &[&str], metric: &MetricSpec, comparison: &Comparison, tasks: &str, what: &str) -> String {
+/// The sentence with the best variant over all tasks, or with the variants that may be the best. `scope` is `Over all 21
+/// tasks`, and `measure` is `total`.
+fn overall_verdict(names: &[&str], metric: &MetricSpec, comparison: &Comparison, scope: &str, measure: &str) -> String {
     let (best, best_predicate) = (names[comparison.order[0]], best_predicate(metric));
     if comparison.winner().is_some() {
         let next = comparison.order[1];
-        let lead = comparison.variants[next].ratio.map_or(String::new(), |ratio| ratio_with_interval(ratio.inverse()));
+        let lead = comparison.variants[next].ratio.map_or(String::new(), |ratio| format_ratio(ratio.inverse()));
         let next = names[next];
         return format!(
-            "{tasks}, {best} {best_predicate}: its {what} is {lead} times that of the next variant, {next}."
+            "{scope}, {best} {best_predicate}: its {measure} is {lead} times that of the next variant, {next}."
         );
     }
-    let tied = |variant: usize| format!("{} ({what} {})", names[variant], ratio_to_best(comparison, variant));
+    let tied = |variant: usize| format!("{} ({measure} {})", names[variant], ratio_to_best(comparison, variant));
     let tied: Vec<String> = comparison.without_significant_difference().into_iter().map(tied).collect();
     let candidates = if tied.is_empty() {
         format!(". Only {best} has enough complete rounds")
     } else {
         format!(", {best} or {}", join_with_or(&tied))
     };
-    format!("{tasks}: inconclusive which variant {best_predicate}{candidates}.")
+    format!("{scope}: inconclusive which variant {best_predicate}{candidates}.")
 }
 
 /// The sentence with the answer if every task has the same weight.
@@ -201,7 +206,7 @@ fn equal_weight_sentence(names: &[&str], total: &Comparison, geometric: &Compari
 
 /// The ratio of a variant to the best one, with its interval: `1.12 [1.10–1.14]`.
 fn ratio_to_best(comparison: &Comparison, variant: usize) -> String {
-    comparison.variants[variant].ratio.map_or("no common round".to_string(), ratio_with_interval)
+    comparison.variants[variant].ratio.map_or("no common round".to_string(), format_ratio)
 }
 
 /// For each variant a sentence with the tasks that it won; the variant with the most wins is first.
@@ -228,22 +233,22 @@ fn wins_by_variant(names: &[&str], analysis: &Analysis) -> Vec<String> {
 /// A sentence with the tasks without a clear winner, each with the variants that do not differ significantly from the best.
 /// `None` if every task has a winner.
 fn tasks_without_winner(names: &[&str], analysis: &Analysis) -> Option<String> {
-    let mut undecided = vec![];
+    let mut without_winner = vec![];
     for task in analysis.tasks_in_totals() {
         if task.comparison.winner().is_none() && task.unranked_because.is_none() {
-            undecided.push(task_with_candidates(names, task));
+            without_winner.push(task_with_candidates(names, task));
         }
     }
-    if undecided.is_empty() {
+    if without_winner.is_empty() {
         return None;
     }
     let list = if matrix::is_matrix(analysis) {
         "; the tables show them".to_string()
     } else {
-        format!(": {}", undecided.join(", "))
+        format!(": {}", without_winner.join(", "))
     };
     let all = plural(analysis.tasks_in_totals().count(), "task");
-    Some(format!("No clear winner in {} of {all}{list}.", undecided.len()))
+    Some(format!("No clear winner in {} of {all}{list}.", without_winner.len()))
 }
 
 /// A task with the variants that may be its best: `untar (ext4 ≈ xfs)`.
@@ -258,10 +263,10 @@ fn task_with_candidates(names: &[&str], task: &TaskAnalysis) -> String {
 /// A sentence on whether the dropped rounds would change the verdict; `None` if no round was dropped.
 fn dropped_rounds_sentence(names: &[&str], analysis: &Analysis) -> Option<String> {
     let overall = analysis.overall.as_ref()?;
-    let all = overall.with_all_rounds.as_ref()?;
+    let with_all_rounds = overall.with_all_rounds.as_ref()?;
     let dropped = plural(analysis.dropped.len(), "round");
-    let winner = all.winner().map_or("inconclusive", |variant| names[variant]);
-    Some(if all.winner() == overall.total_or_geometric().comparison.winner() {
+    let winner = with_all_rounds.winner().map_or("inconclusive", |variant| names[variant]);
+    Some(if with_all_rounds.winner() == overall.total_or_geometric().comparison.winner() {
         format!("{dropped} dropped. The verdict is the same with all rounds.")
     } else {
         format!("{dropped} dropped. With all rounds the verdict would differ: {winner}.")
@@ -285,7 +290,7 @@ impl Report {
         if let Some(decision) = Decision::new(self) {
             sentences.push(decision.headline());
         } else if let Some(analysis) = self.analyses.first() {
-            sentences.extend(answer_sentences(&self.record.names(), analysis).into_iter().next());
+            sentences.extend(answer_sentences(&self.record.variant_names(), analysis).into_iter().next());
         }
         sentences.join(" ")
     }
@@ -300,26 +305,26 @@ fn best_level_sentences(record: &RunRecord, analysis: &Analysis) -> Vec<String> 
     }
     let mut sentences = vec![];
     for id in record.plan.factors.keys().filter(|id| *id != FS && varies(id)) {
-        let bests = best_levels(&record.variants, analysis, id);
+        let best_levels = best_levels(&record.variants, analysis, id);
         // If all are inconclusive, one remark at the end is enough.
-        let all_inconclusive = bests.iter().all(|best| !best.is_decided);
-        let remark = |is_inconclusive: bool| if is_inconclusive { " (by the estimate, inconclusive)" } else { "" };
+        let all_inconclusive = best_levels.iter().all(|best| !best.is_decided);
+        let remark_if = |is_inconclusive: bool| if is_inconclusive { " (by the estimate, inconclusive)" } else { "" };
         let item = |best: &BestLevel| {
             let level = if best.level.is_empty() { EMPTY_LEVEL_NAME } else { &best.level };
-            format!("{} {level}{}", best.variant.name, remark(!best.is_decided && !all_inconclusive))
+            format!("{} {level}{}", best.variant.name, remark_if(!best.is_decided && !all_inconclusive))
         };
-        let items = bests.iter().map(item).collect::<Vec<_>>().join(", ");
-        sentences.push(format!("Best {id} by {}: {items}{}.", analysis.metric.id, remark(all_inconclusive)));
+        let items = best_levels.iter().map(item).collect::<Vec<_>>().join(", ");
+        sentences.push(format!("Best {id} by {}: {items}{}.", analysis.metric.id, remark_if(all_inconclusive)));
     }
     sentences
 }
 
 /// Adds the tasks that the ranking leaves out, and in a brief report their values.
-pub fn add_left_out(document: &mut Document, report: &Report, detail: Detail) {
-    let mut sentences = left_out_sentences(report);
+pub fn add_unranked_tasks(document: &mut Document, report: &Report, detail: Detail) {
+    let mut sentences = unranked_sentences(report);
     // A full report has the values in its tables.
     if detail < Detail::Full {
-        sentences.extend(unranked_values(report));
+        sentences.extend(unranked_value_sentences(report));
     }
     document.list(sentences);
 }
@@ -327,39 +332,39 @@ pub fn add_left_out(document: &mut Document, report: &Report, detail: Detail) {
 /// The largest number of unranked tasks whose values a brief report shows.
 const MAX_UNRANKED_TASKS: usize = 3;
 
-/// The values of tasks that are not ranked: `untar, not ranked: ext4 402 ms, xfs 440 ms`.
-fn unranked_values(report: &Report) -> Vec<String> {
-    let Some(first) = report.analyses.first() else { return vec![] };
+/// Sentences with the values of tasks that are not ranked: `untar, not ranked: ext4 402 ms, xfs 440 ms (medians of elapsed).`
+fn unranked_value_sentences(report: &Report) -> Vec<String> {
+    let Some(main_analysis) = report.analyses.first() else { return vec![] };
     let mut sentences = vec![];
-    for task in first.tasks_in_totals().filter(|task| task.unranked_because.is_some()) {
+    for task in main_analysis.tasks_in_totals().filter(|task| task.unranked_because.is_some()) {
         let mut values = vec![];
-        for (variant, name) in task.comparison.variants.iter().zip(report.record.names()) {
+        for (variant, name) in task.comparison.variants.iter().zip(report.record.variant_names()) {
             if variant.median.is_some() {
-                values.push(format!("{name} {}", value_or_dash(variant.median, first.metric.unit)));
+                values.push(format!("{name} {}", value_or_dash(variant.median, main_analysis.metric.unit)));
             }
         }
         let (id, values) = (&task.task.id, shorten_list(values, "variants").join(", "));
-        sentences.push(format!("{id}, not ranked: {values} (medians of {}).", first.metric.id));
+        sentences.push(format!("{id}, not ranked: {values} (medians of {}).", main_analysis.metric.id));
     }
     shorten_list_to(sentences, MAX_UNRANKED_TASKS, "tasks that are not ranked")
 }
 
 /// For each reason a sentence with the figures that are left out of the ranking.
-fn left_out_sentences(report: &Report) -> Vec<String> {
-    let Some(first) = report.analyses.first() else { return vec![] };
+fn unranked_sentences(report: &Report) -> Vec<String> {
+    let Some(main_analysis) = report.analyses.first() else { return vec![] };
     let record = &report.record;
-    let mut figures = invalid_figures(record, &first.metric.id);
+    let mut figures = invalid_figures(record, &main_analysis.metric.id);
     figures.retain(|(_, variant), _| !record.variants[*variant].is_bare_device());
     let mut sentences = vec![];
     // `few_requests_sentence` reports percentiles with too few requests, for each metric.
     for reason in InvalidReason::ALL.into_iter().filter(|reason| *reason != InvalidReason::FewRequests) {
-        let figures = figures.iter().filter(|(_, why)| **why == reason);
-        let names =
-            figures.map(|((task, variant), _)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
+        let with_reason = figures.iter().filter(|(_, other)| **other == reason);
+        let names = with_reason
+            .map(|((task, variant), _)| format!("{} at {}", record.variant_name(*variant), record.tasks[*task].id));
         let subject = shorten_list(names.collect(), "figures").join(", ");
         if !subject.is_empty() {
-            let why = reason.predicate();
-            sentences.push(format!("{subject} {why}: left out of the ranking, for all variants."));
+            let predicate = reason.predicate();
+            sentences.push(format!("{subject} {predicate}: left out of the ranking, for all variants."));
         }
     }
     sentences.extend(report.analyses.iter().filter_map(|analysis| few_requests_sentence(record, analysis)));
@@ -371,34 +376,34 @@ fn left_out_sentences(report: &Report) -> Vec<String> {
 fn few_requests_sentence(record: &RunRecord, analysis: &Analysis) -> Option<String> {
     let with_few_requests =
         analysis.tasks_in_totals().filter(|task| task.unranked_because == Some(InvalidReason::FewRequests));
-    let tasks: Vec<usize> = with_few_requests.filter_map(|task| record.task(&task.task.id)).collect();
-    let why = invalid_reason(record, &analysis.metric.id, *tasks.first()?)?;
-    let more = match tasks.len() - 1 {
+    let tasks: Vec<usize> = with_few_requests.filter_map(|task| record.task_index(&task.task.id)).collect();
+    let reason = invalid_reason(record, &analysis.metric.id, *tasks.first()?)?;
+    let more_tasks = match tasks.len() - 1 {
         0 => String::new(),
-        more => format!("; likewise {}", plural(more, "more task")),
+        count => format!("; likewise {}", plural(count, "more task")),
     };
-    Some(format!("Not ranked by {}: {why}{more}.", analysis.metric.id))
+    Some(format!("Not ranked by {}: {reason}{more_tasks}.", analysis.metric.id))
 }
 
 /// Explains the figures of the answer and their brackets; nothing for a single variant.
-pub fn add_legend(document: &mut Document, report: &Report, _: Detail) {
-    let names = report.record.names();
-    let Some(first) = report.analyses.first().filter(|_| names.len() > 1) else { return };
+pub fn add_answer_legend(document: &mut Document, report: &Report, _: Detail) {
+    let names = report.record.variant_names();
+    let Some(main_analysis) = report.analyses.first().filter(|_| names.len() > 1) else { return };
     let metrics = report.analyses.iter().map(|analysis| &analysis.metric);
     let metrics = metrics.map(|metric| format!("{} ({})", metric.id, metric.help));
     let metrics = metrics.collect::<Vec<_>>().join("; and by ");
-    let brackets = if first.is_provisional() {
+    let bracket_meaning = if main_analysis.is_provisional() {
         "are the smallest and the largest of the rounds so far: fewer than 8 rounds give no exact interval"
     } else {
         "is its 95% confidence interval; an interval that contains 1 means no significant difference"
     };
-    // Name at most six variants.
-    let more = names.len().saturating_sub(6);
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let names = names[..names.len() - more].join(", ");
+    const MAX_NAMED: usize = 6;
+    let hidden_count = names.len().saturating_sub(MAX_NAMED);
+    let rest = if hidden_count > 0 { format!(" and {hidden_count} more") } else { String::new() };
+    let names = names[..names.len() - hidden_count].join(", ");
     document.text(format!(
         "How to read this: the variants are {names}{rest}, compared by {metrics}. Every round runs each variant once, and a \
-         figure is the ratio to the best variant in a typical round: 1.20 is 1.20 times as much. In brackets {brackets}. Rare \
+         figure is the ratio to the best variant in a typical round: 1.20 is 1.20 times as much. In brackets {bracket_meaning}. Rare \
          slow rounds hardly change a typical round; the ratio of mean cost counts them."
     ));
 }

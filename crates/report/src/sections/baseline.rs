@@ -15,8 +15,8 @@ struct ComparedFigure<'a> {
     stored: &'a StoredFigures,
     /// The median of the stored values.
     stored_median: f64,
-    /// The median of the values in this run.
-    median: Option<f64>,
+    /// The median of the values in this run; `None` if it has none.
+    measured_median: Option<f64>,
     /// The ratio of this run to the stored values over the rounds that both have, if the figures are counts
     /// in the same state.
     ratio: Option<Ratio>,
@@ -27,18 +27,20 @@ pub fn add_baseline(document: &mut Document, report: &Report, _: Detail) {
     let Some(baseline) = &report.record.plan.baseline else { return };
     document.heading(
         3,
-        format!("The baseline {}, measured on {} and again", baseline.name, date_of(&baseline.measured_at)),
+        format!("The baseline {}, measured on {} and again", baseline.name, date_of_time(&baseline.measured_at)),
     );
     let compared = compare_with_stored(report, baseline);
-    let row = |one: &ComparedFigure| {
-        let format = |value: f64| with_unit(value, one.stored.unit);
-        let now = one.median.map_or("–".into(), format);
-        let change = one.median.map_or(String::new(), |now| signed_percent(now / one.stored_median - 1.0, &[]));
+    let row = |figure: &ComparedFigure| {
+        let ComparedFigure { stored, stored_median, measured_median, .. } = figure;
+        let format = |value: f64| with_unit(value, stored.unit);
+        let measured = measured_median.map_or("–".into(), format);
+        let change =
+            measured_median.map_or(String::new(), |measured| signed_percent(measured / stored_median - 1.0, &[]));
         row![
-            format!("{} {}", one.stored.task, one.stored.metric).as_str(),
-            format(one.stored_median).as_str(),
-            now.as_str(),
-            Cell::two_lines(change, verdict_name(one, report.margin))
+            format!("{} {}", stored.task, stored.metric),
+            format(*stored_median),
+            measured,
+            Cell::two_lines(change, verdict_name(figure, report.margin))
         ]
     };
     let header = ["task and metric", "stored", "again, here", "change"];
@@ -47,7 +49,7 @@ pub fn add_baseline(document: &mut Document, report: &Report, _: Detail) {
 }
 
 /// The day of a time in RFC 3339.
-fn date_of(time: &str) -> &str {
+fn date_of_time(time: &str) -> &str {
     time.split('T').next().unwrap_or(time)
 }
 
@@ -80,7 +82,7 @@ fn judgement_note(report: &Report, baseline: &RecalledBaseline) -> String {
 /// The stored figures with those of the same variant in this run, without tasks and metrics that the run does not have.
 fn compare_with_stored<'a>(report: &Report, baseline: &'a RecalledBaseline) -> Vec<ComparedFigure<'a>> {
     let record = &report.record;
-    let Some(variant) = record.variant(&baseline.variant) else { return vec![] };
+    let Some(variant) = record.variant_index(&baseline.variant) else { return vec![] };
     let can_judge = can_judge(report, baseline);
     let mut compared = vec![];
     for stored in &baseline.figures {
@@ -92,21 +94,23 @@ fn compare_with_stored<'a>(report: &Report, baseline: &'a RecalledBaseline) -> V
             && let Some(task) = grid.tasks.iter().position(|task| task.id.to_string() == stored.task)
         {
             let values = &grid.values[task][variant];
-            let here: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-            measured_median = median(&here);
-            let of_round = |round: &u32| stored.values.iter().find(|(number, _)| number == round);
-            let stored_by_round: Vec<f64> =
-                grid.rounds.iter().map(|round| of_round(round).map_or(f64::NAN, |one| one.1)).collect();
-            ratio = Ratio::of(log_ratios(&stored_by_round, values).d).filter(|_| can_judge);
+            let measured: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+            measured_median = median(&measured);
+            let stored_value = |round: &u32| {
+                let with_round = stored.values.iter().find(|(stored_round, _)| stored_round == round);
+                with_round.map_or(f64::NAN, |(_, value)| *value)
+            };
+            let stored_by_round: Vec<f64> = grid.rounds.iter().map(stored_value).collect();
+            ratio = Ratio::from_log_ratios(log_ratios(&stored_by_round, values).d).filter(|_| can_judge);
         }
-        compared.push(ComparedFigure { stored, stored_median, median: measured_median, ratio });
+        compared.push(ComparedFigure { stored, stored_median, measured_median, ratio });
     }
     compared
 }
 
-/// The verdict on stored counts; empty if they are not judged.
-fn verdict_name(one: &ComparedFigure, margin: f64) -> &'static str {
-    match one.ratio {
+/// The verdict on stored counts in a word; empty if they are not judged.
+fn verdict_name(figure: &ComparedFigure, margin: f64) -> &'static str {
+    match figure.ratio {
         None => "",
         Some(ratio) if ratio.provisional => "provisional",
         Some(ratio) if ratio.low >= 1.0 / (1.0 + margin) && ratio.high <= 1.0 + margin => "repeats",
@@ -118,15 +122,15 @@ fn verdict_name(one: &ComparedFigure, margin: f64) -> &'static str {
 /// The baseline as JSON; null if the run recalled none.
 pub fn baseline_json(report: &Report) -> Value {
     let Some(baseline) = &report.record.plan.baseline else { return Value::Null };
-    let figure = |one: &ComparedFigure| {
+    let figure_json = |figure: &ComparedFigure| {
         json!({
-            "task": one.stored.task,
-            "metric": one.stored.metric,
-            "unit": one.stored.unit,
-            "stored_median": one.stored_median,
-            "median": one.median,
-            "ratio": one.ratio.map(|ratio| json!({"value": ratio.value, "low": ratio.low, "high": ratio.high})),
-            "finding": if one.ratio.is_some() { Some(verdict_name(one, report.margin)) } else { None },
+            "task": figure.stored.task,
+            "metric": figure.stored.metric,
+            "unit": figure.stored.unit,
+            "stored_median": figure.stored_median,
+            "median": figure.measured_median,
+            "ratio": figure.ratio.map(|ratio| json!({"value": ratio.value, "low": ratio.low, "high": ratio.high})),
+            "finding": figure.ratio.is_some().then(|| verdict_name(figure, report.margin)),
         })
     };
     json!({
@@ -135,6 +139,6 @@ pub fn baseline_json(report: &Report) -> Value {
         "measured": baseline.measured_at,
         "changed": baseline.changed,
         "judged": can_judge(report, baseline),
-        "figures": compare_with_stored(report, baseline).iter().map(figure).collect::<Vec<_>>(),
+        "figures": compare_with_stored(report, baseline).iter().map(figure_json).collect::<Vec<_>>(),
     })
 }

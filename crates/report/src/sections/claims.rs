@@ -3,7 +3,7 @@
 
 use crate::document::{Cell, Detail, Document, Table, row};
 use crate::number::{effect_and_interval, percent, plural, signed_percent, three_digits};
-use crate::{chart_context::widen_range, charts::differences::claim_source, figures::unseen_stalls};
+use crate::{chart_context::widen_range, charts::differences::claim_source, figures::unseen_stalls_clause};
 use crate::{report::Report, sections::gate::describe_bounds};
 use fsarena_core::{claim::Relation, conclusion::Conclusion};
 use fsarena_stats::conclusion::{CheckedConclusion, Comparisons, ConclusionVerdict};
@@ -18,7 +18,7 @@ pub fn add_claims(document: &mut Document, report: &Report, _: Detail) {
         return;
     }
     let row = |judged: &JudgedClaim| {
-        let verdict = Cell::from(judged.outcome().name()).strong_if(!judged.is_inconclusive());
+        let verdict = Cell::from(judged.outcome().name()).highlighted_if(!judged.is_inconclusive());
         let effect =
             Cell { lines: claim_lines(judged), ..Cell::default() }.with_source(claim_source(&report.record, judged));
         row![judged.claim.text.as_str(), verdict, effect]
@@ -32,28 +32,29 @@ pub fn add_claims(document: &mut Document, report: &Report, _: Detail) {
 /// The verdict of one claim as lines of text, the effect first.
 pub fn claim_lines(judged: &JudgedClaim) -> Vec<String> {
     let Some(verdict) = &judged.verdict else { return judged.why_unjudged.iter().cloned().collect() };
-    let unit = judged.column_noun;
+    let round_noun = judged.column_noun;
     let rival = match (&judged.claim.relation, &judged.rival) {
         (Relation::Extreme(_), Some(rival)) => format!(" against {rival}"),
         _ => String::new(),
     };
-    let mut lines = vec![format!("{}{rival}, {}", describe_effect(verdict), plural(verdict.rounds, unit))];
+    let mut lines = vec![format!("{}{rival}, {}", describe_claim_effect(verdict), plural(verdict.rounds, round_noun))];
     let outcome_with_all_rounds = judged.outcome_with_all_rounds.filter(|outcome| *outcome != judged.outcome());
-    let zeros = plural(judged.excluded, "round");
-    let further = [
-        inconclusive_sentence(verdict, unit),
+    let excluded = plural(judged.excluded_rounds, "round");
+    let remarks = [
+        inconclusive_sentence(verdict, round_noun),
         verdict.negligible.then(|| "a significant difference, but smaller than the margin".into()),
         verdict.shapes_differ.then(|| "the sign test disagrees: the distributions differ in shape".into()),
-        (judged.excluded > 0).then(|| format!("{zeros} without a ratio: a value is zero")),
+        (judged.excluded_rounds > 0).then(|| format!("{excluded} without a ratio: a value is zero")),
         outcome_with_all_rounds.map(|outcome| format!("with all rounds: {}", outcome.name())),
-        (!judged.claim.average.is_typical()).then(|| unseen_stalls(verdict.rounds)),
+        (!judged.claim.average.is_typical()).then(|| unseen_stalls_clause(verdict.rounds)),
     ];
-    lines.extend(further.into_iter().flatten());
+    lines.extend(remarks.into_iter().flatten());
     lines
 }
 
 /// Why a claim is inconclusive, or the largest difference that the interval allows. `None` for any other outcome.
-fn inconclusive_sentence(verdict: &Verdict, unit: &str) -> Option<String> {
+/// `round_noun` is `round` or `aged image`.
+fn inconclusive_sentence(verdict: &Verdict, round_noun: &str) -> Option<String> {
     if let Some(why) = verdict.withheld {
         return Some(format!("no verdict by mean cost: {}", why.text()));
     }
@@ -61,10 +62,10 @@ fn inconclusive_sentence(verdict: &Verdict, unit: &str) -> Option<String> {
         return None;
     }
     if verdict.gate.is_some_and(|gate| gate.low.or(gate.high).is_some()) {
-        return None; // its bounds are shown
+        return None; // The line with the effect has the bounds.
     }
     if verdict.provisional {
-        return Some(format!("provisional: a verdict requires {FIRST_LOOK_ROUNDS} {unit}s"));
+        return Some(format!("provisional: a verdict requires {FIRST_LOOK_ROUNDS} {round_noun}s"));
     }
     let largest = verdict.largest_possible_difference();
     Some(if largest < 1.0 {
@@ -75,7 +76,7 @@ fn inconclusive_sentence(verdict: &Verdict, unit: &str) -> Option<String> {
 }
 
 /// The effect of a verdict with its interval, or with the bounds that decide a claim of a gate.
-pub fn describe_effect(verdict: &Verdict) -> String {
+fn describe_claim_effect(verdict: &Verdict) -> String {
     if verdict.gate.is_some() {
         return describe_bounds(verdict);
     }
@@ -83,25 +84,25 @@ pub fn describe_effect(verdict: &Verdict) -> String {
     format!("{value} [{interval}]")
 }
 
-/// A sentence on how many verdicts also hold for all claims together (e-BH, a control of the false discovery rate). `None` for a
-/// single claim, or if all are inconclusive.
+/// A sentence on how many verdicts also hold for all claims together (e-BH, a control of the false discovery rate). `None`
+/// for a single claim, or if all are inconclusive.
 fn family_sentence(claims: &[JudgedClaim]) -> Option<String> {
     let hold_together = decided_in_family(claims);
-    let is_decided = |at: &usize| matches!(claims[*at].outcome(), Outcome::Held | Outcome::Refuted);
+    let is_decided = |claim: &usize| matches!(claims[*claim].outcome(), Outcome::Held | Outcome::Refuted);
     let decided: Vec<usize> = (0..claims.len()).filter(is_decided).collect();
     if claims.len() < 2 || decided.is_empty() {
         return None;
     }
-    let only_alone = decided.iter().filter(|at| !hold_together.contains(at));
-    let only_alone: Vec<&str> = only_alone.map(|at| claims[*at].claim.text.as_str()).collect();
-    let rest = match only_alone.len() {
+    let only_alone = decided.iter().filter(|claim| !hold_together.contains(claim));
+    let only_alone: Vec<&str> = only_alone.map(|claim| claims[*claim].claim.text.as_str()).collect();
+    let only_alone_note = match only_alone.len() {
         0 => String::new(),
-        n if n > 6 => format!(" The other {n} hold only when each is judged alone."),
+        count if count > 6 => format!(" The other {count} hold only when each is judged alone."),
         _ => format!(" Only when judged alone: {}.", only_alone.join("; ")),
     };
     Some(format!(
         "{} of the {} verdicts on {} also hold together (e-BH at 5%: at most one in twenty of them is expected to be \
-         wrong).{rest}",
+         wrong).{only_alone_note}",
         hold_together.len(),
         decided.len(),
         plural(claims.len(), "claim")
@@ -111,29 +112,29 @@ fn family_sentence(claims: &[JudgedClaim]) -> Option<String> {
 /// Adds a summary and a table of the author's conclusions that this run can check.
 pub fn add_conclusions(document: &mut Document, report: &Report, _: Detail) {
     let (checked, others): (Vec<&CheckedConclusion>, Vec<&CheckedConclusion>) =
-        report.conclusions.iter().partition(|one| one.run_verdict.outcome.is_some());
+        report.conclusions.iter().partition(|checked| checked.run_verdict.outcome.is_some());
     if checked.is_empty() {
         return;
     }
     document.heading(3, "The author's conclusions that this run can check");
     document.text(conclusions_summary(&checked));
     document.list(surprising_conclusions(&checked));
-    let unit = report.analyses.first().map_or("round", |analysis| analysis.grid.column_noun());
-    let row = |one: &CheckedConclusion| {
-        let then = if one.published_verdict.outcome.is_some() {
-            describe_answer(&one.published_verdict)
+    let round_noun = report.analyses.first().map_or("round", |analysis| analysis.grid.column_noun());
+    let row = |checked: &CheckedConclusion| {
+        let published = if checked.published_verdict.outcome.is_some() {
+            describe_conclusion_verdict(&checked.published_verdict)
         } else {
             "– no figures".into()
         };
-        row![conclusion_cell(&one.conclusion), then, answer_cell(&one.run_verdict, unit)]
+        row![conclusion_cell(&checked.conclusion), published, run_verdict_cell(&checked.run_verdict, round_noun)]
     };
     document
         .table(Table::of_words(["the author's conclusion", "then", "here"]).with_rows(checked.into_iter().map(row)));
-    let (elsewhere, others): (Vec<&CheckedConclusion>, Vec<&CheckedConclusion>) =
-        others.into_iter().partition(|one| one.conclusion.rotating_disk);
-    let sentences = elsewhere.iter().filter_map(|one| {
-        let (says, why) = (one.conclusion.says.trim_end_matches('.'), one.run_verdict.missing.as_ref()?);
-        Some(format!("Not checkable here: {says} ({why})."))
+    let (about_rotating_disks, others): (Vec<&CheckedConclusion>, Vec<&CheckedConclusion>) =
+        others.into_iter().partition(|unchecked| unchecked.conclusion.requires_rotating_disk);
+    let sentences = about_rotating_disks.iter().filter_map(|unchecked| {
+        let reason = unchecked.run_verdict.why_unjudged.as_ref()?;
+        Some(format!("Not checkable here: {} ({reason}).", unchecked.conclusion.statement.trim_end_matches('.')))
     });
     document.list(sentences.collect());
     if !others.is_empty() {
@@ -144,58 +145,62 @@ pub fn add_conclusions(document: &mut Document, report: &Report, _: Detail) {
     }
 }
 
-/// Adds a table of the conclusions with their answers on the published figures.
-pub fn add_published_conclusions(document: &mut Document, concluded: &[(Conclusion, ConclusionVerdict)]) {
-    if !concluded.is_empty() {
+/// Adds a table of the conclusions with their verdicts on the published figures.
+pub fn add_published_conclusions(document: &mut Document, conclusions: &[(Conclusion, ConclusionVerdict)]) {
+    if !conclusions.is_empty() {
         document.heading(2, "The author's conclusions, on these figures");
-        let rows = concluded.iter().map(|(one, then)| row![conclusion_cell(one), describe_answer(then)]);
+        let rows = conclusions
+            .iter()
+            .map(|(conclusion, verdict)| row![conclusion_cell(conclusion), describe_conclusion_verdict(verdict)]);
         document.table(Table::of_words(["the author's conclusion", "on these figures"]).with_rows(rows));
     }
 }
 
 /// The conclusion in fsarena's words, and below it the source.
 fn conclusion_cell(conclusion: &Conclusion) -> Cell {
-    Cell::two_lines(conclusion.says.as_str(), conclusion.origin())
+    Cell::two_lines(conclusion.statement.as_str(), conclusion.origin())
 }
 
-/// The author's conclusions with their answers on the published figures, as JSON.
-pub fn published_conclusions_json(concluded: &[(Conclusion, ConclusionVerdict)]) -> Value {
-    let with_answer = |(conclusion, then): &(Conclusion, ConclusionVerdict)| {
-        conclusion_json(conclusion, json!({"then": answer_json(then)}))
+/// The author's conclusions with their verdicts on the published figures, as JSON.
+pub fn published_conclusions_json(conclusions: &[(Conclusion, ConclusionVerdict)]) -> Value {
+    let published_json = |(conclusion, verdict): &(Conclusion, ConclusionVerdict)| {
+        conclusion_json(conclusion, json!({"then": conclusion_verdict_json(verdict)}))
     };
-    Value::Array(concluded.iter().map(with_answer).collect())
+    Value::Array(conclusions.iter().map(published_json).collect())
 }
 
-/// A conclusion with its answers as JSON.
-pub fn conclusion_json(conclusion: &Conclusion, mut answers: Value) -> Value {
-    answers["says"] = json!(conclusion.says);
-    answers["source"] = json!(conclusion.source);
-    answers["ours"] = json!(conclusion.ours);
-    answers
+/// Adds a conclusion to its verdicts, a JSON object.
+pub fn conclusion_json(conclusion: &Conclusion, mut verdicts: Value) -> Value {
+    verdicts["says"] = json!(conclusion.statement);
+    verdicts["source"] = json!(conclusion.source);
+    verdicts["ours"] = json!(conclusion.our_addition);
+    verdicts
 }
 
-/// An answer as JSON.
-pub fn answer_json(answer: &ConclusionVerdict) -> Value {
+/// A verdict on a conclusion as JSON.
+pub fn conclusion_verdict_json(verdict: &ConclusionVerdict) -> Value {
     json!({
-        "outcome": answer.outcome.map(|outcome| outcome.name()),
-        "without": answer.missing_variants,
-        "held": answer.comparisons.held,
-        "checked": answer.comparisons.checked,
-        "of": answer.comparisons.all,
+        "outcome": verdict.outcome.map(|outcome| outcome.name()),
+        "without": verdict.missing_variants,
+        "held": verdict.comparisons.held,
+        "checked": verdict.comparisons.checked,
+        "of": verdict.comparisons.all,
     })
 }
 
-/// The number of conclusions by outcome: `3 of 16 hold here, 4 refuted, 9 inconclusive. On the published figures 14 of 15 hold.`
+/// The number of conclusions by outcome: `3 of 16 hold here, 4 refuted, 9 inconclusive. On the published figures 14 of 15
+/// hold.`
 fn conclusions_summary(checked: &[&CheckedConclusion]) -> String {
-    let count = |all: &[Outcome], outcome: Outcome| all.iter().filter(|found| **found == outcome).count();
-    let then: Vec<Outcome> = checked.iter().filter_map(|one| one.published_verdict.outcome).collect();
-    let here: Vec<Outcome> = checked.iter().filter_map(|one| one.run_verdict.outcome).collect();
-    let published = match then.len() {
+    let count = |outcomes: &[Outcome], outcome: Outcome| outcomes.iter().filter(|other| **other == outcome).count();
+    let published: Vec<Outcome> =
+        checked.iter().filter_map(|conclusion| conclusion.published_verdict.outcome).collect();
+    let here: Vec<Outcome> = checked.iter().filter_map(|conclusion| conclusion.run_verdict.outcome).collect();
+    let published_sentence = match published.len() {
         0 => "The published figures can check none of them.".into(),
-        all => format!("On the published figures {} of {all} hold.", count(&then, Outcome::Held)),
+        all => format!("On the published figures {} of {all} hold.", count(&published, Outcome::Held)),
     };
     format!(
-        "{} of {} hold here, {} refuted, {} inconclusive. {published}",
+        "{} of {} hold here, {} refuted, {} inconclusive. {published_sentence}",
         count(&here, Outcome::Held),
         here.len(),
         count(&here, Outcome::Refuted),
@@ -206,45 +211,56 @@ fn conclusions_summary(checked: &[&CheckedConclusion]) -> String {
 /// Sentences with the conclusions that the published figures refute, and with those that hold on the published figures and are
 /// refuted here.
 fn surprising_conclusions(checked: &[&CheckedConclusion]) -> Vec<String> {
-    let list = |title: &str, matches: fn(&CheckedConclusion) -> bool| {
-        let conclusions = checked.iter().filter(|one| matches(one));
-        let texts: Vec<&str> = conclusions.map(|one| one.conclusion.says.trim_end_matches('.')).collect();
-        (!texts.is_empty()).then(|| format!("{title}: {}.", texts.join("; ")))
-    };
-    let then = list("Refuted by the published figures", |one| one.published_verdict.outcome == Some(Outcome::Refuted));
-    let here = list("Held on the published figures, refuted here", |one| {
-        one.published_verdict.outcome == Some(Outcome::Held) && one.run_verdict.outcome == Some(Outcome::Refuted)
-    });
-    then.into_iter().chain(here).collect()
+    let (mut refuted_by_figures, mut refuted_here) = (vec![], vec![]);
+    for conclusion in checked {
+        let text = conclusion.conclusion.statement.trim_end_matches('.');
+        match (conclusion.published_verdict.outcome, conclusion.run_verdict.outcome) {
+            (Some(Outcome::Refuted), _) => refuted_by_figures.push(text),
+            (Some(Outcome::Held), Some(Outcome::Refuted)) => refuted_here.push(text),
+            _ => {}
+        }
+    }
+    let mut sentences = vec![];
+    for (title, texts) in [
+        ("Refuted by the published figures", refuted_by_figures),
+        ("Held on the published figures, refuted here", refuted_here),
+    ] {
+        if !texts.is_empty() {
+            sentences.push(format!("{title}: {}.", texts.join("; ")));
+        }
+    }
+    sentences
 }
 
-/// The cell with the answer of this run to a conclusion, and below it the effect.
-fn answer_cell(answer: &ConclusionVerdict, unit: &str) -> Cell {
-    let rounds = answer.verdicts.iter().map(|verdict| verdict.rounds).max().unwrap_or(0);
-    let effect = match answer.verdicts.as_slice() {
+/// The cell with the verdict of this run on a conclusion, and below it the effect.
+fn run_verdict_cell(verdict: &ConclusionVerdict, round_noun: &str) -> Cell {
+    let rounds = verdict.verdicts.iter().map(|verdict| verdict.rounds).max().unwrap_or(0);
+    let effect = match verdict.verdicts.as_slice() {
         [] => String::new(),
-        [one] => format!("{}, {}", describe_effect(one), plural(rounds, unit)),
+        [only] => format!("{}, {}", describe_claim_effect(only), plural(rounds, round_noun)),
         several => {
-            let (low, high) = widen_range((f64::INFINITY, f64::NEG_INFINITY), several.iter().map(|one| one.effect));
+            let (low, high) =
+                widen_range((f64::INFINITY, f64::NEG_INFINITY), several.iter().map(|verdict| verdict.effect));
             let [low, high] = [low, high].map(|effect| signed_percent(effect, &[0.0]));
-            format!("{low} to {high} in {} comparisons, {}", several.len(), plural(rounds, unit))
+            format!("{low} to {high} in {} comparisons, {}", several.len(), plural(rounds, round_noun))
         }
     };
-    Cell::two_lines(describe_answer(answer), effect)
+    Cell::two_lines(describe_conclusion_verdict(verdict), effect)
 }
 
-/// An answer in words: `refuted (2 of 21)`, `inconclusive (as far as checkable, 3 of 9 comparisons hold), without jfs`.
-fn describe_answer(answer: &ConclusionVerdict) -> String {
-    let Some(outcome) = answer.outcome else { return "–".into() };
-    let Comparisons { held, checked, all } = answer.comparisons;
-    let counted = match answer.held_of_claims {
+/// A verdict on a conclusion in words: `refuted (2 of 21)`, `inconclusive (as far as checkable, 3 of 9 comparisons hold),
+/// without jfs`.
+fn describe_conclusion_verdict(verdict: &ConclusionVerdict) -> String {
+    let Some(outcome) = verdict.outcome else { return "–".into() };
+    let Comparisons { held, checked, all } = verdict.comparisons;
+    let count_note = match verdict.held_of_claims {
         _ if outcome == Outcome::Inconclusive && checked < all => {
             format!(" (as far as checkable, {held} of {} hold)", plural(all, "comparison"))
         }
-        Some((held, of)) => format!(" ({held} of {of})"),
+        Some((held, all_claims)) => format!(" ({held} of {all_claims})"),
         None => String::new(),
     };
-    let names: Vec<&str> = answer.missing_variants.iter().map(String::as_str).collect();
+    let names: Vec<&str> = verdict.missing_variants.iter().map(String::as_str).collect();
     let without = if names.is_empty() { String::new() } else { format!(", without {}", names.join(", ")) };
-    format!("{}{counted}{without}", outcome.name())
+    format!("{}{count_note}{without}", outcome.name())
 }

@@ -14,9 +14,9 @@ const DATA_PATHS: [DataPath; 3] = [DataPath::Cache, DataPath::Mixed, DataPath::D
 /// Adds a line for each data path, with its tasks.
 pub fn add_data_path(document: &mut Document, report: &Report, _: Detail) {
     let Some(shares) = Grid::of(&report.record, DEVICE_SHARE).map(|grid| task_medians(&grid)) else { return };
-    let names = report.record.names();
+    let names = report.record.variant_names();
     let paths = |task: &TaskMedians| task.medians.iter().map(|share| share.map(DataPath::of)).collect();
-    let tasks: Vec<_> = shares.iter().map(|task| (task.task.id.to_string(), paths(task))).collect();
+    let tasks: Vec<TaskPaths> = shares.iter().map(|task| (task.task.id.to_string(), paths(task))).collect();
     // The tables of a matrix mark the data path of each figure, so the numbers are enough here.
     let describe = if report.analyses.first().is_some_and(matrix::is_matrix) { count_figures } else { list_tasks };
     let lines: Vec<String> = DATA_PATHS.into_iter().filter_map(|path| describe(&tasks, path, &names)).collect();
@@ -32,46 +32,50 @@ pub fn add_data_path(document: &mut Document, report: &Report, _: Detail) {
     document.list(lines);
 }
 
-/// The tasks with this data path: `cache: untar (xfs device), touch`. `None` if there are none.
-fn list_tasks(tasks: &[(String, Vec<Option<DataPath>>)], path: DataPath, names: &[&str]) -> Option<String> {
+/// The name of a task, and the data path of each variant; `None` for a variant without a figure.
+type TaskPaths = (String, Vec<Option<DataPath>>);
+
+/// The tasks with this data path: `cache: untar (xfs device), touch`. `None` if no task has it. `names` are those of the
+/// variants.
+fn list_tasks(tasks: &[TaskPaths], path: DataPath, names: &[&str]) -> Option<String> {
     let items: Vec<String> =
         tasks.iter().filter_map(|(task, paths)| task_with_exceptions(task, paths, path, names)).collect();
     (!items.is_empty()).then(|| format!("{}: {}", path.label(), items.join(", ")))
 }
 
-/// The number of figures with this data path: `device: 52 of 54 figures (ext4 26, xfs 26)`. `None` if there are none.
-fn count_figures(tasks: &[(String, Vec<Option<DataPath>>)], path: DataPath, names: &[&str]) -> Option<String> {
-    let figures = tasks.iter().flat_map(|(_, paths)| paths.iter().flatten()).count();
-    let (mut total, mut variants) = (0, vec![]);
+/// The number of figures with this data path: `device: 52 of 54 figures (ext4 26, xfs 26)`. `None` if no figure has it.
+fn count_figures(tasks: &[TaskPaths], path: DataPath, names: &[&str]) -> Option<String> {
+    let figure_count = tasks.iter().flat_map(|(_, paths)| paths.iter().flatten()).count();
+    let (mut with_path, mut variants) = (0, vec![]);
     for (variant, name) in names.iter().enumerate() {
         let count = tasks.iter().filter(|(_, paths)| paths[variant] == Some(path)).count();
-        total += count;
+        with_path += count;
         if count > 0 {
             variants.push(format!("{name} {count}"));
         }
     }
-    if total == 0 {
+    if with_path == 0 {
         return None;
     }
-    let figures = plural(figures, "figure");
-    Some(format!("{}: {total} of {figures} ({})", path.label(), variants.join(", ")))
+    let figures = plural(figure_count, "figure");
+    Some(format!("{}: {with_path} of {figures} ({})", path.label(), variants.join(", ")))
 }
 
 /// The task with the variants that have another data path, `untar (xfs device)`. `None` unless `path` is that of most variants;
 /// if several are equally frequent, the first of [`DATA_PATHS`] counts.
 fn task_with_exceptions(task: &str, paths: &[Option<DataPath>], path: DataPath, names: &[&str]) -> Option<String> {
     let count = |path: DataPath| paths.iter().filter(|other| **other == Some(path)).count();
-    let most = DATA_PATHS.into_iter().rev().max_by_key(|path| count(*path))?;
-    if most != path || count(path) == 0 {
+    let most_frequent = DATA_PATHS.into_iter().rev().max_by_key(|path| count(*path))?;
+    if most_frequent != path || count(path) == 0 {
         return None;
     }
-    let mut others = vec![];
-    for (other, name) in paths.iter().zip(names) {
-        if let Some(other) = other.filter(|other| *other != path) {
-            others.push(format!("{name} {}", other.label()));
+    let mut exceptions = vec![];
+    for (other_path, name) in paths.iter().zip(names) {
+        if let Some(other_path) = other_path.filter(|other| *other != path) {
+            exceptions.push(format!("{name} {}", other_path.label()));
         }
     }
-    Some(if others.is_empty() { task.to_string() } else { format!("{task} ({})", others.join(", ")) })
+    Some(if exceptions.is_empty() { task.to_string() } else { format!("{task} ({})", exceptions.join(", ")) })
 }
 
 /// The data path of each task and variant, as JSON.
@@ -84,7 +88,7 @@ pub fn data_path_json(report: &Report) -> Value {
             let path = share.map(|share| DataPath::of(share).label());
             json!({ "variant": variant, "device_share_ratio": share, "reached": path })
         };
-        let variants = task.medians.iter().zip(report.record.names()).map(variant);
+        let variants = task.medians.iter().zip(report.record.variant_names()).map(variant);
         json!({ "task": task.task.id, "variants": variants.collect::<Vec<_>>() })
     };
     shares.iter().map(task).collect()
@@ -108,9 +112,9 @@ mod tests {
     fn a_task_is_listed_under_the_data_path_of_most_variants() {
         use DataPath::{Cache, Device, Mixed};
         let names = ["a", "b", "c"];
-        let of = [Some(Cache), Some(Device), Some(Cache)];
-        assert_eq!(task_with_exceptions("untar", &of, Cache, &names), Some("untar (b device)".into()));
-        assert_eq!(task_with_exceptions("untar", &of, Device, &names), None);
+        let paths = [Some(Cache), Some(Device), Some(Cache)];
+        assert_eq!(task_with_exceptions("untar", &paths, Cache, &names), Some("untar (b device)".into()));
+        assert_eq!(task_with_exceptions("untar", &paths, Device, &names), None);
         let equal = [Some(Mixed), Some(Device), None];
         assert_eq!(task_with_exceptions("untar", &equal, Mixed, &names), Some("untar (b device)".into()));
         assert_eq!(task_with_exceptions("untar", &[None, None, None], Cache, &names), None);

@@ -5,10 +5,12 @@ mod headline;
 
 use crate::document::{Detail, Document};
 use crate::number::{percent, percent_range, plural};
-use crate::phrases::{format_rounds_needed, is_synced_time, is_time, join_with_or, list_sentence, shorten_list};
+use crate::phrases::{
+    REQUEST_COST_METRICS, format_rounds_needed, is_synced_time, is_task_time, join_with_or, list_sentence, shorten_list,
+};
 use crate::report::{CurrentVariant, Report};
 use fsarena_core::plan::{Backing, Emulator};
-use fsarena_core::{event::SpentOn, record::MetricSpec, sample::Direction, setting_text::setting};
+use fsarena_core::{event::Activity, record::MetricSpec, sample::Direction, setting_text::setting};
 use fsarena_stats::analyse::{Analysis, Overall};
 use fsarena_stats::decision::{MAX_REGRET, Recommendation};
 use fsarena_stats::power::{rounds_to_detect, spread};
@@ -23,13 +25,13 @@ pub fn add_decision(document: &mut Document, report: &Report, _: Detail) {
     document.text(decision.headline());
     let sentences = [
         decision.provisional_note(),
-        decision.less_safe_variants(),
+        decision.less_safe_sentences(),
         decision.stopped_variants_sentence(),
-        decision.cost_of_staying(),
-        decision.choice_by_geometric_mean(),
-        decision.deciding_task(),
-        decision.lost_tasks(),
-        decision.how_to_settle(),
+        decision.cost_of_staying_sentence(),
+        decision.geometric_mean_sentence(),
+        decision.deciding_task_sentence(),
+        decision.lost_tasks_sentence(),
+        decision.how_to_settle_sentence(),
     ];
     document.list(sentences.into_iter().flatten().collect());
 }
@@ -40,16 +42,18 @@ const NOISE_GUIDE: &str = "docs/guide/troubleshooting.md";
 /// The recommendation of a run, by its primary metric.
 pub struct Decision<'a> {
     report: &'a Report,
+    /// The analysis by the primary metric.
     analysis: &'a Analysis,
+    /// The figures of that analysis over all tasks.
     overall: &'a Overall,
-    /// The variants that may be chosen, in order.
+    /// The variants that may be recommended, the best first. They keep all guarantees of safety, unless no variant does.
     candidates: Vec<usize>,
     /// The regret of each candidate: its cost compared with the best candidate.
     regrets: Regrets,
     /// The regrets by geometric mean.
     geometric_regrets: Regrets,
-    answer: Recommendation,
-    /// The first recommended variant; if none is recommended, the one with the least regret.
+    recommendation: Recommendation,
+    /// The first recommended variant; if none is recommended, the variant with the least regret.
     leader: usize,
 }
 
@@ -65,92 +69,96 @@ impl Decision<'_> {
         let regrets = main.regrets.among(&candidates);
         let geometric_regrets = overall.geometric.regrets.among(&candidates);
         let least_regret = regrets.choose(&candidates);
-        let answer = match candidates[..] {
+        let recommendation = match candidates[..] {
             // If only one variant keeps all guarantees, there is nothing to weigh.
             [only] if order.len() > 1 => only_safe_variant(only, &main.regrets),
             _ => {
                 least_regret?;
                 let current = report.current.map(|current| current.variant);
-                Recommendation::of(&regrets, &candidates, current, report.margin.ln_1p())?
+                Recommendation::from_regrets(&regrets, &candidates, current, report.margin.ln_1p())?
             }
         };
-        let recommended = answer.recommended().first().copied();
-        let leader = recommended.or(least_regret).or(candidates.first().copied())?;
-        Some(Decision { report, analysis, overall, candidates, regrets, geometric_regrets, answer, leader })
+        let first_choice = recommendation.recommended().first().copied();
+        let leader = first_choice.or(least_regret).or(candidates.first().copied())?;
+        Some(Decision { report, analysis, overall, candidates, regrets, geometric_regrets, recommendation, leader })
     }
 
-    /// The recommended variants, the best first; empty if the run recommends none.
+    /// The indexes of the recommended variants, the best first; empty if the run recommends none.
     pub fn choices(&self) -> Vec<usize> {
-        self.answer.recommended()
+        self.recommendation.recommended()
     }
 
     /// The candidates that can still be the best, in order.
-    pub fn possible(&self) -> Vec<usize> {
-        let mut possible = self.candidates.clone();
-        possible.retain(|variant| self.regrets.provisional || !self.regrets.is_dominated(*variant));
-        possible
+    pub fn possible_best(&self) -> Vec<usize> {
+        let mut possible_best = self.candidates.clone();
+        possible_best.retain(|variant| self.regrets.provisional || !self.regrets.is_dominated(*variant));
+        possible_best
     }
 
     /// The variants ahead of the choice that give up safety, each with the guarantees that it weakens.
-    pub fn cheaper_variants(&self) -> Vec<(usize, Vec<&str>)> {
-        let mut cheaper = vec![];
-        for variant in
-            self.overall.total_or_geometric().comparison.order.iter().take_while(|variant| **variant != self.leader)
-        {
+    pub fn less_safe_variants(&self) -> Vec<(usize, Vec<&str>)> {
+        let order = &self.overall.total_or_geometric().comparison.order;
+        let mut less_safe = vec![];
+        for variant in order.iter().take_while(|variant| **variant != self.leader) {
             let weakened = self.report.record.weakened_guarantees(*variant);
             if !weakened.is_empty() {
-                cheaper.push((*variant, weakened));
+                less_safe.push((*variant, weakened));
             }
         }
-        cheaper
+        less_safe
     }
 
     /// The note that the ranges are not confidence intervals yet, with the number of missing rounds. `None` if there are enough
     /// rounds.
     fn provisional_note(&self) -> Option<String> {
-        let Recommendation::TooFewRounds { rounds, needed_rounds: needed } = self.answer else { return None };
+        let Recommendation::TooFewRounds { rounds, needed_rounds: needed } = self.recommendation else { return None };
         let grid = &self.analysis.grid;
-        let unit = grid.column_noun();
-        let why = if rounds < FIRST_LOOK_ROUNDS {
+        let round_noun = grid.column_noun();
+        let reason = if rounds < FIRST_LOOK_ROUNDS {
             "what follows has the range of the rounds so far, not a confidence interval".into()
         } else {
-            format!("to compare {} at once takes more {unit}s", plural(self.candidates.len(), "variant"))
+            format!("to compare {} at once takes more {round_noun}s", plural(self.candidates.len(), "variant"))
         };
         let missing = needed.map_or(0, |needed| needed.saturating_sub(rounds));
         if missing == 0 {
-            return Some(format!("Provisional: {why}."));
+            return Some(format!("Provisional: {reason}."));
         }
         // More rounds on the same images would not help.
         let remedy = grid
             .images()
             .and(needed)
             .map_or(String::new(), |needed| format!(" ({})", setting("age_images", &needed.to_string())));
-        let more = plural(missing, &format!("more {unit}"));
-        Some(format!("Provisional: {why}. {more}{remedy}: {}.", self.time_for(missing)))
+        let more_rounds = plural(missing, &format!("more {round_noun}"));
+        Some(format!("Provisional: {reason}. {more_rounds}{remedy}: {}.", self.format_time_for(missing)))
     }
 
-    /// The variants that are better than the choice but less safe: `ext2 is 12% faster in total, but gives up safety: no
-    /// journal, …`.
-    fn less_safe_variants(&self) -> Option<String> {
+    /// Sentences with the variants that are better than the choice but less safe: `ext2 is 12% faster in total, but gives up
+    /// safety: no journal, …`.
+    fn less_safe_sentences(&self) -> Option<String> {
         let (metric, main) = (&self.analysis.metric, self.overall.total_or_geometric());
         let mut sentences = vec![];
-        for (variant, weakened) in self.cheaper_variants() {
+        for (variant, weakened) in self.less_safe_variants() {
             let Some(cost) = cost_ratio(metric, &main.values[variant], &main.values[self.leader]) else {
                 continue;
             };
             let certainty = if main.comparison.differs[self.leader][variant] { "" } else { " (inconclusive)" };
-            let (by, is) = (percent(gain(metric, cost.value.ln())), comparative_with_metric(metric));
-            let (name, over, weakened) = (self.name(variant), self.measure_phrase(), weakened.join("; "));
-            sentences.push(format!("{name} is {by} {is}{over}{certainty}, but gives up safety: {weakened}."));
+            sentences.push(format!(
+                "{} is {} {}{}{certainty}, but gives up safety: {}.",
+                self.name(variant),
+                percent(gain(metric, cost.value.ln())),
+                comparative_with_metric(metric),
+                self.measure_phrase(),
+                weakened.join("; ")
+            ));
         }
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
-    /// The cost of keeping the current variant: `Staying on ext4 costs 3% [−0.4% to 7%].` `None` without a current variant or a
-    /// recommendation.
-    fn cost_of_staying(&self) -> Option<String> {
+    /// A sentence with the cost of keeping the current variant: `Staying on ext4 costs 3% [−0.4% to 7%].` `None` without a
+    /// current variant or a recommendation.
+    fn cost_of_staying_sentence(&self) -> Option<String> {
         let CurrentVariant { variant: current, .. } = self.report.current?;
-        if !matches!(self.answer, Recommendation::Use { .. } | Recommendation::Choose { .. }) {
+        if !matches!(self.recommendation, Recommendation::Use { .. } | Recommendation::Choose { .. }) {
             return None;
         }
         let name = self.current_name(current);
@@ -163,7 +171,7 @@ impl Decision<'_> {
         Some(format!("Staying on {name} costs {} [{}].", percent(value), percent_range(low, high)))
     }
 
-    /// The variants that fsarena stopped measuring because they are not the best, each with its last round.
+    /// The variants that fsarena stopped measuring because they are not the best, each with its last round, counted from 1.
     fn stopped_variants(&self) -> Vec<(usize, u32)> {
         let record = &self.report.record;
         if record.plan.stop.best_within.is_none() {
@@ -171,33 +179,40 @@ impl Decision<'_> {
         }
         let mut last_rounds = vec![None; record.variants.len()];
         for cell in &record.cells {
-            let last = &mut last_rounds[cell.variant];
-            *last = (*last).max(Some(cell.round + 1));
+            let last_round = &mut last_rounds[cell.variant];
+            *last_round = (*last_round).max(Some(cell.round + 1));
         }
-        let last = last_rounds.iter().copied().max().flatten();
+        let last_round_of_run = last_rounds.iter().copied().max().flatten();
         let regrets = &self.overall.total_or_geometric().regrets;
-        let is_stopped = |(variant, rounds): &(usize, u32)| Some(*rounds) < last && regrets.is_dominated(*variant);
-        let measured = last_rounds.iter().enumerate().filter_map(|(variant, rounds)| Some((variant, (*rounds)?)));
-        measured.filter(is_stopped).collect()
+        let mut stopped = vec![];
+        for (variant, last_round) in last_rounds.into_iter().enumerate() {
+            if let Some(last_round) = last_round
+                && Some(last_round) < last_round_of_run
+                && regrets.is_dominated(variant)
+            {
+                stopped.push((variant, last_round));
+            }
+        }
+        stopped
     }
 
-    /// The variants that fsarena stopped measuring: `fsarena stopped measuring variants that are not the best (95% confidence):
-    /// ext3 after round 10.`
+    /// A sentence with the variants that fsarena stopped measuring: `fsarena stopped measuring variants that are not the
+    /// best (95% confidence): ext3 after round 10.`
     fn stopped_variants_sentence(&self) -> Option<String> {
         let stopped = self.stopped_variants();
-        let names: Vec<String> =
-            stopped.iter().map(|(at, rounds)| format!("{} after round {rounds}", self.name(*at))).collect();
-        list_sentence("fsarena stopped measuring variants that are not the best (95% confidence)", &names)
+        let items: Vec<String> =
+            stopped.iter().map(|(variant, round)| format!("{} after round {round}", self.name(*variant))).collect();
+        list_sentence("fsarena stopped measuring variants that are not the best (95% confidence)", &items)
     }
 
-    /// The recommendation by geometric mean, if it differs from the choice.
-    fn choice_by_geometric_mean(&self) -> Option<String> {
+    /// A sentence with the recommendation by geometric mean, if it differs from the choice.
+    fn geometric_mean_sentence(&self) -> Option<String> {
         self.overall.total.as_ref()?;
         let mut order = self.overall.geometric.comparison.order.clone();
         order.retain(|variant| self.candidates.contains(variant));
         let current = self.report.current.map(|current| current.variant);
         let margin = self.report.margin.ln_1p();
-        let others = Recommendation::of(&self.geometric_regrets, &order, current, margin)?.recommended();
+        let others = Recommendation::from_regrets(&self.geometric_regrets, &order, current, margin)?.recommended();
         let choices = self.choices();
         if choices.is_empty() || others.is_empty() || others.iter().any(|other| choices.contains(other)) {
             return None;
@@ -206,8 +221,9 @@ impl Decision<'_> {
         Some(format!("With equal weight for every task (geometric mean) the choice is {names}."))
     }
 
-    /// The variant that would be ahead without a single task, if the choice is first only because of that task.
-    fn deciding_task(&self) -> Option<String> {
+    /// A sentence with the variant that would be ahead if one task were left out. `None` unless the choice is first only
+    /// because of one task.
+    fn deciding_task_sentence(&self) -> Option<String> {
         let ranking = self.report.ranking().filter(|ranking| ranking.rounds > 1)?;
         let (first, other) = (ranking.variants.first()?.variant, ranking.overtaken_by()?);
         if self.choices().first() != Some(&first) {
@@ -216,17 +232,19 @@ impl Decision<'_> {
         Some(format!("A single task decides that: without it, {} is ahead.", self.name(other)))
     }
 
-    /// The tasks in which another variant is significantly better: `ext4 loses 2 of 21 tasks: untar (xfs is 12% faster)`.
-    fn lost_tasks(&self) -> Option<String> {
+    /// A sentence with the tasks in which another variant is significantly better than the choice: `ext4 loses 2 of 21
+    /// tasks: untar (xfs is 12% faster)`.
+    fn lost_tasks_sentence(&self) -> Option<String> {
         let choice = *self.choices().first()?;
         let metric = &self.analysis.metric;
         let mut lost = vec![];
         for task in self.analysis.tasks_in_totals() {
             let ratio = task.comparison.variants[choice].ratio.filter(Ratio::is_significant);
             let (Some(ratio), Some(best)) = (ratio, task.comparison.best()) else { continue };
-            let log = ratio.value.ln();
-            let by = percent(gain(metric, if metric.direction == Direction::Higher { -log } else { log }));
-            lost.push(format!("{} ({} is {by} {})", task.task.id, self.name(best), comparative(metric)));
+            let log_ratio = ratio.value.ln();
+            let log_cost = if metric.direction == Direction::Higher { -log_ratio } else { log_ratio };
+            let lead = percent(gain(metric, log_cost));
+            lost.push(format!("{} ({} is {lead} {})", task.task.id, self.name(best), comparative(metric)));
         }
         if lost.is_empty() {
             return None;
@@ -236,26 +254,27 @@ impl Decision<'_> {
         Some(format!("{name} loses {count} of {tasks}: {}.", shorten_list(lost, "tasks").join(", ")))
     }
 
-    /// How to settle an open question: the number of further rounds and their time, and on a noisy machine other remedies.
-    fn how_to_settle(&self) -> Option<String> {
-        match self.answer {
+    /// A sentence on how to settle an open question: the number of further rounds and their time, and on a noisy machine other
+    /// remedies.
+    fn how_to_settle_sentence(&self) -> Option<String> {
+        match self.recommendation {
             Recommendation::TooFewRounds { .. } => None,
             Recommendation::TooNoisy { .. } | Recommendation::Better { .. } => {
-                let possible = self.possible();
-                let spread = possible.iter().filter_map(|one| self.spread(*one, &possible)).reduce(f64::max);
-                Some(self.remedies(spread))
+                let possible_best = self.possible_best();
+                let spreads = possible_best.iter().filter_map(|variant| self.spread(*variant, &possible_best));
+                Some(self.remedies_sentence(spreads.reduce(f64::max)))
             }
-            _ => self.rounds_to_separate_others(),
+            _ => self.rounds_to_separate_sentence(),
         }
     }
 
     /// The remedies for a spread of the log ratio within rounds: `To settle it: 48 rounds, about 20 min more; …`.
-    fn remedies(&self, spread: Option<f64>) -> String {
-        let more = || format!("more {}s", self.analysis.grid.column_noun());
-        let rounds = spread.and_then(|spread| self.rounds_to_find(MAX_REGRET, spread)).unwrap_or_else(more);
+    fn remedies_sentence(&self, spread: Option<f64>) -> String {
+        let more_rounds = || format!("more {}s", self.analysis.grid.column_noun());
+        let rounds = spread.and_then(|spread| self.rounds_to_find(MAX_REGRET, spread)).unwrap_or_else(more_rounds);
         let backing = &self.report.record.plan.device.backing;
         let is_exact = matches!(backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
-        let exact_hint = if is_exact || !is_time(&self.analysis.metric) {
+        let exact_hint = if is_exact || !is_task_time(&self.analysis.metric) {
             String::new()
         } else {
             format!("; or `{}`, which counts instructions instead of time", setting("on", "exact"))
@@ -266,31 +285,33 @@ impl Decision<'_> {
     /// The number of rounds that finds a difference, a fraction, with this spread: `48 rounds, about 20 min more`. `None` if
     /// the run already has them.
     fn rounds_to_find(&self, difference: f64, spread: f64) -> Option<String> {
-        let (so_far, unit) = (self.analysis.grid.rounds.len(), self.analysis.grid.column_noun());
+        let (rounds_so_far, round_noun) = (self.analysis.grid.rounds.len(), self.analysis.grid.column_noun());
         match rounds_to_detect(spread, difference) {
-            None => Some(format!("{} {unit}s with this noise", format_rounds_needed(None))),
-            Some(rounds) if rounds <= so_far => None,
-            Some(rounds) => Some(format!("{}, {} more", plural(rounds, unit), self.time_for(rounds - so_far))),
+            None => Some(format!("{} {round_noun}s with this noise", format_rounds_needed(None))),
+            Some(rounds) if rounds <= rounds_so_far => None,
+            Some(rounds) => {
+                Some(format!("{}, {} more", plural(rounds, round_noun), self.format_time_for(rounds - rounds_so_far)))
+            }
         }
     }
 
-    /// The number of rounds that would show a difference between the choice and the variants that do not differ from it
-    /// significantly. `None` if there are none. Also `None` if the run already has that number of rounds, because then the
-    /// difference is probably smaller than the margin.
-    fn rounds_to_separate_others(&self) -> Option<String> {
-        let separated = &self.overall.total_or_geometric().comparison.differs;
+    /// A sentence with the number of rounds that would show a difference between the choice and the variants that do not differ
+    /// from it significantly. `None` if every variant differs significantly. Also `None` if the run already has that number of
+    /// rounds, because then the difference is probably smaller than the margin.
+    fn rounds_to_separate_sentence(&self) -> Option<String> {
+        let differs = &self.overall.total_or_geometric().comparison.differs;
         let choices = self.choices();
-        let mut undecided = self.candidates.clone();
-        undecided.retain(|variant| !choices.contains(variant) && !separated[self.leader][*variant]);
-        let needed = self.rounds_to_find(self.report.margin, self.spread(self.leader, &undecided)?)?;
-        let names = self.names(&undecided);
+        let mut inconclusive = self.candidates.clone();
+        inconclusive.retain(|variant| !choices.contains(variant) && !differs[self.leader][*variant]);
+        let needed = self.rounds_to_find(self.report.margin, self.spread(self.leader, &inconclusive)?)?;
+        let names = self.names(&inconclusive);
         let others = if names.len() > 6 { shorten_list(names, "variants").join(", ") } else { join_with_or(&names) };
         let (name, margin) = (self.name(self.leader), percent(self.report.margin));
         Some(format!("Inconclusive whether {name} differs from {others}: to find {margin} takes {needed}."))
     }
 
-    /// The largest standard deviation of the log ratio within rounds, between a variant and the others. `None` if it is unknown or
-    /// zero for each of them.
+    /// The largest standard deviation of the log ratio within rounds, between a variant and the others. `None` if it is
+    /// unknown or zero for each of them.
     fn spread(&self, variant: usize, others: &[usize]) -> Option<f64> {
         let values = &self.overall.total_or_geometric().values;
         let spreads = others.iter().filter_map(|other| spread(&log_ratios(&values[variant], &values[*other]).d));
@@ -298,34 +319,35 @@ impl Decision<'_> {
     }
 
     /// The time of this number of rounds at the pace so far: `about 3 min`.
-    fn time_for(&self, rounds: usize) -> String {
-        let spent: u64 = self.report.record.cells.iter().map(|cell| cell.spent_on(SpentOn::Total)).sum();
-        let so_far = self.analysis.grid.rounds.len().max(1);
-        format!("about {} min", (spent as f64 / so_far as f64 * rounds as f64 / 60e9).ceil())
+    fn format_time_for(&self, rounds: usize) -> String {
+        let spent_ns: u64 = self.report.record.cells.iter().map(|cell| cell.spent_on(Activity::Total)).sum();
+        let rounds_so_far = self.analysis.grid.rounds.len().max(1);
+        format!("about {} min", (spent_ns as f64 / rounds_so_far as f64 * rounds as f64 / 60e9).ceil())
     }
 
     /// The decision as JSON. A regret is the cost of a variant relative to the best one, minus one.
-    pub fn json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let regrets = &self.regrets;
         let choices = self.choices();
-        let cheaper = self.cheaper_variants().into_iter();
-        let cheaper = cheaper.map(|(at, guarantees)| json!({ "variant": self.name(at), "gives_up": guarantees }));
-        let stopped = self.stopped_variants().into_iter().map(|(variant, rounds)| (self.name(variant), rounds));
+        let less_safe = self.less_safe_variants().into_iter();
+        let less_safe =
+            less_safe.map(|(variant, weakened)| json!({ "variant": self.name(variant), "gives_up": weakened }));
+        let stopped = self.stopped_variants().into_iter().map(|(variant, round)| (self.name(variant), round));
         let largest_regret =
-            |regrets: &Regrets| choices.iter().filter_map(|choice| regrets.of(*choice)).reduce(f64::max);
-        let geometric_regret = largest_regret(&self.geometric_regrets).filter(|_| self.has_geometric_mean());
+            |regrets: &Regrets| choices.iter().filter_map(|choice| regrets.regret_of(*choice)).reduce(f64::max);
+        let geometric_regret = largest_regret(&self.geometric_regrets).filter(|_| self.has_comparable_geometric_mean());
         json!({
-            "answer": self.answer.id(),
+            "answer": self.recommendation.id(),
             "choose": choices.first().map(|choice| self.name(*choice)),
             "equal": self.names(choices.get(1..).unwrap_or_default()),
-            "possible": self.names(&self.possible()),
+            "possible": self.names(&self.possible_best()),
             "current": self.report.current.map(|current| self.name(current.variant)),
-            "current_is_guessed": self.report.current.map(|current| current.guessed),
-            "costs": self.costs_json(),
+            "current_is_guessed": self.report.current.map(|current| current.is_guess),
+            "costs": self.quoted_costs_json(),
             "other_metrics": self.other_metrics_json(),
             "regret": largest_regret(regrets).map(f64::exp_m1),
             "regret_by_geometric_mean": geometric_regret.map(f64::exp_m1),
-            "cheaper_but_less_safe": cheaper.collect::<Vec<_>>(),
+            "cheaper_but_less_safe": less_safe.collect::<Vec<_>>(),
             "metric": self.analysis.metric.id,
             "rounds": regrets.rounds,
             "rounds_needed": regrets.needed_rounds,
@@ -336,7 +358,7 @@ impl Decision<'_> {
     }
 
     fn name(&self, variant: usize) -> &str {
-        self.report.record.name(variant)
+        self.report.record.variant_name(variant)
     }
 
     fn names(&self, variants: &[usize]) -> Vec<String> {
@@ -345,22 +367,22 @@ impl Decision<'_> {
 
     /// The name of the current variant; if fsarena guessed it, with the reason: `ext4 (the filesystem below)`.
     fn current_name(&self, variant: usize) -> String {
-        let guessed = self.report.current.is_some_and(|current| current.guessed);
-        let from = if guessed { " (the filesystem below)" } else { "" };
-        format!("{}{from}", self.name(variant))
+        let guessed = self.report.current.is_some_and(|current| current.is_guess);
+        let reason = if guessed { " (the filesystem below)" } else { "" };
+        format!("{}{reason}", self.name(variant))
     }
 
-    /// Whether to show the regret by geometric mean: if the main answer is by the total of several tasks, and both have enough
-    /// rounds or both too few.
-    fn has_geometric_mean(&self) -> bool {
+    /// Whether the regret by geometric mean can be shown beside the main one: the main answer is by the total of several
+    /// tasks, and both have enough rounds or both too few.
+    fn has_comparable_geometric_mean(&self) -> bool {
         let equally_provisional = self.geometric_regrets.provisional == self.regrets.provisional;
         self.overall.total.is_some() && self.overall.tasks > 1 && equally_provisional
     }
 
     /// The quantity that variants are compared by: ` in total over 20 of 21 tasks`; empty for a single task.
     fn measure_phrase(&self) -> String {
-        let part = self.overall.tasks < self.overall.tasks_in_totals;
-        let scope = if part { format!(" over {}", self.overall.scope()) } else { String::new() };
+        let is_part = self.overall.tasks < self.overall.tasks_in_totals;
+        let scope = if is_part { format!(" over {}", self.overall.scope()) } else { String::new() };
         match (self.overall.tasks, self.overall.name) {
             (1, _) => scope,
             (_, "total") => format!(" in total{scope}"),
@@ -381,24 +403,22 @@ fn only_safe_variant(choice: usize, regrets: &Regrets) -> Recommendation {
 /// The cost of `b` divided by the cost of `a`, within rounds. For a metric where higher is better, the cost is its inverse.
 fn cost_ratio(metric: &MetricSpec, a: &[f64], b: &[f64]) -> Option<Ratio> {
     let (a, b) = if metric.direction == Direction::Higher { (b, a) } else { (a, b) };
-    Ratio::of(log_ratios(a, b).d)
+    Ratio::from_log_ratios(log_ratios(a, b).d)
 }
 
-/// The gain of the better variant as a fraction, from the logarithm of the ratio of costs.
-fn gain(metric: &MetricSpec, log: f64) -> f64 {
-    let is_inverse = metric.direction == Direction::Higher || is_time(metric);
-    if is_inverse { log.exp_m1() } else { -(-log).exp_m1() }
+/// How much better the better variant is, as a fraction: how much faster or higher, or how much lower. `log_cost_ratio` is the
+/// logarithm of the cost of the worse variant divided by that of the better one.
+fn gain(metric: &MetricSpec, log_cost_ratio: f64) -> f64 {
+    let is_inverse = metric.direction == Direction::Higher || is_task_time(metric);
+    if is_inverse { log_cost_ratio.exp_m1() } else { -(-log_cost_ratio).exp_m1() }
 }
-
-/// The metrics for which the better variant is called cheaper.
-const PER_REQUEST: [&str; 4] = ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
 
 /// The comparative for the better variant: `faster`, `higher`, `cheaper`, `lower`.
 fn comparative(metric: &MetricSpec) -> &'static str {
     match metric.direction {
         Direction::Higher => "higher",
-        _ if is_time(metric) => "faster",
-        _ if PER_REQUEST.contains(&metric.id.as_str()) => "cheaper",
+        _ if is_task_time(metric) => "faster",
+        _ if REQUEST_COST_METRICS.contains(&metric.id.as_str()) => "cheaper",
         _ => "lower",
     }
 }
@@ -410,7 +430,7 @@ fn comparative_with_metric(metric: &MetricSpec) -> String {
 
 /// The metric after a comparative: ` (synced)`, ` in iops`; empty for the time until a command returns.
 fn metric_suffix(metric: &MetricSpec) -> String {
-    if !is_time(metric) {
+    if !is_task_time(metric) {
         format!(" in {}", metric.id)
     } else if is_synced_time(metric) {
         " (synced)".into()

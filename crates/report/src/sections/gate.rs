@@ -38,24 +38,24 @@ fn gate_outcome_name(outcome: Outcome) -> &'static str {
 
 /// A sentence about the whole gate.
 fn gate_summary(outcome: Outcome, claims: &[&JudgedClaim]) -> String {
-    let count = |wanted: Outcome| claims.iter().filter(|judged| judged.outcome() == wanted).count();
-    let all = plural(claims.len(), "claim");
+    let count = |outcome: Outcome| claims.iter().filter(|judged| judged.outcome() == outcome).count();
+    let claim_count = plural(claims.len(), "claim");
     match outcome {
         Outcome::Held | Outcome::Equivalent if claims.len() == 1 => {
             "With 95% confidence the candidate is within the margin.".into()
         }
         Outcome::Held | Outcome::Equivalent => {
-            format!("With 95% confidence the candidate is within the margin of each of the {all}.")
+            format!("With 95% confidence the candidate is within the margin of each of the {claim_count}.")
         }
         Outcome::Refuted if claims.len() == 1 => {
             "With 95% confidence the candidate is worse than the baseline by more than the margin.".into()
         }
         Outcome::Refuted => format!(
-            "In {} of {all} the candidate is worse than the baseline by more than the margin, with 95% confidence for all \
+            "In {} of {claim_count} the candidate is worse than the baseline by more than the margin, with 95% confidence for all \
              claims together.",
             count(Outcome::Refuted)
         ),
-        Outcome::Inconclusive => format!("The run cannot decide {} of {all}.", count(Outcome::Inconclusive)),
+        Outcome::Inconclusive => format!("The run cannot decide {} of {claim_count}.", count(Outcome::Inconclusive)),
     }
 }
 
@@ -63,9 +63,9 @@ fn gate_summary(outcome: Outcome, claims: &[&JudgedClaim]) -> String {
 fn claim_sentence(judged: &JudgedClaim, margin: f64) -> String {
     let (name, outcome) = (&judged.claim.subject, gate_outcome_name(judged.outcome()));
     let margin_of_claim = margin_of_claim(judged, margin);
-    let found = match (&judged.verdict, &judged.why_unjudged) {
+    let result = match (&judged.verdict, &judged.why_unjudged) {
         (Some(verdict), _) => format!("{}, {}", describe_bounds(verdict), plural(verdict.rounds, "round")),
-        (None, missing) => missing.clone().unwrap_or_default(),
+        (None, why_unjudged) => why_unjudged.clone().unwrap_or_default(),
     };
     let needed = match (judged.is_inconclusive(), spread(&judged.d)) {
         (true, Some(spread)) => match rounds_to_pass(spread, margin_of_claim) {
@@ -74,7 +74,7 @@ fn claim_sentence(judged: &JudgedClaim, margin: f64) -> String {
         },
         _ => String::new(),
     };
-    format!("{name} {outcome}: {found}; margin {}{needed}", percent(margin_of_claim))
+    format!("{name} {outcome}: {result}; margin {}{needed}", percent(margin_of_claim))
 }
 
 /// The margin of a claim as a fraction: its own, or that of the run.
@@ -93,21 +93,21 @@ pub fn describe_bounds(verdict: &Verdict) -> String {
         return format!("{value} [{range}]");
     };
     // A claim of the form `<=` has an upper end only.
-    let passes_by_high = verdict.edges[1].is_finite();
+    let has_upper_margin = verdict.edges[1].is_finite();
     let (low, high) = match verdict.outcome {
-        Outcome::Held if passes_by_high => (None, high),
+        Outcome::Held if has_upper_margin => (None, high),
         Outcome::Held => (low, None),
-        Outcome::Refuted if passes_by_high => (low, None),
+        Outcome::Refuted if has_upper_margin => (low, None),
         Outcome::Refuted => (None, high),
         _ => (low, high),
     };
     let mut parts = vec![value];
     let as_factors = parts[0].ends_with('×');
-    let bound = |bound: f64| {
+    let format_bound = |bound: f64| {
         if as_factors { format!("{}×", three_digits(1.0 + bound)) } else { signed_percent(bound, &verdict.edges) }
     };
-    parts.extend(low.map(|low| format!("at least {}", bound(low))));
-    parts.extend(high.map(|high| format!("at most {}", bound(high))));
+    parts.extend(low.map(|low| format!("at least {}", format_bound(low))));
+    parts.extend(high.map(|high| format!("at most {}", format_bound(high))));
     parts.join(", ")
 }
 
@@ -118,7 +118,7 @@ pub fn gate_json(report: &Report) -> Value {
         return Value::Null;
     }
     let outcome = gate_outcome(claims.iter().map(|judged| judged.outcome()));
-    let claim = |judged: &&JudgedClaim| {
+    let claim_json = |judged: &&JudgedClaim| {
         let bounds = judged.verdict.and_then(|verdict| verdict.gate);
         let ratio = |bound: fn(GateBounds) -> Option<f64>| bounds.and_then(bound).map(|bound| 1.0 + bound);
         json!({
@@ -135,6 +135,6 @@ pub fn gate_json(report: &Report) -> Value {
     json!({
         "outcome": gate_outcome_name(outcome),
         "exit": verdict::exit_code(&[outcome]).code(),
-        "claims": claims.iter().map(claim).collect::<Vec<_>>(),
+        "claims": claims.iter().map(claim_json).collect::<Vec<_>>(),
     })
 }

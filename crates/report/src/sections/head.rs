@@ -1,19 +1,19 @@
 //! The sections with the title and the main facts of a run, everything needed to repeat it, and what it did not test.
 
-use crate::advice::MERGE;
+use crate::advice::MERGE_COMMAND;
 use crate::document::{Cell, Detail, Document, Part, Table, row};
 use crate::number::{percent, plural, with_unit};
 use crate::phrases::{join_with_and, shorten_list};
 use crate::report::{Report, image_storage};
-use fsarena_core::event::{DIRECTORY_NOTES, MOUNT_NOTE, Note, NoteKind, SpentOn};
+use fsarena_core::event::{Activity, DIRECTORY_NOTES, MOUNT_NOTE, Note, NoteKind};
 use fsarena_core::factor::{AGE, DIR, FILL, FS, MKFS, MOUNT, OPTIONS, age};
 use fsarena_core::host::{self, Host, Storage};
-use fsarena_core::observations::{AgedImages, Grid};
+use fsarena_core::observations::{Grid, RoundsByImage};
 use fsarena_core::{metric::reading, names::distinct, plan::Backing, record::RunRecord, sample::Unit};
 use std::collections::BTreeMap;
 
-/// The largest number of machines that a report describes.
-pub const MAX_MACHINES: usize = 8;
+/// The largest number of machines, or of directories in a warning, that a report describes.
+const MAX_MACHINES: usize = 8;
 
 /// Adds the title, the question, warnings, and the facts: rounds, scale, seed, storage and machines.
 pub fn add_head(document: &mut Document, report: &Report, detail: Detail) {
@@ -24,19 +24,19 @@ pub fn add_head(document: &mut Document, report: &Report, detail: Detail) {
         document.text(&plan.question);
     }
     for (cell, why) in record.violations() {
-        document.warning(format!("{}, round {}: {why}", record.name(cell.variant), cell.round + 1));
+        document.warning(format!("{}, round {}: {why}", record.variant_name(cell.variant), cell.round + 1));
     }
     let debug_kernels: Vec<&Note> = record.notes_of(NoteKind::DebugKernel).map(|(_, note)| note).collect();
     for note in distinct(debug_kernels) {
         document.warning(note.text.as_str());
     }
-    if let Some(warning) = confounding_warning(record) {
+    if let Some(warning) = existing_directories_warning(record) {
         document.warning(warning);
     }
-    let facts = facts(report, is_full);
+    let facts = main_facts(report, is_full);
     if let Some(shard) = plan.stop.shard {
         let all = plan.stop.rounds;
-        document.warning(format!("SHARD {shard}: a part of {all} rounds. Merge all shards first: {MERGE}"));
+        document.warning(format!("SHARD {shard}: a part of {all} rounds. Merge all shards first: {MERGE_COMMAND}"));
     }
     if !record.status.complete {
         document.warning(format!("NOT COMPLETE: {}", record.status.why));
@@ -44,9 +44,9 @@ pub fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     document.parts.push(Part::Facts(facts));
 }
 
-/// The facts of a run: rounds, scale, seed and storage; if `is_full` also its id, its machines, and the
+/// The main facts of a run: rounds, scale, seed and storage; for a full report also its id, its machines, and the
 /// differences that they can detect.
-fn facts(report: &Report, is_full: bool) -> Vec<String> {
+fn main_facts(report: &Report, is_full: bool) -> Vec<String> {
     let (record, plan) = (&report.record, &report.record.plan);
     let grid = report.analyses.first().map(|analysis| &analysis.grid);
     let rounds = grid.map_or(0, |grid| grid.by_round().rounds.len());
@@ -67,49 +67,49 @@ fn facts(report: &Report, is_full: bool) -> Vec<String> {
     if is_full {
         facts.insert(0, format!("run {}, begun {}, fsarena {}", record.id, record.started, record.version));
         facts.extend(record.hosts.iter().take(MAX_MACHINES).map(describe_machine));
-        let more = record.hosts.len().saturating_sub(MAX_MACHINES);
-        facts.extend((more > 0).then(|| format!("and {}", plural(more, "more machine"))));
+        let hidden_count = record.hosts.len().saturating_sub(MAX_MACHINES);
+        facts.extend((hidden_count > 0).then(|| format!("and {}", plural(hidden_count, "more machine"))));
         facts.extend(report.resolution_sentence.clone());
     }
     facts
 }
 
 /// The aged images of a run, and how they affect its figures.
-fn describe_images(images: &AgedImages) -> String {
-    let rounds = match images.passes {
+fn describe_images(images: &RoundsByImage) -> String {
+    let rounds = match images.complete_passes {
         1 => "one round".to_string(),
         passes => format!("{passes} rounds"),
     };
-    let left_out = match images.incomplete {
+    let left_out_note = match images.uncounted_rounds {
         0 => String::new(),
-        left_out => format!("; {} of an incomplete pass count nowhere", plural(left_out, "round")),
+        rounds => format!("; {} of an incomplete pass count nowhere", plural(rounds, "round")),
     };
     format!(
-        "{}, {rounds} on each: an image is one of many that such use can leave, so intervals are over images{left_out}",
-        plural(images.count, "aged image")
+        "{}, {rounds} on each: an image is one of many that such use can leave, so intervals are over images{left_out_note}",
+        plural(images.image_count, "aged image")
     )
 }
 
 /// The warning that existing directories differ in more than their filesystem. `None` if fsarena created the filesystems
 /// itself.
-fn confounding_warning(record: &RunRecord) -> Option<String> {
+fn existing_directories_warning(record: &RunRecord) -> Option<String> {
     if record.plan.device.backing != Backing::Dir || record.variants.len() < 2 {
         return None;
     }
-    let names: Vec<&str> = record.names().into_iter().take(MAX_MACHINES).collect();
-    let described: Vec<String> = names.iter().map(|name| describe_directory(record, name)).collect();
+    let names: Vec<&str> = record.variant_names().into_iter().take(MAX_MACHINES).collect();
+    let directories: Vec<String> = names.iter().map(|name| describe_directory(record, name)).collect();
     let mount = |name: &&str| directory_note(record, name, MOUNT_NOTE);
-    let first = names.first().and_then(mount);
-    Some(if first.is_some() && names.iter().all(|name| mount(name) == first) {
+    let first_mount = names.first().and_then(mount);
+    Some(if first_mount.is_some() && names.iter().all(|name| mount(name) == first_mount) {
         format!(
             "These directories lie on one filesystem, so their differences are not those of filesystems: {}.",
-            described.join("; ")
+            directories.join("; ")
         )
     } else {
         format!(
             "These directories are used as they are: they differ in age, fullness and fragmentation besides their \
              filesystems, and the figures do not show which of these matters: {}.",
-            described.join("; ")
+            directories.join("; ")
         )
     })
 }
@@ -121,11 +121,12 @@ fn describe_directory(record: &RunRecord, variant: &str) -> String {
     if facts.is_empty() { variant.into() } else { format!("{variant} ({})", facts.join(", ")) }
 }
 
-/// The text of a note about a directory under test, without the mount options after the colon. `task` is the kind of note.
+/// The text of a note about a directory under test, without the mount options after the colon. `task`, the task of the note, is
+/// one of [`DIRECTORY_NOTES`].
 fn directory_note<'r>(record: &'r RunRecord, variant: &str, task: &str) -> Option<&'r str> {
     let mut notes = record.notes_of(NoteKind::Options).map(|(_, note)| note);
-    let is_wanted = |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
-    notes.find(is_wanted).and_then(|note| note.text.split(": ").next())
+    let matches = |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
+    notes.find(matches).and_then(|note| note.text.split(": ").next())
 }
 
 /// The machine in one line.
@@ -134,12 +135,12 @@ fn describe_machine(host: &Host) -> String {
     let mut facts = vec![format!("machine {}", host.hostname), format!("kernel {}", host.kernel)];
     facts.extend(fact("cpu").cloned());
     facts.extend(fact("cpu_threads").map(|count| format!("{count} CPU threads")));
-    facts.extend(fact("memory").map(|size| format!("memory {}", memory_size(size))));
+    facts.extend(fact("memory").map(|size| format!("memory {}", format_memory_size(size))));
     facts.join(", ")
 }
 
-/// The memory size in a readable unit, from the kernel's form: `24684092 kB`.
-fn memory_size(size: &str) -> String {
+/// Formats a memory size that the kernel states as `24684092 kB` in a readable unit.
+fn format_memory_size(size: &str) -> String {
     let kib = size.strip_suffix(" kB").and_then(|number| number.parse::<f64>().ok());
     kib.map_or(size.to_string(), |kib| with_unit(1024.0 * kib, Unit::Bytes))
 }
@@ -153,7 +154,7 @@ pub fn describe_storage(record: &RunRecord) -> String {
         (Backing::Ram, _) => "loop images in memory".into(),
         (Backing::Zram, _) => "zram devices (compressed memory)".into(),
         (Backing::Erase { path, .. }, _) => {
-            let disk = storage_fact(record, host::ERASED_PREFIX).and_then(|storage| storage.disk_label());
+            let disk = find_storage(record, host::ERASED_PREFIX).and_then(|storage| storage.disk_label());
             let disk = disk.map_or(String::new(), |disk| format!(" ({disk})"));
             format!("the device {}{disk}", path.display())
         }
@@ -168,17 +169,17 @@ pub fn describe_storage(record: &RunRecord) -> String {
 /// The directories under test with their devices: `existing directories: /a on sda1 (ext4), /b on sdb1 (xfs)`.
 fn describe_directories(record: &RunRecord) -> String {
     let levels = record.variants.iter().map(|variant| variant.level(DIR));
-    let known = distinct(levels).into_iter().filter_map(|dir| storage_fact(record, &host::directory_prefix(dir)));
-    let known: Vec<String> = known.map(|storage| storage.to_string()).collect();
-    if known.is_empty() {
+    let storages = distinct(levels).into_iter().filter_map(|dir| find_storage(record, &host::directory_prefix(dir)));
+    let storages: Vec<String> = storages.map(|storage| storage.to_string()).collect();
+    if storages.is_empty() {
         return "existing directories".into();
     }
-    format!("existing directories: {}", join_with_and(&known))
+    format!("existing directories: {}", join_with_and(&storages))
 }
 
-/// The storage that a host fact describes; `None` if no host has it.
-fn storage_fact(record: &RunRecord, fact: &str) -> Option<Storage> {
-    record.hosts.iter().find_map(|host| Storage::from_facts(&host.facts, fact))
+/// The storage in the host facts with this prefix; `None` if no host has these facts.
+fn find_storage(record: &RunRecord, prefix: &str) -> Option<Storage> {
+    record.hosts.iter().find_map(|host| Storage::from_facts(&host.facts, prefix))
 }
 
 /// Adds the facts of the run, the machines, the options, the order of the variants, the time spent, and the plan.
@@ -225,7 +226,7 @@ fn run_facts(record: &RunRecord) -> [(&'static str, String); 12] {
         ("tasks that began on a busy machine", note_count(record, NoteKind::IdleTimeout)),
         ("rounds dropped", note_count(record, NoteKind::Dropped)),
         ("fairness warnings", note_count(record, NoteKind::Fairness)),
-        ("commands", format!("{}; each is in command.log of the run", record.commands)),
+        ("commands", format!("{}; each is in command.log of the run", record.command_count)),
     ]
 }
 
@@ -239,32 +240,32 @@ fn note_count(record: &RunRecord, kind: NoteKind) -> String {
 
 /// A table of the options that mkfs and the kernel reported, by variant and task, with the number of cells that had them.
 fn option_table(record: &RunRecord) -> Table {
-    let mut counted: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
+    let mut cell_counts: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
     for (_, note) in record.notes_of(NoteKind::Options) {
         let variant = note.variant.as_deref().unwrap_or("all variants");
         let task = note.task.as_deref().unwrap_or("options");
-        *counted.entry((variant, task, &note.text)).or_default() += 1;
+        *cell_counts.entry((variant, task, &note.text)).or_default() += 1;
     }
     let row = |((variant, task, text), count): ((&str, &str, &str), usize)| {
-        let lines = text.lines().flat_map(break_list).collect();
+        let lines = text.lines().flat_map(break_options).collect();
         row![variant, task, Cell { lines, ..Cell::default() }, count.to_string()]
     };
-    Table::of_words(["variant", "task", "options", "cells"]).with_rows(counted.into_iter().map(row))
+    Table::of_words(["variant", "task", "options", "cells"]).with_rows(cell_counts.into_iter().map(row))
 }
 
-/// The largest number of characters in a line of a list without blanks.
-const MAX_LINE_CHARS: usize = 90;
+/// The largest length of a line of a list without blanks, in bytes.
+const MAX_LINE_BYTES: usize = 90;
 
 /// Replaces each run of blanks by one, and breaks a long list without blanks, such as mount options, after a comma. Terminals
 /// and browsers break lines only at blanks.
-fn break_list(line: &str) -> Vec<String> {
+fn break_options(line: &str) -> Vec<String> {
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.contains(' ') || line.len() <= MAX_LINE_CHARS {
+    if line.contains(' ') || line.len() <= MAX_LINE_BYTES {
         return vec![line];
     }
     let mut lines = vec![String::new()];
     for option in line.split_inclusive(',') {
-        match lines.last_mut().filter(|last| last.is_empty() || last.len() + option.len() <= MAX_LINE_CHARS) {
+        match lines.last_mut().filter(|last| last.is_empty() || last.len() + option.len() <= MAX_LINE_BYTES) {
             Some(last) => last.push_str(option),
             None => lines.push(option.into()),
         }
@@ -280,19 +281,19 @@ fn variant_orders(record: &RunRecord) -> Vec<String> {
     }
     let line = |(round, mut cells): (u32, Vec<(u32, usize)>)| {
         cells.sort_unstable();
-        let names: Vec<&str> = cells.iter().map(|(_, variant)| record.name(*variant)).collect();
+        let names: Vec<&str> = cells.iter().map(|(_, variant)| record.variant_name(*variant)).collect();
         format!("round {}: {}", round + 1, names.join(", "))
     };
     rounds.into_iter().map(line).collect()
 }
 
-/// The shares of the total time of all cells by activity. The rest is called "other".
+/// The name of each activity with its share of the total time of all cells. The last one, "other", has the rest.
 fn time_shares(record: &RunRecord) -> Vec<(&str, String)> {
     let mut parts: BTreeMap<&str, u64> = BTreeMap::new();
     for (part, ns) in record.cells.iter().flat_map(|cell| &cell.spent) {
         *parts.entry(part.name()).or_default() += ns;
     }
-    let Some(total) = parts.remove(SpentOn::Total.name()).filter(|total| *total > 0) else { return vec![] };
+    let Some(total) = parts.remove(Activity::Total.name()).filter(|total| *total > 0) else { return vec![] };
     let other = total.saturating_sub(parts.values().sum());
     let format_share = |ns: u64| {
         let seconds = with_unit(ns as f64, Unit::Nanoseconds);
@@ -301,8 +302,8 @@ fn time_shares(record: &RunRecord) -> Vec<(&str, String)> {
     parts.into_iter().chain([("other", other)]).map(|(name, ns)| (name, format_share(ns))).collect()
 }
 
-/// The number of device cache flushes from which fsarena assumes that a task syncs often. Every task has one at its end.
-const SYNCING_FLUSHES: f64 = 10.0;
+/// A task with at least this many flushes of the device's cache syncs often. Every task has one flush at its end.
+const MIN_SYNCING_FLUSHES: f64 = 10.0;
 
 /// Adds a sentence with what the run did not test, unless it compared no filesystems.
 pub fn add_untested(document: &mut Document, report: &Report, _: Detail) {
@@ -323,7 +324,7 @@ pub fn add_untested(document: &mut Document, report: &Report, _: Detail) {
         untested.push("work that syncs often".into());
     }
     let is_filled = record.variants.iter().any(|variant| !variant.level(FILL).is_empty());
-    let is_aged = record.variants.iter().any(|variant| matches!(age::parse(variant.level(AGE)), Ok(Some(_))));
+    let is_aged = record.variants.iter().any(|variant| matches!(age::parse_age(variant.level(AGE)), Ok(Some(_))));
     let untested_states = match (is_aged, is_filled) {
         (true, true) => None,
         (true, false) => Some("a full filesystem"),
@@ -337,10 +338,10 @@ pub fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     document.text(format!("Not tested: {}.", untested.join("; ")));
 }
 
-/// Whether a task syncs often while it runs. Also true if the device does not count its flushes.
+/// Whether any task syncs often while it runs. Also true if the device does not count its flushes.
 fn syncs_often(record: &RunRecord) -> bool {
-    let Some((_, rows)) = record.metric(reading::DEVICE_FLUSHES) else { return true };
-    rows.iter().all(|count| count.is_nan()) || rows.iter().any(|count| *count >= SYNCING_FLUSHES)
+    let Some((_, flushes)) = record.metric(reading::DEVICE_FLUSHES) else { return true };
+    flushes.iter().all(|count| count.is_nan()) || flushes.iter().any(|count| *count >= MIN_SYNCING_FLUSHES)
 }
 
 #[cfg(test)]
@@ -356,9 +357,9 @@ mod tests {
             let notes = [format!("{mount}: rw,relatime"), "61% full".into()];
             let notes = DIRECTORY_NOTES.into_iter().zip(notes);
             let note = |(task, text)| Note::new(NoteKind::Options, text).task(task).variant(name);
-            record.notes.extend(notes.map(|one| (None, note(one))));
+            record.notes.extend(notes.map(|task_and_text| (None, note(task_and_text))));
         }
-        confounding_warning(&record)
+        existing_directories_warning(&record)
     }
 
     #[test]
@@ -372,10 +373,10 @@ mod tests {
 
     #[test]
     fn long_lists_break_after_a_comma() {
-        assert_eq!(break_list("Inode size:\t  256"), ["Inode size: 256"]);
+        assert_eq!(break_options("Inode size:\t  256"), ["Inode size: 256"]);
         let options = ["rw"; 60].join(",");
-        let lines = break_list(&options);
+        let lines = break_options(&options);
         assert_eq!(lines.concat(), options);
-        assert!(lines.len() == 2 && lines[0].ends_with(',') && lines[0].len() <= MAX_LINE_CHARS, "{lines:?}");
+        assert!(lines.len() == 2 && lines[0].ends_with(',') && lines[0].len() <= MAX_LINE_BYTES, "{lines:?}");
     }
 }

@@ -23,22 +23,23 @@ struct HostRounds<'a> {
 }
 
 impl HostRounds<'_> {
-    /// The ratio of a pair of variants in the rounds on those hosts for which `keep` is true.
-    fn ratio(&self, log_ratios: &[f64], keep: impl Fn(usize) -> bool) -> Option<Ratio> {
-        let ratios = log_ratios.iter().zip(&self.host_of_round).filter(|(log, host)| !log.is_nan() && keep(**host));
-        Ratio::of(ratios.map(|(log, _)| *log).collect())
+    /// The ratio of a pair of variants, from the rounds on the hosts for which `includes_host` is true.
+    fn ratio_on(&self, log_ratios: &[f64], includes_host: impl Fn(usize) -> bool) -> Option<Ratio> {
+        let rounds = log_ratios.iter().zip(&self.host_of_round);
+        let included = rounds.filter(|(log_ratio, host)| !log_ratio.is_nan() && includes_host(**host));
+        Ratio::from_log_ratios(included.map(|(log_ratio, _)| *log_ratio).collect())
     }
 }
 
 /// Adds the verdict, and a table of the ratios on each host; nothing for a run on a single host.
 pub fn add_hosts(document: &mut Document, report: &Report, _: Detail) {
     let Some(rounds) = host_rounds(report) else { return };
-    let log_ratios: Vec<Vec<f64>> = rounds.pairs.iter().map(|(_, d)| d.clone()).collect();
+    let log_ratios: Vec<Vec<f64>> = rounds.pairs.iter().map(|(_, log_ratios)| log_ratios.clone()).collect();
     let effect = compare_hosts(&log_ratios, &rounds.host_of_round, rounds.names.len(), report.record.plan.seed);
     document.heading(3, "Does the answer differ by host?");
-    document.text(hosts_verdict(&rounds, &effect));
+    document.text(hosts_verdict_sentence(&rounds, &effect));
     let differing: &[usize] = if let HostEffect::Differ(differing) = &effect { differing } else { &[] };
-    document.list(differing.iter().take(MAX_HOSTS).flat_map(|host| ratios_without(&rounds, *host)).collect());
+    document.list(differing.iter().take(MAX_HOSTS).flat_map(|host| ratios_without_host(&rounds, *host)).collect());
     document.table(host_table(&report.record, &rounds, differing));
     if rounds.names.len() > MAX_HOSTS {
         document.text(format!("{} more hosts are not shown.", rounds.names.len() - MAX_HOSTS));
@@ -55,16 +56,16 @@ fn host_rounds(report: &Report) -> Option<HostRounds<'_>> {
         return None;
     }
     let host_names = hosts_by_round(record);
-    let host = |round: &u32| names.binary_search(host_names.get(round)?).ok();
+    let host_index = |round: &u32| names.binary_search(host_names.get(round)?).ok();
     let grid = analysis.grid.by_round();
-    let host_of_round: Vec<usize> = grid.rounds.iter().map(host).collect::<Option<_>>()?;
+    let host_of_round: Vec<usize> = grid.rounds.iter().map(host_index).collect::<Option<_>>()?;
     let comparison = &analysis.overall.as_ref()?.total_or_geometric().comparison;
     let reference = comparison.best()?;
     let values = grid.combined();
     let pair = |variant: &usize| {
         let rounds = values[reference].iter().zip(&values[*variant]);
         let ratio = |(a, b): (&f64, &f64)| log_ratios(&[*a], &[*b]).d.first().copied().unwrap_or(f64::NAN);
-        (format!("{}/{}", record.name(*variant), record.name(reference)), rounds.map(ratio).collect())
+        (format!("{}/{}", record.variant_name(*variant), record.variant_name(reference)), rounds.map(ratio).collect())
     };
     let others = comparison.order.iter().filter(|variant| **variant != reference);
     let pairs: Vec<_> = others.map(pair).collect();
@@ -77,7 +78,7 @@ fn hosts_by_round(record: &RunRecord) -> BTreeMap<u32, &str> {
 }
 
 /// The answer to the question, in a sentence.
-fn hosts_verdict(rounds: &HostRounds, effect: &HostEffect) -> String {
+fn hosts_verdict_sentence(rounds: &HostRounds, effect: &HostEffect) -> String {
     let count = plural(rounds.names.len(), "host");
     match effect {
         HostEffect::TooFewRounds => {
@@ -86,9 +87,9 @@ fn hosts_verdict(rounds: &HostRounds, effect: &HostEffect) -> String {
         HostEffect::Alike => format!("No significant difference between {count}."),
         HostEffect::Differ(differing) => {
             let names: Vec<&str> = differing.iter().take(MAX_HOSTS).map(|host| rounds.names[*host]).collect();
-            let more = if differing.len() > MAX_HOSTS { ", …" } else { "" };
+            let ellipsis = if differing.len() > MAX_HOSTS { ", …" } else { "" };
             format!(
-                "Yes: of {count}, {}{more} differ significantly from the others (5% for all together). All rounds of all \
+                "Yes: of {count}, {}{ellipsis} differ significantly from the others (5% for all together). All rounds of all \
                  hosts are in the answer.",
                 names.join(", ")
             )
@@ -97,12 +98,16 @@ fn hosts_verdict(rounds: &HostRounds, effect: &HostEffect) -> String {
 }
 
 /// For each pair of variants a line with its ratio without one host, and with all hosts.
-fn ratios_without(rounds: &HostRounds, host: usize) -> Vec<String> {
-    let line = |(name, d): &(String, Vec<f64>)| {
-        let (all, others) = (rounds.ratio(d, |_| true)?, rounds.ratio(d, |other| other != host)?);
-        let format = |found: Ratio| ratio_with_interval(found.value, found.low, found.high);
-        let host = rounds.names[host];
-        Some(format!("without {host}: {name} {}, with all hosts {}", format(others), format(all)))
+fn ratios_without_host(rounds: &HostRounds, host: usize) -> Vec<String> {
+    let line = |(pair, log_ratios): &(String, Vec<f64>)| {
+        let with_all = rounds.ratio_on(log_ratios, |_| true)?;
+        let without = rounds.ratio_on(log_ratios, |other| other != host)?;
+        Some(format!(
+            "without {}: {pair} {}, with all hosts {}",
+            rounds.names[host],
+            ratio_with_interval(without.value, without.low, without.high),
+            ratio_with_interval(with_all.value, with_all.low, with_all.high)
+        ))
     };
     rounds.pairs.iter().take(MAX_HOSTS).filter_map(line).collect()
 }
@@ -113,32 +118,32 @@ fn host_table(record: &RunRecord, rounds: &HostRounds, differing: &[usize]) -> T
     let header = ["host", "rounds"].into_iter().chain(pairs).chain(["failed cells", "began while busy"]);
     let mut table = Table::of_figures(header);
     let troubles = troubles_by_host(record);
-    let rest = (0..rounds.names.len()).filter(|host| !differing.contains(host));
-    for host in differing.iter().copied().chain(rest).take(MAX_HOSTS) {
+    let alike = (0..rounds.names.len()).filter(|host| !differing.contains(host));
+    for host in differing.iter().copied().chain(alike).take(MAX_HOSTS) {
         let name = rounds.names[host];
-        let count = rounds.host_of_round.iter().filter(|other| **other == host).count();
-        let mut figures = vec![count.to_string()];
-        for (_, d) in &rounds.pairs {
-            let ratio = rounds.ratio(d, |other| other == host);
+        let round_count = rounds.host_of_round.iter().filter(|other| **other == host).count();
+        let mut figures = vec![round_count.to_string()];
+        for (_, log_ratios) in &rounds.pairs {
+            let ratio = rounds.ratio_on(log_ratios, |other| other == host);
             figures.push(ratio.map_or("–".into(), |ratio| three_digits_beside(ratio.value, &[1.0])));
         }
         let (failed, busy) = troubles.get(name).copied().unwrap_or_default();
         figures.extend([failed, busy].map(|count| count.to_string()));
         let cells = labelled_row(name, figures.into_iter().map(Cell::from));
-        table.rows.push(cells.into_iter().map(|cell| cell.strong_if(differing.contains(&host))).collect());
+        table.rows.push(cells.into_iter().map(|cell| cell.highlighted_if(differing.contains(&host))).collect());
     }
     table
 }
 
 /// For each host the number of cells that failed, and of tasks that began on a busy machine.
 fn troubles_by_host(record: &RunRecord) -> BTreeMap<&str, (usize, usize)> {
-    let hosts = hosts_by_round(record);
+    let host_names = hosts_by_round(record);
     let mut troubles: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for cell in record.cells.iter().filter(|cell| matches!(cell.outcome, Outcome::Failed { .. })) {
         troubles.entry(&record.hosts[cell.host].hostname).or_default().0 += 1;
     }
     for (round, _) in record.notes_of(NoteKind::IdleTimeout) {
-        if let Some(host) = round.and_then(|round| hosts.get(&round)) {
+        if let Some(host) = round.and_then(|round| host_names.get(&round)) {
             troubles.entry(host).or_default().1 += 1;
         }
     }

@@ -1,8 +1,8 @@
 //! The sections with the ranking of all variants, and with the number of rounds needed to decide inconclusive comparisons.
 
-use crate::document::{Cell, Detail, Document, Source, Table, row, row_with_source};
+use crate::document::{Cell, Detail, Document, FigureSource, Table, row, row_with_source};
 use crate::number::{percent, plural, three_digits};
-use crate::phrases::{format_rounds_needed, ratio_with_interval};
+use crate::phrases::{format_ratio, format_rounds_needed};
 use crate::{chart_context::ChartContext, charts::differences::paired_differences, report::Report};
 use fsarena_stats::power::{rounds_to_detect, spread};
 use fsarena_stats::ranking::{RankedVariant, Ranking};
@@ -10,7 +10,8 @@ use fsarena_stats::ratio::Ratio;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Adds the table if the user set weights of tasks, and in a full report also if there are more than two variants.
+/// Adds the table of the ranking if the user set weights of tasks, and in a full report also if there are more than two
+/// variants.
 pub fn add_ranking(document: &mut Document, report: &Report, detail: Detail) {
     let Some(ranking) = report.ranking() else { return };
     // The answer already ranks two variants with equal weights of tasks.
@@ -35,16 +36,16 @@ fn variant_row(report: &Report, ranking: &Ranking, ranked: &RankedVariant) -> Ve
     };
     let range = |(low, high): (f64, f64)| format!("{}–{}", three_digits(low), three_digits(high));
     let cells = row![
-        report.record.name(ranked.variant),
-        result.ratio.map_or("1.00".to_string(), ratio_with_interval),
+        report.record.variant_name(ranked.variant),
+        result.ratio.map_or("1.00".to_string(), format_ratio),
         letters,
         ranks,
         ranked.ratios_without_one_task.map_or("–".to_string(), range),
         ranked.probability_best.map_or("–".to_string(), percent),
     ];
     // Each row compares a variant with the best, so its figures come from both.
-    let both = std::iter::once(ranked.variant).chain(ranking.comparison.best());
-    row_with_source(Source::new(None, both), cells)
+    let compared = std::iter::once(ranked.variant).chain(ranking.comparison.best());
+    row_with_source(FigureSource::new(None, compared), cells)
 }
 
 /// Explains the columns of the ranking.
@@ -75,7 +76,7 @@ pub fn ranking_json(report: &Report) -> Value {
     let variant = |ranked: &RankedVariant| {
         let result = &ranking.comparison.variants[ranked.variant];
         json!({
-            "variant": report.record.name(ranked.variant),
+            "variant": report.record.variant_name(ranked.variant),
             "ratio_to_best": result.ratio,
             "groups": result.letters,
             "ranks": ranked.ranks.map(|(first, last)| json!({"first": first, "last": last})),
@@ -94,29 +95,29 @@ pub fn ranking_json(report: &Report) -> Value {
 /// Adds a table of the inconclusive comparisons, with the number of rounds that would find a difference as large as the margin.
 pub fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
     let margin = percent(report.margin);
-    let mut undecided = vec![];
-    for series in paired_differences(&ChartContext::new(report)) {
-        if let Some(ratio) = Ratio::of(series.log_ratios.clone()).filter(|ratio| !ratio.is_significant()) {
-            undecided.push((ratio, series));
+    let mut inconclusive = vec![];
+    for paired in paired_differences(&ChartContext::new(report)) {
+        if let Some(ratio) = Ratio::from_log_ratios(paired.log_ratios.clone()).filter(|ratio| !ratio.is_significant()) {
+            inconclusive.push((ratio, paired));
         }
     }
-    if undecided.is_empty() {
+    if inconclusive.is_empty() {
         return;
     }
-    let so_far = if undecided.iter().any(|(ratio, _)| ratio.provisional) {
+    let so_far_header = if inconclusive.iter().any(|(ratio, _)| ratio.provisional) {
         "so far, range of the rounds if fewer than 8, else 95% interval"
     } else {
         "so far, 95% interval"
     };
-    let rows = undecided.into_iter().map(|(ratio, series)| {
-        let sigma = spread(&series.log_ratios).filter(|sigma| *sigma > 0.0);
-        let needed = |sigma| format_rounds_needed(rounds_to_detect(sigma, report.margin));
-        let rounds = sigma.map_or("requires 3 rounds".to_string(), needed);
-        let cells = row![series.label, ratio_with_interval(ratio), sigma.map_or("–".into(), percent), rounds];
-        row_with_source(series.source, cells)
+    let rows = inconclusive.into_iter().map(|(ratio, paired)| {
+        let sigma = spread(&paired.log_ratios).filter(|sigma| *sigma > 0.0);
+        let format_needed = |sigma| format_rounds_needed(rounds_to_detect(sigma, report.margin));
+        let rounds = sigma.map_or("requires 3 rounds".to_string(), format_needed);
+        let cells = row![paired.label, format_ratio(ratio), sigma.map_or("–".into(), percent), rounds];
+        row_with_source(paired.source, cells)
     });
     document.heading(3, "Rounds that inconclusive comparisons need");
-    let header = ["inconclusive", so_far, "spread of a round", &format!("rounds that find {margin}")];
+    let header = ["inconclusive", so_far_header, "spread of a round", &format!("rounds that find {margin}")];
     document.table(Table::of_figures(header).with_rows(rows));
     document.text(format!(
         "With the spread so far, that number of rounds finds a difference of {margin}, the margin of this run, in four of \

@@ -1,7 +1,7 @@
 //! The section about variants that differ in the I/O scheduler: the figure of each filesystem under each scheduler, as a share
 //! of its best scheduler, and as a share of the best filesystem under the same scheduler.
 
-use crate::document::{Cell, Detail, Document, Source, Table, labelled_row};
+use crate::document::{Cell, Detail, Document, FigureSource, Table, labelled_row};
 use crate::{number::three_digits, phrases::task_label, report::Report};
 use fsarena_core::{cell::Variant, factor::SCHEDULER, names::distinct, sample::Direction};
 use fsarena_stats::analyse::without_level;
@@ -13,10 +13,10 @@ pub fn add_schedulers(document: &mut Document, report: &Report, _: Detail) {
     document.heading(3, format!("Normalised, by {}", analysis.metric.id));
     for task in analysis.tasks_in_totals() {
         let name = task_label(&task.task);
-        let medians = Medians {
-            of_variants: task.comparison.variants.iter().map(|variant| variant.median).collect(),
+        let medians = VariantMedians {
+            values: task.comparison.variants.iter().map(|variant| variant.median).collect(),
             direction: analysis.metric.direction,
-            task: report.record.task(&task.task.id),
+            task: report.record.task_index(&task.task.id),
         };
         document.text(format!("{name}: relative to the best scheduler of each filesystem."));
         document.table(share_table(&grid, &grid.variants, &medians));
@@ -29,31 +29,34 @@ pub fn add_schedulers(document: &mut Document, report: &Report, _: Detail) {
     );
 }
 
-/// The medians of a task.
-struct Medians {
-    of_variants: Vec<Option<f64>>,
+/// The medians of the variants in a task.
+struct VariantMedians {
+    /// The median of each variant; `None` if it has no value.
+    values: Vec<Option<f64>>,
+    /// Whether lower or higher values are better.
     direction: Direction,
     /// The index of the task in the run.
     task: Option<usize>,
 }
 
-impl Medians {
+impl VariantMedians {
     /// The share of a variant in the best of its group: `value / best`, or `best / value` if lower is better. `None` if the
     /// variant has no value.
     fn share_of_best(&self, variant: usize, group: &[Option<usize>]) -> Option<Cell> {
-        let lower = self.direction == Direction::Lower;
-        let own = self.of_variants[variant]?;
-        let known = group.iter().flatten().filter_map(|other| Some((self.of_variants[*other]?, *other)));
-        let is_better = |value: f64, than: f64| if lower { value < than } else { value > than };
+        let lower_is_better = self.direction == Direction::Lower;
+        let own_value = self.values[variant]?;
+        let known = group.iter().flatten().filter_map(|other| Some((self.values[*other]?, *other)));
+        let is_better = |value: f64, other: f64| if lower_is_better { value < other } else { value > other };
         let (best, best_variant) = known.reduce(|best, other| if is_better(other.0, best.0) { other } else { best })?;
-        let share = if lower { best / own } else { own / best };
-        let cell = if share == 1.0 { Cell::from("1.00").strong() } else { three_digits(share).into() };
-        Some(cell.with_source(Source::new(self.task, [variant, best_variant])))
+        let share = if lower_is_better { best / own_value } else { own_value / best };
+        let cell = if share == 1.0 { Cell::from("1.00").highlighted() } else { three_digits(share).into() };
+        Some(cell.with_source(FigureSource::new(self.task, [variant, best_variant])))
     }
 }
 
-/// A table of the variants by name and scheduler, each as a share of the best variant of its group. The best is highlighted.
-fn share_table(grid: &SchedulerGrid, groups: &[Vec<Option<usize>>], medians: &Medians) -> Table {
+/// A table of the variants by name and scheduler, each as a share of the best variant of its group. The best variants are
+/// highlighted.
+fn share_table(grid: &SchedulerGrid, groups: &[Vec<Option<usize>>], medians: &VariantMedians) -> Table {
     let mut table = Table::of_figures(std::iter::once("").chain(grid.schedulers.iter().map(String::as_str)));
     for (name, variants) in grid.row_names.iter().zip(&grid.variants) {
         let cell = |variant: &Option<usize>| {
@@ -84,7 +87,7 @@ impl SchedulerGrid {
         let names: Vec<String> = variants.iter().map(|variant| without_level(variant, SCHEDULER).name).collect();
         let (rows, columns) = (distinct(names.iter().cloned()), distinct(schedulers.iter().copied()));
         let find = |name: &str, scheduler: &str| {
-            (0..variants.len()).find(|at| names[*at] == name && schedulers[*at] == scheduler)
+            (0..variants.len()).find(|index| names[*index] == name && schedulers[*index] == scheduler)
         };
         let row = |name: &String| columns.iter().map(|scheduler| find(name, scheduler)).collect();
         let grid: Vec<Vec<Option<usize>>> = rows.iter().map(row).collect();
@@ -95,9 +98,9 @@ impl SchedulerGrid {
         Some(SchedulerGrid { row_names: rows, schedulers: columns.iter().map(title).collect(), variants: grid })
     }
 
-    /// The variants by scheduler, and then by name.
+    /// The indexes of the variants by scheduler, and then by name.
     pub fn by_scheduler(&self) -> Vec<Vec<Option<usize>>> {
-        let column = |at: usize| self.variants.iter().map(|row| row[at]).collect();
+        let column = |index: usize| self.variants.iter().map(|row| row[index]).collect();
         (0..self.schedulers.len()).map(column).collect()
     }
 
@@ -114,14 +117,14 @@ mod tests {
 
     #[test]
     fn a_share_is_relative_to_the_best_of_its_group_and_names_both() {
-        let medians = |direction| Medians { of_variants: vec![Some(2.0), Some(4.0), None], direction, task: Some(2) };
+        let medians = |direction| VariantMedians { values: vec![Some(2.0), Some(4.0), None], direction, task: Some(2) };
         let (higher, lower) = (medians(Direction::Higher), medians(Direction::Lower));
         let group = [Some(0), Some(1), Some(2), None];
         let cell = higher.share_of_best(0, &group).unwrap();
-        assert_eq!((cell.lines[0].as_str(), cell.strong), ("0.500", false));
+        assert_eq!((cell.lines[0].as_str(), cell.is_highlighted), ("0.500", false));
         assert_eq!(cell.source.unwrap().variants, [0, 1]);
         let best = higher.share_of_best(1, &group).unwrap();
-        assert_eq!((best.lines[0].as_str(), best.strong), ("1.00", true));
+        assert_eq!((best.lines[0].as_str(), best.is_highlighted), ("1.00", true));
         assert_eq!(lower.share_of_best(1, &group).unwrap().lines[0], "0.500");
         assert_eq!(higher.share_of_best(2, &group), None);
     }

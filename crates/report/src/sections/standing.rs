@@ -2,7 +2,7 @@
 
 use super::tasks::ratio_row;
 use crate::document::{Cell, Detail, Document, Table, labelled_row};
-use crate::figures::{fewest_rounds, has_mean_interval, mean_cost_caveat, mean_cost_row, typical_cell};
+use crate::figures::{fewest_mean_cost_rounds, has_mean_cost_interval, mean_cost_caveat, mean_cost_row, median_cell};
 use crate::report::Report;
 use crate::{chart_context::ChartContext, charts::standing, number::plural, phrases::task_label};
 use fsarena_core::sample::Direction;
@@ -21,28 +21,28 @@ const MAX_BRIEF_TASKS: usize = 21;
 /// brief report has a single variant.
 pub fn add_standing(document: &mut Document, report: &Report, detail: Detail) {
     if detail == Detail::Charts {
-        document.charts(standing::charts(&ChartContext::new(report)));
+        document.charts(standing::standing_charts(&ChartContext::new(report)));
     }
     let mut columns = standing_columns(report);
-    let Some(first) = columns.first().map(|(_, comparison, _)| *comparison) else {
+    let Some(main_comparison) = columns.first().map(|column| column.comparison) else {
         if detail == Detail::Brief {
-            add_only_variant(document, report);
+            add_single_variant(document, report);
         }
         return;
     };
-    let order = first.sorted_by_ratio();
+    let order = main_comparison.sorted_by_ratio();
     let mut max_variants = usize::MAX;
     if detail < Detail::Full {
         max_variants = MAX_BRIEF_VARIANTS;
         columns.truncate(MAX_BRIEF_COLUMNS);
     }
-    let header = std::iter::once("variant").chain(columns.iter().map(|(title, ..)| title.as_str()));
+    let header = std::iter::once("variant").chain(columns.iter().map(|column| column.title.as_str()));
     let rows = order.iter().take(max_variants).map(|variant| {
-        let cells = columns.iter().map(|(_, _, column)| join_lines(&column[variant + 1]));
-        labelled_row(report.record.name(*variant), cells)
+        let cells = columns.iter().map(|column| join_lines(&column.cells[variant + 1]));
+        labelled_row(report.record.variant_name(*variant), cells)
     });
     document.table(Table::of_figures(header).with_rows(rows));
-    if let Some(rounds) = fewest_rounds(first).filter(|_| has_mean_interval(first)) {
+    if let Some(rounds) = fewest_mean_cost_rounds(main_comparison).filter(|_| has_mean_cost_interval(main_comparison)) {
         // If the run has two variants, the next section has the caveat.
         let has_pair = !report.pair_rows().is_empty();
         let caveat = if has_pair { String::new() } else { format!(" {}", mean_cost_caveat(rounds)) };
@@ -52,31 +52,43 @@ pub fn add_standing(document: &mut Document, report: &Report, detail: Detail) {
 }
 
 /// Adds the figures of a run with a single variant, with a row for each task and a column for each metric.
-fn add_only_variant(document: &mut Document, report: &Report) {
+fn add_single_variant(document: &mut Document, report: &Report) {
     let analyses = report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty());
     let analyses: Vec<&Analysis> = analyses.take(MAX_BRIEF_COLUMNS).collect();
     let [variant] = report.record.variants.as_slice() else { return };
-    let Some(first) = analyses.first() else { return };
-    let header = std::iter::once(variant.name.as_str()).chain(analyses.iter().map(|one| one.metric.id.as_str()));
-    let rows = first.tasks.iter().take(MAX_BRIEF_TASKS).map(|task| {
-        let at = report.record.task(&task.task.id);
-        let cell = |one: &&Analysis| at.map(|at| typical_cell(&one.grid.values[at][0], one.metric.unit));
-        let cells = analyses.iter().map(|one| join_lines(&cell(one).unwrap_or_default()));
+    let Some(main_analysis) = analyses.first() else { return };
+    let metrics = analyses.iter().map(|analysis| analysis.metric.id.as_str());
+    let header = std::iter::once(variant.name.as_str()).chain(metrics);
+    let rows = main_analysis.tasks.iter().take(MAX_BRIEF_TASKS).map(|task| {
+        let index = report.record.task_index(&task.task.id);
+        let cells = analyses.iter().map(|analysis| {
+            let values = index.map(|index| &analysis.grid.values[index][0]);
+            values.map_or(Cell::default(), |values| join_lines(&median_cell(values, analysis.metric.unit)))
+        });
         labelled_row(task_label(&task.task), cells)
     });
     document.table(Table::of_figures(header).with_rows(rows));
-    add_hidden_count(document, first.tasks.len().saturating_sub(MAX_BRIEF_TASKS), "more task");
+    add_hidden_count(document, main_analysis.tasks.len().saturating_sub(MAX_BRIEF_TASKS), "more task");
 }
 
-/// Adds a line with the number of rows that the table leaves out; nothing for 0.
-fn add_hidden_count(document: &mut Document, rest: usize, what: &str) {
-    if rest > 0 {
-        document.text(format!("{} not shown (--full).", plural(rest, what)));
+/// Adds a line with the number of rows that the table leaves out, `3 more tasks not shown (--full).`; nothing for 0. `noun`
+/// is the singular: `more task`.
+fn add_hidden_count(document: &mut Document, hidden_count: usize, noun: &str) {
+    if hidden_count > 0 {
+        document.text(format!("{} not shown (--full).", plural(hidden_count, noun)));
     }
 }
 
-/// The columns of the table: for each metric a title, the comparison over all tasks and the cells of the variants.
-fn standing_columns(report: &Report) -> Vec<(String, &Comparison, Vec<Cell>)> {
+/// A column of the table: a comparison of the variants over all tasks by one metric.
+struct StandingColumn<'a> {
+    title: String,
+    comparison: &'a Comparison,
+    /// An unused label, then the cell of each variant.
+    cells: Vec<Cell>,
+}
+
+/// The columns of the table, metric by metric: total, mean cost and geometric mean.
+fn standing_columns(report: &Report) -> Vec<StandingColumn<'_>> {
     let mut columns = vec![];
     for analysis in report.analyses.iter().filter(|analysis| analysis.metric.direction != Direction::Neutral) {
         let Some(overall) = &analysis.overall else { continue };
@@ -88,17 +100,18 @@ fn standing_columns(report: &Report) -> Vec<(String, &Comparison, Vec<Cell>)> {
             if overall.tasks < overall.tasks_in_totals { format!(" ({})", overall.scope()) } else { String::new() };
         let total_title = if overall.tasks == 1 { "" } else { "total " };
         let [total, mean] = overall.comparisons();
-        let mut of_metric: Vec<(String, &Comparison, Vec<Cell>)> = vec![];
-        for (what, comparison) in [(total_title, total), ("geomean ", mean)] {
+        let mut of_metric: Vec<StandingColumn> = vec![];
+        for (measure, comparison) in [(total_title, total), ("geomean ", mean)] {
             if let Some(comparison) = comparison.filter(|comparison| comparison.has_ratio()) {
                 let cells = ratio_row(String::new(), comparison, unit, None);
-                of_metric.push((format!("{what}{name}{part}"), comparison, cells));
+                of_metric.push(StandingColumn { title: format!("{measure}{name}{part}"), comparison, cells });
             }
         }
         let main = overall.total_or_geometric();
-        if !of_metric.is_empty() && has_mean_interval(&main.comparison) {
+        if !of_metric.is_empty() && has_mean_cost_interval(&main.comparison) {
             let title = format!("mean {name}{part}");
-            of_metric.insert(1, (title.clone(), &main.comparison, mean_cost_row(title, main, unit)));
+            let cells = mean_cost_row(title.clone(), main, unit);
+            of_metric.insert(1, StandingColumn { title, comparison: &main.comparison, cells });
         }
         columns.extend(of_metric);
     }
@@ -108,7 +121,7 @@ fn standing_columns(report: &Report) -> Vec<(String, &Comparison, Vec<Cell>)> {
 /// A cell with its interval or median in the same line, `1.12 [1.10–1.14]`, instead of a second line.
 fn join_lines(cell: &Cell) -> Cell {
     let line = match cell.lines.as_slice() {
-        [figure, median] if cell.strong => format!("{figure} ({median})"),
+        [figure, median] if cell.is_highlighted => format!("{figure} ({median})"),
         [figure, interval] => format!("{figure} [{interval}]"),
         _ => return cell.clone(),
     };

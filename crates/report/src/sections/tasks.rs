@@ -1,8 +1,10 @@
 //! The sections with the data: a table of each metric by task, the readings summed over the tasks of a round, and the command
 //! that prints all samples.
 
-use crate::document::{Cell, Detail, Document, Part, Source, Table, labelled_row};
-use crate::figures::{fewest_rounds, mean_cost_row, medians_legend, typical_cells, unseen_stalls, value_or_dash};
+use crate::document::{Cell, Detail, Document, FigureSource, Part, Table, labelled_row};
+use crate::figures::{
+    fewest_mean_cost_rounds, mean_cost_row, median_cells, medians_legend, unseen_stalls_clause, value_or_dash,
+};
 use crate::matrix::{self, NOT_DIFFERENT};
 use crate::{advice, number, number::plural, phrases::task_label, report::Report};
 use fsarena_core::observations::{MetricSeries, ReadingTotal, reading_totals};
@@ -17,14 +19,13 @@ pub fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
     if detail < Detail::Full && !report.record.samples.is_empty() {
         return;
     }
-    for (at, analysis) in report.analyses.iter().enumerate() {
-        add_ratios(document, report, analysis, at == 0);
-        add_medians(document, report, analysis);
+    for (index, analysis) in report.analyses.iter().enumerate() {
+        add_ratios(document, report, analysis, index == 0);
+        add_median_tables(document, report, analysis);
     }
 }
 
-/// Adds the table of ratios of one analysis. The first table of a report also has the usable space after
-/// mkfs, and a legend.
+/// Adds the table of ratios of one analysis. The first table of a report also has the usable space after mkfs, and a legend.
 fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, is_first: bool) {
     let (record, unit) = (&report.record, analysis.metric.unit);
     document.heading(3, format!("{}: {}", analysis.metric.id, analysis.metric.help));
@@ -36,16 +37,17 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, is_
         });
     }
     if matrix::is_matrix(analysis) {
-        return matrix::add_medians(document, &report.record, analysis);
+        return matrix::add_median_tables(document, &report.record, analysis);
     }
-    let task_row =
-        |task: &TaskAnalysis| ratio_row(task_label(&task.task), &task.comparison, unit, record.task(&task.task.id));
+    let task_row = |task: &TaskAnalysis| {
+        ratio_row(task_label(&task.task), &task.comparison, unit, record.task_index(&task.task.id))
+    };
     let mut rows: Vec<Vec<Cell>> = analysis.tasks_in_totals().map(task_row).collect();
     if let Some(overall) = &analysis.overall {
         let total = overall.total.as_ref().map(|total| (overall.name.to_uppercase(), total));
-        for (name, all) in total.into_iter().chain([("GEOMETRIC MEAN".into(), &overall.geometric)]) {
+        for (name, combined) in total.into_iter().chain([("GEOMETRIC MEAN".into(), &overall.geometric)]) {
             let title = format!("{name} of {}", overall.scope());
-            rows.push(ratio_row(title, &all.comparison, unit, None));
+            rows.push(ratio_row(title, &combined.comparison, unit, None));
         }
         if overall.total_or_geometric().comparison.has_ratio() {
             let title = format!("MEAN {} over rounds", overall.name);
@@ -65,21 +67,21 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, is_
 }
 
 /// Adds the table of the medians, in the unit of the metric.
-fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
+fn add_median_tables(document: &mut Document, report: &Report, analysis: &Analysis) {
     if matrix::is_matrix(analysis) {
         return; // The tables of a matrix already have the medians.
     }
     let (record, unit) = (&report.record, analysis.metric.unit);
     let tasks: Vec<_> =
-        analysis.tasks.iter().filter_map(|task| Some((&task.task, record.task(&task.task.id)?))).collect();
+        analysis.tasks.iter().filter_map(|task| Some((&task.task, record.task_index(&task.task.id)?))).collect();
     let mut rows = in_parallel(tasks.len(), |row| {
-        let (task, at) = tasks[row as usize];
-        labelled_row(task_label(task), typical_cells(&analysis.grid.values[at], unit, Some(at)))
+        let (task, index) = tasks[row as usize];
+        labelled_row(task_label(task), median_cells(&analysis.grid.values[index], unit, Some(index)))
     });
     if let Some(overall) = &analysis.overall
         && let Some(total) = &overall.total
     {
-        rows.push(labelled_row(overall.name.to_uppercase(), typical_cells(&total.values, unit, None)));
+        rows.push(labelled_row(overall.name.to_uppercase(), median_cells(&total.values, unit, None)));
     }
     if !rows.is_empty() {
         document.heading(4, format!("{}: medians over rounds", analysis.metric.id));
@@ -88,31 +90,31 @@ fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
     }
 }
 
-/// The header of a table: `first`, then a column for each variant.
-pub fn variant_header(record: &RunRecord, first: &str) -> Vec<String> {
-    std::iter::once(first).chain(record.names()).map(String::from).collect()
+/// The header of a table: `label_header` for the column of labels, then a column for each variant.
+pub fn variant_header(record: &RunRecord, label_header: &str) -> Vec<String> {
+    std::iter::once(label_header).chain(record.variant_names()).map(String::from).collect()
 }
 
-/// A row with the ratio of each variant to the best one, for a task or for all tasks. The source of a figure is its variant and,
-/// for a ratio, the best variant.
+/// A row with the ratio of each variant to the best one, for a task or for all tasks. The source of a figure is its variant
+/// and, for a ratio, the best variant.
 pub fn ratio_row(title: String, comparison: &Comparison, unit: Unit, task: Option<usize>) -> Vec<Cell> {
     let figure = |variant: usize| {
         let best = comparison.best().filter(|_| comparison.variants[variant].ratio.is_some());
         variant_ratio_cell(comparison, variant, unit)
-            .with_source(Source::new(task, std::iter::once(variant).chain(best)))
+            .with_source(FigureSource::new(task, std::iter::once(variant).chain(best)))
     };
     labelled_row(title, (0..comparison.variants.len()).map(figure))
 }
 
-/// The cell of a variant: its ratio to the best one, and below it the interval; marked if the difference is not significant. For
-/// the best variant: `1.00`, and below it the median.
+/// The cell of a variant: its ratio to the best one, and below it the interval; marked if the difference is not significant.
+/// For the best variant: `1.00`, and below it the median.
 fn variant_ratio_cell(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
     let result = &comparison.variants[variant];
     if comparison.best() == Some(variant) && comparison.order.len() > 1 {
         // If variants have exactly the same values, highlight none.
         let is_alone = comparison.sole_best() == Some(variant);
         let mark = if comparison.is_provisional() { "?" } else { "" };
-        return Cell::two_lines("1.00", value_or_dash(result.median, unit)).with_mark(mark).strong_if(is_alone);
+        return Cell::two_lines("1.00", value_or_dash(result.median, unit)).with_mark(mark).highlighted_if(is_alone);
     }
     let Some(ratio) = result.ratio else { return value_or_dash(result.median, unit).into() };
     let mark = if comparison.is_provisional() || ratio.provisional {
@@ -127,15 +129,16 @@ fn variant_ratio_cell(comparison: &Comparison, variant: usize, unit: Unit) -> Ce
     Cell::two_lines(number::three_digits_beside(ratio.value, &[1.0]), interval).with_mark(mark)
 }
 
-/// The row with a metric of the space on the filesystem, which one task of the lifecycle has: the median of each variant.
-/// `None` if the run did not measure it.
+/// The row with the median of each variant by a metric of the space on the filesystem. Only one task of the lifecycle has
+/// such a metric. `None` if the run did not measure it.
 fn space_row(record: &RunRecord, metric: &str, title: &str) -> Option<Vec<Cell>> {
     let analysis = analyse(MetricSeries::of(record, metric).ok()?);
     let task = analysis.tasks.first()?;
-    let number = record.task(&task.task.id);
+    let task_index = record.task_index(&task.task.id);
     let figure = |(variant, result): (usize, &VariantResult)| {
         let cell = Cell::from(value_or_dash(result.median, analysis.metric.unit));
-        cell.with_source(Source::new(number, [variant])).strong_if(task.comparison.best() == Some(variant))
+        cell.with_source(FigureSource::new(task_index, [variant]))
+            .highlighted_if(task.comparison.best() == Some(variant))
     };
     let figures = task.comparison.variants.iter().enumerate().map(figure);
     Some(labelled_row(title, figures))
@@ -146,30 +149,30 @@ fn ratio_legend(analysis: &Analysis) -> String {
     if analysis.tasks.iter().all(|task| task.comparison.order.len() < 2) {
         return "Each figure is the median over rounds.".into();
     }
-    let sentence = "Each figure is the ratio to the best variant of its row in a typical round (Hodges–Lehmann, within \
+    let meaning = "Each figure is the ratio to the best variant of its row in a typical round (Hodges–Lehmann, within \
                  rounds); the best shows its median.";
-    let mean = mean_row_legend(analysis);
+    let mean_legend = mean_row_legend(analysis);
     if analysis.is_provisional() {
         return format!(
-            "{sentence} Below it is the range of the rounds. ? marks provisional figures: fewer than 8 rounds give no exact \
-             interval.{mean}"
+            "{meaning} Below it is the range of the rounds. ? marks provisional figures: fewer than 8 rounds give no exact \
+             interval.{mean_legend}"
         );
     }
     format!(
-        "{sentence} Below it is the 95% confidence interval. ≈ marks variants with no significant difference from the best, \
+        "{meaning} Below it is the 95% confidence interval. ≈ marks variants with no significant difference from the best, \
          which does not make them equal; ? marks variants with fewer than 8 rounds. Intervals hold for each pair and \
-         task, and are not corrected for their number.{mean}"
+         task, and are not corrected for their number.{mean_legend}"
     )
 }
 
-/// Explains the row of means, with a leading space; empty if the table has no such row.
+/// Explains the row of means, with a space before it; empty if the table has no such row.
 fn mean_row_legend(analysis: &Analysis) -> String {
-    let all = analysis.overall.as_ref().map(|overall| &overall.total_or_geometric().comparison);
-    let Some(rounds) = all.and_then(fewest_rounds) else { return String::new() };
+    let comparison = analysis.overall.as_ref().map(|overall| &overall.total_or_geometric().comparison);
+    let Some(rounds) = comparison.and_then(fewest_mean_cost_rounds) else { return String::new() };
     format!(
         " The row MEAN is the ratio of mean cost, the sum over all rounds divided by that of the best variant. It counts \
          every slow round, and has an interval from {ROUNDS_FOR_MEAN_RATIO} rounds on; {}.",
-        unseen_stalls(rounds)
+        unseen_stalls_clause(rounds)
     )
 }
 
@@ -179,15 +182,15 @@ fn left_out_sentences(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     if let Some(overall) = &analysis.overall {
         for (variant, &rounds) in overall.total_or_geometric().left_out_rounds.iter().enumerate() {
             if rounds > 0 {
-                let (rounds, name) = (plural(rounds, "round"), record.name(variant));
+                let (rounds, name) = (plural(rounds, "round"), record.variant_name(variant));
                 sentences.push(format!("{rounds} of {name} left out of the total: not every task has a value"));
             }
         }
     }
     let variants = analysis.tasks.iter().flat_map(|task| &task.comparison.variants);
-    let zeros: usize = variants.map(|variant| variant.excluded).sum();
-    if zeros > 0 {
-        sentences.push(format!("{} left out of ratios: a value is zero", plural(zeros, "pair")));
+    let excluded_pairs: usize = variants.map(|variant| variant.excluded_rounds).sum();
+    if excluded_pairs > 0 {
+        sentences.push(format!("{} left out of ratios: a value is zero", plural(excluded_pairs, "pair")));
     }
     sentences
 }
@@ -202,12 +205,12 @@ const TOTAL_METRICS: [&str; 17] = [
     "cpu_utilization",
     "background_cpu",
     "iowait_ns",
-    reading::WRITTEN,
-    reading::DEVICE_WRITTEN,
+    reading::WRITTEN_BYTES,
+    reading::DEVICE_WRITTEN_BYTES,
     "write_amplification",
     reading::SPACE_GROWTH,
     "overhead_ratio",
-    reading::DEVICE_READ,
+    reading::DEVICE_READ_BYTES,
     reading::DEVICE_FLUSHES,
     "pressure_io_full_ns",
     "pressure_cpu_some_ns",
@@ -218,17 +221,16 @@ const TOTAL_METRICS: [&str; 17] = [
 pub fn add_totals(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     let totals = reading_totals(record, &TOTAL_METRICS);
-    let largest: Vec<&str> = totals.iter().filter(|total| total.fold == Fold::Max).map(|total| total.id).collect();
-    let largest = match &largest[..] {
+    let maxima: Vec<&str> = totals.iter().filter(|total| total.fold == Fold::Max).map(|total| total.id).collect();
+    let maxima_note = match &maxima[..] {
         [] => String::new(),
         ids => format!(" {} is the largest of any task.", ids.join(", ")),
     };
-    let row =
-        |ReadingTotal { id, unit, values, .. }: ReadingTotal| labelled_row(id, typical_cells(&values, unit, None));
+    let row = |ReadingTotal { id, unit, values, .. }: ReadingTotal| labelled_row(id, median_cells(&values, unit, None));
     let rows: Vec<Vec<Cell>> = totals.into_iter().map(row).collect();
     if !rows.is_empty() {
         document.heading(3, "Cost of all tasks");
-        document.text(format!("Medians over rounds of the sum over all tasks.{largest}"));
+        document.text(format!("Medians over rounds of the sum over all tasks.{maxima_note}"));
         document.table(Table::of_figures(variant_header(record, "over all tasks")).with_rows(rows));
         document.text(medians_legend(&report.analyses));
     }
@@ -238,6 +240,6 @@ pub fn add_totals(document: &mut Document, report: &Report, _: Detail) {
 pub fn add_samples(document: &mut Document, report: &Report, _: Detail) {
     let count = plural(report.record.samples.len(), "sample");
     document.heading(3, "Samples");
-    let text = format!("{count}; {} prints them all.", advice::print_samples(&report.record.id));
+    let text = format!("{count}; {} prints them all.", advice::samples_command(&report.record.id));
     document.parts.push(Part::Samples(text));
 }

@@ -1,23 +1,26 @@
-//! Two sections: warnings, which cast doubt on the figures (failures, unequal conditions, disturbances), and remarks.
+//! Three sections: warnings, which cast doubt on the figures (failures, unequal conditions, disturbances); remarks; and
+//! warnings about commands of the user that are unsuitable to compare filesystems (too short, bound by the CPU, not using
+//! the filesystem).
 
 use crate::document::{Detail, Document};
-use crate::number::{percent, plural};
-use crate::{phrases::shorten_list_to, report::Report};
+use crate::number::{percent, plural, with_unit};
+use crate::phrases::{list_sentence, shorten_list_to};
+use crate::report::Report;
 use fsarena_core::event::{MEANWHILE_SEPARATOR, Note, NoteKind, Outcome};
 use fsarena_core::observations::{Grid, never_steady};
-use fsarena_core::{names::distinct, record::RunRecord, setting_text::setting};
+use fsarena_core::{metric::reading, names::distinct, record::RunRecord, sample::Unit, setting_text::setting};
 use fsarena_stats::comparison::median;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Adds failures, unfair conditions and disturbances; in a brief report only the most important ones of each group.
 pub fn add_warnings(document: &mut Document, report: &Report, detail: Detail) {
     let record = &report.record;
-    let mut disturbances: Vec<String> = dropped_rounds(record).collect();
+    let mut disturbances: Vec<String> = dropped_round_sentences(record).collect();
     disturbances.extend(unsteady_loads_sentence(record));
     disturbances.extend(busy_machine_sentence(record));
     disturbances.extend(carry_over_sentence(report));
     let groups = [
-        ("Failed", failures(record)),
+        ("Failed", failure_sentences(record)),
         ("Is the comparison fair?", fairness_notes(record)),
         ("Disturbances", disturbances),
     ];
@@ -30,17 +33,17 @@ pub fn add_warnings(document: &mut Document, report: &Report, detail: Detail) {
     let mut items: Vec<Vec<String>> = groups.into_iter().map(|(_, items)| items).collect();
     // These are remarks, so they are in no group above. The full report has them in its section with remarks.
     items.push(notes_where(record, Note::is_advice));
-    document.titled_list("Warnings", first_of_each(items));
+    document.titled_list("Warnings", first_of_each_group(items));
 }
 
 /// The first items of each group, and the number of the others. Groups and items are in the order of importance.
-fn first_of_each(groups: Vec<Vec<String>>) -> Vec<String> {
+fn first_of_each_group(groups: Vec<Vec<String>>) -> Vec<String> {
     const MAX_ITEMS: usize = 3;
-    let all: usize = groups.iter().map(Vec::len).sum();
+    let item_count: usize = groups.iter().map(Vec::len).sum();
     let mut shown: Vec<String> = groups.into_iter().flat_map(|items| items.into_iter().take(MAX_ITEMS)).collect();
-    let more = all - shown.len();
-    if more > 0 {
-        shown.push(format!("and {} in the whole report", plural(more, "lesser note")));
+    let hidden_count = item_count - shown.len();
+    if hidden_count > 0 {
+        shown.push(format!("and {} in the whole report", plural(hidden_count, "lesser note")));
     }
     shown
 }
@@ -53,11 +56,11 @@ fn fairness_notes(record: &RunRecord) -> Vec<String> {
 }
 
 /// The variants that left the run and the cells that failed, each with the reason.
-fn failures(record: &RunRecord) -> Vec<String> {
+fn failure_sentences(record: &RunRecord) -> Vec<String> {
     let mut items = notes_of_kind(record, NoteKind::VariantFailed);
     for cell in &record.cells {
         if let Outcome::Failed { why, .. } = &cell.outcome {
-            let name = record.name(cell.variant);
+            let name = record.variant_name(cell.variant);
             // The note on a variant that left the run contains the reason of its last failed cell.
             let is_noted = record
                 .notes_of(NoteKind::VariantFailed)
@@ -71,7 +74,7 @@ fn failures(record: &RunRecord) -> Vec<String> {
 }
 
 /// Every dropped round with its reason.
-fn dropped_rounds(record: &RunRecord) -> impl Iterator<Item = String> {
+fn dropped_round_sentences(record: &RunRecord) -> impl Iterator<Item = String> {
     record.notes_of(NoteKind::Dropped).map(|(round, note)| {
         let round = round.map_or(String::new(), |round| format!("round {} ", round + 1));
         format!("{round}dropped: {}", note.text)
@@ -84,15 +87,16 @@ fn unsteady_loads_sentence(record: &RunRecord) -> Option<String> {
     if cells.is_empty() {
         return None;
     }
-    let names = cells.iter().map(|(task, variant)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
+    let names =
+        cells.iter().map(|(task, variant)| format!("{} at {}", record.variant_name(*variant), record.tasks[*task].id));
     let names = shorten_list_to(names.collect(), 3, "loads").join(", ");
-    let longest = cells.iter().filter_map(|(task, variant)| load_seconds(record, *task, *variant)).reduce(f64::max);
+    let longest_s = cells.iter().filter_map(|(task, variant)| median_load_s(record, *task, *variant)).reduce(f64::max);
     let can_run_longer = record.plan.workloads.iter().any(|plan| plan.settings.0.contains_key("seconds"));
-    let remedy = match longest {
-        Some(seconds) if can_run_longer => {
+    let remedy = match longest_s {
+        Some(longest_s) if can_run_longer => {
             // The run does not show how long a load must run to become steady, so four times its length is a guess.
-            let seconds = format!("seconds={}", (4.0 * seconds).ceil());
-            format!(" For the steady state: {}.", setting("set", &seconds))
+            let longer = format!("seconds={}", (4.0 * longest_s).ceil());
+            format!(" For the steady state: {}.", setting("set", &longer))
         }
         _ => String::new(),
     };
@@ -100,7 +104,7 @@ fn unsteady_loads_sentence(record: &RunRecord) -> Option<String> {
 }
 
 /// The median run time of the load of a task on a variant, in seconds.
-fn load_seconds(record: &RunRecord, task: usize, variant: usize) -> Option<f64> {
+fn median_load_s(record: &RunRecord, task: usize, variant: usize) -> Option<f64> {
     let grid = Grid::of(record, "elapsed")?;
     median(&grid.values[task][variant])
 }
@@ -108,13 +112,13 @@ fn load_seconds(record: &RunRecord, task: usize, variant: usize) -> Option<f64> 
 /// A warning if the variant that ran before changes the primary metric significantly.
 fn carry_over_sentence(report: &Report) -> Option<String> {
     let metric = &report.analyses.first()?.metric;
-    let carry_over = report.carry_over().filter(|carry_over| carry_over.significant)?;
-    let size = percent(carry_over.change.abs());
-    let direction = if carry_over.change > 0.0 { "higher" } else { "lower" };
+    let carry_over = report.carryover().filter(|carry_over| carry_over.is_significant)?;
+    let size = percent(carry_over.relative_change.abs());
+    let direction = if carry_over.relative_change > 0.0 { "higher" } else { "lower" };
     Some(format!(
         "Order effect (95% confidence): in cells right after {}, {} of the other variants is {size} {direction} than \
          elsewhere. Random order keeps the comparison fair.",
-        report.record.name(carry_over.after),
+        report.record.variant_name(carry_over.predecessor),
         metric.id
     ))
 }
@@ -122,28 +126,31 @@ fn carry_over_sentence(report: &Report) -> Option<String> {
 /// A sentence with the number of tasks that began on a busy machine, by variant, and the processes that kept it busy. `None` if
 /// there are none.
 fn busy_machine_sentence(record: &RunRecord) -> Option<String> {
-    let (mut by_variant, mut processes) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
+    let (mut tasks_by_variant, mut tasks_by_process) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
     for (_, note) in record.notes_of(NoteKind::IdleTimeout) {
-        *by_variant.entry(note.variant.as_deref().unwrap_or("no variant")).or_default() += 1;
+        *tasks_by_variant.entry(note.variant.as_deref().unwrap_or("no variant")).or_default() += 1;
         let list = note.text.split_once(MEANWHILE_SEPARATOR).map_or("", |(_, processes)| processes);
         // The list is like `rsync (4711) moved 35.0 MiB, …`. A program with several processes counts once for each note.
-        let names: BTreeSet<&str> = list.split(", ").filter_map(|one| Some(one.split_once(" (")?.0)).collect();
+        let names: BTreeSet<&str> = list.split(", ").filter_map(|process| Some(process.split_once(" (")?.0)).collect();
         for name in names {
-            *processes.entry(name).or_default() += 1;
+            *tasks_by_process.entry(name).or_default() += 1;
         }
     }
-    let tasks: usize = by_variant.values().sum();
-    if tasks == 0 {
+    let task_count: usize = tasks_by_variant.values().sum();
+    if task_count == 0 {
         return None;
     }
-    let mut busiest: Vec<(&str, usize)> = processes.into_iter().collect();
+    let mut busiest: Vec<(&str, usize)> = tasks_by_process.into_iter().collect();
     busiest.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     busiest.truncate(3);
-    let busy: Vec<_> = busiest.iter().map(|(name, tasks)| format!("{name} ({})", plural(*tasks, "task"))).collect();
-    let busy = if busy.is_empty() { String::new() } else { format!(" Busy meanwhile: {}.", busy.join(", ")) };
-    let variants: Vec<_> = by_variant.iter().map(|(name, tasks)| format!("{name} {tasks}")).collect();
-    let variants = variants.join(", ");
-    Some(format!("The machine was still busy when {} began ({variants}).{busy}", plural(tasks, "task")))
+    let busiest: Vec<_> = busiest.iter().map(|(name, tasks)| format!("{name} ({})", plural(*tasks, "task"))).collect();
+    let busiest_processes = list_sentence(" Busy meanwhile", &busiest).unwrap_or_default();
+    let variants: Vec<_> = tasks_by_variant.iter().map(|(name, tasks)| format!("{name} {tasks}")).collect();
+    Some(format!(
+        "The machine was still busy when {} began ({}).{busiest_processes}",
+        plural(task_count, "task"),
+        variants.join(", ")
+    ))
 }
 
 /// Adds the remarks, and the readings that were unavailable.
@@ -158,10 +165,10 @@ pub fn notes_of_kind(record: &RunRecord, kind: NoteKind) -> Vec<String> {
     notes_where(record, |note| note.kind == kind)
 }
 
-/// The notes for which `keep` is true. Equal notes on several variants become one sentence.
-pub fn notes_where(record: &RunRecord, keep: impl Fn(&Note) -> bool) -> Vec<String> {
+/// The notes that pass the filter. Equal notes on several variants become one sentence.
+fn notes_where(record: &RunRecord, filter: impl Fn(&Note) -> bool) -> Vec<String> {
     let mut grouped: Vec<(&Note, Vec<&str>)> = vec![];
-    for (_, note) in record.notes.iter().filter(|(_, note)| keep(note)) {
+    for (_, note) in record.notes.iter().filter(|(_, note)| filter(note)) {
         let is_equal = |other: &Note| (&other.text, &other.fix, &other.task) == (&note.text, &note.fix, &note.task);
         let variant = note.variant.as_deref();
         match grouped.iter_mut().find(|(other, _)| is_equal(other)) {
@@ -182,6 +189,75 @@ fn note_sentence(note: &Note, variants: &[&str]) -> String {
     format!("{subject}{}{remedy}", note.text)
 }
 
+/// A task is short if it takes less than this number of times the time of the command `true`.
+const SHORT_FACTOR: f64 = 10.0;
+/// The smallest number of bytes written to other disks that gets a warning.
+const MIN_BYTES_ELSEWHERE: f64 = 1e6;
+/// The smallest number of bytes written to other disks that gets a warning, as a share of those written to the device under
+/// test.
+const MIN_SHARE_ELSEWHERE: f64 = 0.01;
+/// The share of user CPU time from which a task is bound by the CPU.
+const CPU_BOUND_SHARE: f64 = 0.9;
+
+/// Adds warnings about unsuitable tasks if the tasks are commands of the user.
+pub fn add_unsuitable_tasks(document: &mut Document, report: &Report, detail: Detail) {
+    if report.record.plan.can_print_metrics() {
+        let warnings = unsuitable_task_warnings(&report.record);
+        document.list(if detail < Detail::Full { shorten_list_to(warnings, 4, "warnings") } else { warnings });
+    }
+}
+
+/// A sentence for each task and each reason why it is unsuitable to compare filesystems.
+fn unsuitable_task_warnings(record: &RunRecord) -> Vec<String> {
+    // The median of each task over all variants and rounds.
+    let medians = |metric: &str| -> Vec<Option<f64>> {
+        let Some(grid) = Grid::of(record, metric) else { return vec![None; record.tasks.len()] };
+        grid.values.iter().map(|variants| median(&variants.concat())).collect()
+    };
+    let [elapsed_s, user_s, cpu_s, startup_ns] = ["elapsed", "user", "cpu", reading::PROCESS_START].map(medians);
+    let device_bytes = [reading::DEVICE_READ_BYTES, reading::DEVICE_WRITTEN_BYTES].map(medians);
+    let other_disks = [(reading::SOURCE_WRITTEN_BYTES, "source"), (reading::ROOT_WRITTEN_BYTES, "root")];
+    let written_elsewhere = other_disks.map(|(id, disk)| (disk, medians(id)));
+    let mut warnings = vec![];
+    for (index, task) in record.tasks.iter().enumerate().filter(|(_, task)| task.in_totals) {
+        let (name, Some(elapsed_s)) = (&task.id, elapsed_s[index]) else { continue };
+        let startup_s = startup_ns[index].map(|ns| ns / 1e9);
+        if let Some(startup_s) = startup_s.filter(|startup_s| elapsed_s < SHORT_FACTOR * startup_s) {
+            warnings.push(format!(
+                "{name} takes {}, and `true` takes {} here, so starting programs dominates: let the task do more work.",
+                with_unit(elapsed_s, Unit::Seconds),
+                with_unit(startup_s, Unit::Seconds)
+            ));
+        }
+        if device_bytes.iter().all(|medians| medians[index] == Some(0.0)) {
+            warnings.push(format!(
+                "{name} moved no byte to or from the device: it uses the page cache or no file of the filesystem."
+            ));
+        }
+        let min_bytes = MIN_BYTES_ELSEWHERE.max(MIN_SHARE_ELSEWHERE * device_bytes[1][index].unwrap_or(0.0));
+        for (disk, written) in &written_elsewhere {
+            if let Some(written) = written[index].filter(|written| *written >= min_bytes) {
+                let written = with_unit(written, Unit::Bytes);
+                warnings.push(format!(
+                    "While {name} ran, {written} were written to the {disk} disk, outside the filesystem under test: \
+                     write to $FSARENA_DIR."
+                ));
+            }
+        }
+        // If several CPUs work, their total time exceeds the elapsed time.
+        let total_s = cpu_s[index].unwrap_or(0.0).max(elapsed_s);
+        let user_share = user_s[index].map(|user_s| (user_s / total_s).min(1.0));
+        if let Some(share) = user_share.filter(|share| *share >= CPU_BOUND_SHARE) {
+            warnings.push(format!(
+                "{} of {name} is user CPU time: a faster filesystem could save about {} at most.",
+                percent(share),
+                percent((1.0 - share).max(0.001)),
+            ));
+        }
+    }
+    warnings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,13 +265,13 @@ mod tests {
 
     #[test]
     fn the_first_notes_of_each_group_are_shown_and_the_others_counted() {
-        let long = "a sentence of a note that is far longer than two lines of a terminal have room for ".repeat(4);
-        let group = |name: &str, count: usize| (0..count).map(|at| format!("{name} {at}, {long}")).collect();
-        let shown = first_of_each(vec![group("failed", 1), group("unfair", 5), vec![], group("to do", 4)]);
+        let long_text = "a sentence of a note that is far longer than two lines of a terminal have room for ".repeat(4);
+        let group = |name: &str, count: usize| (0..count).map(|index| format!("{name} {index}, {long_text}")).collect();
+        let shown = first_of_each_group(vec![group("failed", 1), group("unfair", 5), vec![], group("to do", 4)]);
         assert!(shown[0].starts_with("failed 0") && shown[1].starts_with("unfair 0"), "{shown:#?}");
-        assert!(shown[..7].iter().all(|item| item.ends_with(&long)), "{shown:#?}");
+        assert!(shown[..7].iter().all(|item| item.ends_with(&long_text)), "{shown:#?}");
         assert_eq!(shown[7..], ["and 3 lesser notes in the whole report"]);
-        assert_eq!(first_of_each(vec![vec!["one".into()]]), ["one"]);
+        assert_eq!(first_of_each_group(vec![vec!["one".into()]]), ["one"]);
     }
 
     #[test]
@@ -203,7 +279,7 @@ mod tests {
         let mut record = RunRecord::default();
         let variant = |name: &str| Variant { name: name.into(), levels: BTreeMap::new() };
         record.variants = ["ext4", "xfs"].map(variant).into();
-        let failed = |variant, round| CellRecord {
+        let failed_cell = |variant, round| CellRecord {
             id: String::new(),
             round,
             position: 0,
@@ -214,12 +290,12 @@ mod tests {
             started_at: 0.0,
             spent: vec![],
         };
-        record.cells = vec![failed(0, 0), failed(1, 1)];
-        assert_eq!(failures(&record), ["ext4, round 1: no space", "xfs, round 2: no space"]);
+        record.cells = vec![failed_cell(0, 0), failed_cell(1, 1)];
+        assert_eq!(failure_sentences(&record), ["ext4, round 1: no space", "xfs, round 2: no space"]);
         let left = Note::new(NoteKind::VariantFailed, "failed in round 1 and left the run: no space");
         record.notes = vec![(None, left.variant("ext4"))];
         let noted = "ext4: failed in round 1 and left the run: no space";
-        assert_eq!(failures(&record), [noted, "xfs, round 2: no space"]);
+        assert_eq!(failure_sentences(&record), [noted, "xfs, round 2: no space"]);
     }
 
     #[test]

@@ -1,19 +1,19 @@
-//! What other tools print, captured by running each version, and the figures that fsarena must read in it.
+//! The output of other tools, captured from each version, and the figures that fsarena must read from it.
 //!
-//! `tests/foreign` has the files, and its README how each was captured. `tests/foreign/figures.txt` has the figures: a file,
-//! below it each series with its metric, unit and values, then what is left out; or why the file is refused.
+//! `tests/foreign` contains the files, and its README how each was captured. `tests/foreign/figures.txt` contains the figures:
+//! the name of a file, then each series with its metric, unit and values, and the parts left out; or why fsarena refuses the file.
 
 use fsarena_report::import::{Samples, parse};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-fn folder() -> PathBuf {
+fn captured_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/foreign")
 }
 
-/// The captured files, by name.
-fn captured() -> Vec<String> {
-    let files = std::fs::read_dir(folder()).unwrap();
+/// The names of the captured files, sorted.
+fn captured_files() -> Vec<String> {
+    let files = std::fs::read_dir(captured_folder()).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> =
         names.filter(|name| !["README.md", "figures.txt", ".gitattributes"].contains(&name.as_str())).collect();
@@ -21,14 +21,15 @@ fn captured() -> Vec<String> {
     names
 }
 
-fn read(name: &str) -> Result<Samples, String> {
-    let bytes = std::fs::read(folder().join(name)).unwrap();
+fn import(name: &str) -> Result<Samples, String> {
+    let bytes = std::fs::read(captured_folder().join(name)).unwrap();
     parse(name, &bytes, None).map_err(|error| error.to_string())
 }
 
-fn shown(name: &str) -> String {
+/// The figures of a file in the form of `figures.txt`.
+fn describe_figures(name: &str) -> String {
     let mut out = format!("{name}\n");
-    match read(name) {
+    match import(name) {
         Err(error) => writeln!(out, "  refused: {error}").unwrap(),
         Ok(samples) => {
             for series in &samples.series {
@@ -36,7 +37,9 @@ fn shown(name: &str) -> String {
                 let (name, metric, unit) = (&series.name, &series.metric, &series.unit);
                 writeln!(out, "  {name} | {metric} | {unit} | {}", values.join(" ")).unwrap();
             }
-            samples.left_out.iter().for_each(|one| writeln!(out, "  left out: {one}").unwrap());
+            for left_out in &samples.left_out {
+                writeln!(out, "  left out: {left_out}").unwrap();
+            }
         }
     }
     out
@@ -44,17 +47,17 @@ fn shown(name: &str) -> String {
 
 #[test]
 fn every_captured_file_gives_its_figures() {
-    let expected = std::fs::read_to_string(folder().join("figures.txt")).unwrap();
+    let expected = std::fs::read_to_string(captured_folder().join("figures.txt")).unwrap();
     let mut expected: Vec<&str> = expected.split("\n\n").map(str::trim_end).filter(|part| !part.is_empty()).collect();
     let mut wrong = vec![];
-    for name in captured() {
-        let shown = shown(&name);
+    for name in captured_files() {
+        let figures = describe_figures(&name);
         match expected.iter().position(|part| part.lines().next() == Some(name.as_str())) {
-            None => wrong.push(format!("not in figures.txt:\n{shown}")),
-            Some(at) => {
-                let part = expected.remove(at);
-                if part != shown.trim_end() {
-                    wrong.push(format!("expected:\n{part}\nfound:\n{shown}"));
+            None => wrong.push(format!("not in figures.txt:\n{figures}")),
+            Some(position) => {
+                let part = expected.remove(position);
+                if part != figures.trim_end() {
+                    wrong.push(format!("expected:\n{part}\nfound:\n{figures}"));
                 }
             }
         }
@@ -64,17 +67,17 @@ fn every_captured_file_gives_its_figures() {
 
 #[test]
 fn no_tool_prints_rounds() {
-    for name in captured() {
-        let series = read(&name).map_or(vec![], |samples| samples.series);
+    for name in captured_files() {
+        let series = import(&name).map_or(vec![], |samples| samples.series);
         assert!(series.iter().all(|series| series.rounds.is_none()), "{name}");
     }
 }
 
 #[test]
 fn no_captured_value_is_0() {
-    for name in captured() {
-        // Go does count 0 allocations.
-        let series = read(&name).map_or(vec![], |samples| samples.series);
+    for name in captured_files() {
+        // Only the counts of allocations in Go can be 0.
+        let series = import(&name).map_or(vec![], |samples| samples.series);
         let measured = series.iter().filter(|series| !["B/op", "allocs/op"].contains(&series.unit.as_str()));
         assert!(measured.flat_map(|series| &series.values).all(|value| *value > 0.0), "{name}");
     }
@@ -86,16 +89,16 @@ fn every_version_in_the_guide_is_tested() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/reports.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let table = guide.split_once("| tool | versions |").unwrap().1.split_once("\n\n").unwrap().0;
-    let captured = captured();
-    let mut versions = 0;
+    let captured = captured_files();
+    let mut version_count = 0;
     for row in table.lines().skip(2).filter(|row| !row.starts_with("| CSV ")) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let of_row = cells[2].split([' ', ',']).filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-        for version in of_row {
-            let begin = format!("{}-{version}", cells[1].to_lowercase());
-            assert!(captured.iter().any(|name| name.starts_with(&begin)), "{begin}");
-            versions += 1;
+        let words = cells[2].split([' ', ',']);
+        for version in words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
+            let prefix = format!("{}-{version}", cells[1].to_lowercase());
+            assert!(captured.iter().any(|name| name.starts_with(&prefix)), "{prefix}");
+            version_count += 1;
         }
     }
-    assert!(versions > 25, "{versions}");
+    assert!(version_count > 25, "{version_count}");
 }

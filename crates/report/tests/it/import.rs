@@ -1,11 +1,11 @@
-//! No file makes an importer panic.
+//! Importers return an error for damaged files, and never panic.
 
 use fsarena_report::compare::compare_samples;
 use fsarena_report::import::{IMPORTERS, parse};
 use proptest::prelude::*;
 
-/// One file of each format, to be damaged.
-const GOOD: [&str; 8] = [
+/// A valid file of each format.
+const VALID_FILES: [&str; 8] = [
     "round,task,elapsed_s\n1,cp,2.5\n2,cp,2.6\n",
     r#"{"results": [{"command": "cp", "times": [1.0, 1.5], "parameters": {"n": "1"}}]}"#,
     "round: 1\nUnit hits better=higher\nBenchmarkX-8 100 12.5 ns/op 3 hits\n",
@@ -17,39 +17,36 @@ const GOOD: [&str; 8] = [
     "mdtest-4.1.0 was launched\nSUMMARY rate: (of 1 iterations)\n   File stat 5.5 3.5 4.5 1.0\n-- finished\n",
 ];
 
-/// A file of some format in which some bytes are others.
-fn damaged() -> impl Strategy<Value = Vec<u8>> {
+/// One of these files with some bytes changed, cut off at some length.
+fn damaged(files: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8);
-    (0..GOOD.len(), changes, any::<prop::sample::Index>()).prop_map(|(which, changes, end)| {
-        let mut bytes = GOOD[which].as_bytes().to_vec();
-        for (at, byte) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
+    (0..files.len(), changes, any::<prop::sample::Index>()).prop_map(move |(file, changes, end)| {
+        let mut bytes = files[file].clone();
+        for (index, byte) in changes {
+            let index = index.index(bytes.len());
+            bytes[index] = byte;
         }
         bytes.truncate(end.index(bytes.len()) + 1);
         bytes
     })
 }
 
-/// A short captured file of which some bytes are others, cut off somewhere.
-fn damaged_capture() -> impl Strategy<Value = Vec<u8>> {
+fn valid_files() -> Vec<Vec<u8>> {
+    VALID_FILES.map(|text| text.as_bytes().to_vec()).to_vec()
+}
+
+/// The short captured files.
+fn captured_files() -> Vec<Vec<u8>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign");
     let files = std::fs::read_dir(folder).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap());
     let mut files: Vec<Vec<u8>> = files.filter(|bytes| (1..6_000).contains(&bytes.len())).collect();
     files.sort();
-    let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8);
-    (0..files.len(), changes, any::<prop::sample::Index>()).prop_map(move |(which, changes, end)| {
-        let mut bytes = files[which].clone();
-        for (at, byte) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-        }
-        bytes.truncate(end.index(bytes.len()) + 1);
-        bytes
-    })
+    files
 }
 
-fn never_panics(bytes: &[u8]) {
+/// Imports a file in every format and with an unknown format. The samples must be finite numbers that can be compared, and an
+/// error must name the file.
+fn import_in_every_format(bytes: &[u8]) {
     let formats = IMPORTERS.iter().map(|importer| Some(importer.id)).chain([None]);
     for format in formats {
         match parse("some file", bytes, format) {
@@ -65,29 +62,30 @@ fn never_panics(bytes: &[u8]) {
 
 proptest! {
     #[test]
-    fn bytes_of_any_kind(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        never_panics(&bytes);
+    fn any_bytes_are_imported_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        import_in_every_format(&bytes);
     }
 
     #[test]
-    fn text_of_any_kind(text in "\\PC*") {
-        never_panics(text.as_bytes());
+    fn any_text_is_imported_or_refused(text in "\\PC*") {
+        import_in_every_format(text.as_bytes());
     }
 
     #[test]
-    fn damaged_files(bytes in damaged()) {
-        never_panics(&bytes);
+    fn damaged_files_are_imported_or_refused(bytes in damaged(valid_files())) {
+        import_in_every_format(&bytes);
     }
 
     #[test]
-    fn damaged_captures(bytes in damaged_capture()) {
-        never_panics(&bytes);
+    fn damaged_captured_files_are_imported_or_refused(bytes in damaged(captured_files())) {
+        import_in_every_format(&bytes);
     }
 }
 
 #[test]
-fn every_format_recognises_its_own() {
-    let mut formats: Vec<&str> = GOOD.iter().map(|text| parse("a", text.as_bytes(), None).unwrap().format).collect();
+fn the_format_of_every_valid_file_is_recognised() {
+    let mut formats: Vec<&str> =
+        VALID_FILES.iter().map(|text| parse("a", text.as_bytes(), None).unwrap().format).collect();
     let mut ids: Vec<&str> = IMPORTERS.iter().map(|importer| importer.id).collect();
     formats.sort_unstable();
     ids.sort_unstable();

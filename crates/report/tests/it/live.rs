@@ -5,44 +5,45 @@ use fsarena_core::cell::{Cell, TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome, Phase};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{metric::reading, record::RunRecord, state::RunState};
-use fsarena_report::live::{RunView, VariantIntervals};
+use fsarena_report::live::{LiveComparison, RunView};
 use serde_json::{Value, json};
 
-struct Run {
+/// A run in progress, and the comparison of its variants.
+struct LiveRun {
     state: RunState,
-    intervals: VariantIntervals,
+    comparison: LiveComparison,
 }
 
-impl Run {
+impl LiveRun {
     /// A run of ext4 and xfs, compared by this metric.
-    fn of(metric: &str) -> Run {
+    fn new(metric: &str) -> LiveRun {
         let RunRecord { plan, variants, .. } = fixture::run(&["ext4", "xfs"], 0);
-        Run { state: RunState::new(RunRecord::new(plan, variants)), intervals: VariantIntervals::new(metric) }
+        LiveRun { state: RunState::new(RunRecord::new(plan, variants)), comparison: LiveComparison::new(metric) }
     }
 
-    fn hear(&mut self, at: f64, event: &Event) {
-        self.state.apply(at, event);
-        self.intervals.update(event, &self.state);
+    fn apply(&mut self, time_s: f64, event: &Event) {
+        self.state.apply(time_s, event);
+        self.comparison.update(event, &self.state);
     }
 
     fn view(&self) -> Value {
-        json!(RunView::new(&self.state, &self.intervals))
+        json!(RunView::new(&self.state, &self.comparison))
     }
 
-    /// A round in which the one task of ext4 and of xfs has these readings.
-    fn round(&mut self, number: u32, readings: [Readings; 2]) {
-        self.hear(100.0, &Event::RoundStarted { round: number, order: vec!["xfs".into(), "ext4".into()] });
+    /// Runs a round in which the only task has these readings on ext4 and on xfs.
+    fn run_round(&mut self, round: u32, readings: [Readings; 2]) {
+        self.apply(100.0, &Event::RoundStarted { round, order: vec!["xfs".into(), "ext4".into()] });
         for (variant, readings) in self.state.record.variants.clone().into_iter().zip(readings) {
             let workload = WorkloadPlan { name: "tasks".into(), ..WorkloadPlan::default() };
-            let cell = Cell { round: number, position: 0, variant, workload, scale: Default::default(), seed: 1 };
+            let cell = Cell { round, position: 0, variant, workload, scale: Default::default(), seed: 1 };
             let id = cell.id();
-            let inside = |what| Event::Cell { cell: id.clone(), what };
+            let cell_event = |event| Event::Cell { cell: id.clone(), event };
             let task = |name: &str, in_totals| {
                 let id = TaskId::new(name);
                 TaskInfo { id, title: name.into(), number: None, in_totals }
             };
             let sample = |task, readings| {
-                inside(CellEvent::Sample(Sample {
+                cell_event(CellEvent::Sample(Sample {
                     task,
                     started_at: 0.0,
                     readings,
@@ -50,13 +51,13 @@ impl Run {
                     latencies: Default::default(),
                 }))
             };
-            self.hear(101.0, &Event::CellStarted { cell });
-            self.hear(101.0, &inside(CellEvent::Phase { name: Phase::Task("mkfs".into()) }));
-            self.hear(102.0, &sample(task("mkfs", false), elapsed(99.0)));
-            self.hear(102.0, &sample(task("touch", true), readings));
-            self.hear(103.0, &Event::CellFinished { cell: id.clone(), outcome: Outcome::Done });
+            self.apply(101.0, &Event::CellStarted { cell });
+            self.apply(101.0, &cell_event(CellEvent::Phase { name: Phase::Task("mkfs".into()) }));
+            self.apply(102.0, &sample(task("mkfs", false), elapsed(99.0)));
+            self.apply(102.0, &sample(task("touch", true), readings));
+            self.apply(103.0, &Event::CellFinished { cell: id.clone(), outcome: Outcome::Done });
         }
-        self.hear(104.0, &Event::RoundFinished { round: number });
+        self.apply(104.0, &Event::RoundFinished { round });
     }
 }
 
@@ -64,22 +65,22 @@ fn elapsed(seconds: f64) -> Readings {
     Readings([(reading::ELAPSED.to_string(), seconds * 1e9)].into())
 }
 
-fn started(rounds: u32) -> Event {
+fn run_started(rounds: u32) -> Event {
     let variants = vec!["ext4".into(), "xfs".into()];
     Event::RunStarted { rounds, variants, tasks_per_cell: 2, already_done: 0, budget_s: None }
 }
 
 #[test]
 fn the_view_follows_the_events() {
-    let mut run = Run::of("elapsed");
-    run.hear(100.0, &started(4));
-    run.round(0, [elapsed(1.0), elapsed(2.0)]);
+    let mut run = LiveRun::new("elapsed");
+    run.apply(100.0, &run_started(4));
+    run.run_round(0, [elapsed(1.0), elapsed(2.0)]);
     let view = run.view();
     assert_eq!((&view["done"], &view["planned"], &view["tasks"]), (&json!(1), &json!(4), &json!(4)));
     assert_eq!((&view["tasks_of_round"], &view["variant"]), (&json!(4), &json!("xfs")));
     assert_eq!((&view["phase"], &view["left_s"]), (&json!("mkfs"), &json!(12.0)));
     assert_eq!(view["variants"], json!([]));
-    run.round(1, [elapsed(1.0), elapsed(2.0)]);
+    run.run_round(1, [elapsed(1.0), elapsed(2.0)]);
     let variants = &run.view()["variants"];
     assert_eq!((&variants[0]["variant"], &variants[0]["ratio_to_best"]), (&json!("ext4"), &Value::Null));
     let ratio = &variants[1]["ratio_to_best"];
@@ -87,55 +88,55 @@ fn the_view_follows_the_events() {
         (&variants[1]["variant"], &ratio["value"], &ratio["provisional"]),
         (&json!("xfs"), &json!(2.0), &json!(true))
     );
-    run.hear(110.0, &Event::RunFinished { why: "done".into(), complete: true });
+    run.apply(110.0, &Event::RunFinished { why: "done".into(), complete: true });
     let view = run.view();
     assert_eq!((&view["ended"]["why"], &view["variant"]), (&json!("done"), &json!("")));
 }
 
 #[test]
-fn intervals_carry_the_history() {
-    let mut run = Run::of("elapsed");
+fn the_sparkline_has_a_bar_for_each_of_the_last_20_rounds() {
+    let mut run = LiveRun::new("elapsed");
     let mut bars = 0;
     for round in 0..30 {
-        let more = 1.0 + f64::from(round % 3) / 10.0;
-        run.round(round, [elapsed(2.0 * more), elapsed(3.0 * more)]);
-        let rows = run.intervals.rows();
+        let drift = 1.0 + f64::from(round % 3) / 10.0;
+        run.run_round(round, [elapsed(2.0 * drift), elapsed(3.0 * drift)]);
+        let rows = run.comparison.rows();
         let xfs = rows.iter().find(|row| row.variant == "xfs");
-        bars = xfs.map_or(0, |row| row.narrowing.chars().count());
+        bars = xfs.map_or(0, |row| row.width_sparkline.chars().count());
         assert_eq!(bars, if round == 0 { 0 } else { (round as usize).min(20) });
-        let few = if round < 7 { "?" } else { " " };
-        assert!(xfs.is_none_or(|row| row.in_words == format!("1.50{few}[1.50–1.50]")), "{rows:?}");
+        let mark = if round < 7 { "?" } else { " " };
+        assert!(xfs.is_none_or(|row| row.ratio_in_words == format!("1.50{mark}[1.50–1.50]")), "{rows:?}");
     }
     assert_eq!(bars, 20);
 }
 
 #[test]
 fn the_faster_of_two_loads_has_the_higher_rate() {
-    let mut run = Run::of("throughput");
+    let mut run = LiveRun::new("throughput");
     let rate = |rate: f64| Readings([(reading::SERVED_BANDWIDTH.to_string(), rate)].into());
     for round in 0..2 {
-        run.round(round, [rate(1e6), rate(2e6)]);
+        run.run_round(round, [rate(1e6), rate(2e6)]);
     }
-    let rows = run.intervals.rows();
-    assert_eq!((rows[0].variant.as_str(), rows[1].in_words.starts_with("0.50?")), ("xfs", true), "{rows:?}");
+    let rows = run.comparison.rows();
+    assert_eq!((rows[0].variant.as_str(), rows[1].ratio_in_words.starts_with("0.50?")), ("xfs", true), "{rows:?}");
 }
 
 #[test]
-fn what_a_reader_should_know_is_told_once() {
-    let mut run = Run::of("elapsed");
-    let about = |kind, variant: &str, text: &str| Event::Note(Note::new(kind, text).variant(variant));
-    run.hear(1.0, &about(NoteKind::Fairness, "ext2", "keeps no journal"));
-    run.hear(1.0, &about(NoteKind::Fairness, "exfat", "keeps no journal"));
-    run.hear(1.0, &about(NoteKind::Options, "ext2", "rw"));
-    run.hear(1.0, &about(NoteKind::VariantFailed, "xfs", "failed in round 1"));
-    run.hear(1.0, &about(NoteKind::IdleTimeout, "xfs", "busy"));
-    run.hear(2.0, &Event::Forecast { text: "5%".into() });
+fn each_notice_is_in_the_view_once() {
+    let mut run = LiveRun::new("elapsed");
+    let note = |kind, variant: &str, text: &str| Event::Note(Note::new(kind, text).variant(variant));
+    run.apply(1.0, &note(NoteKind::Fairness, "ext2", "keeps no journal"));
+    run.apply(1.0, &note(NoteKind::Fairness, "exfat", "keeps no journal"));
+    run.apply(1.0, &note(NoteKind::Options, "ext2", "rw"));
+    run.apply(1.0, &note(NoteKind::VariantFailed, "xfs", "failed in round 1"));
+    run.apply(1.0, &note(NoteKind::IdleTimeout, "xfs", "busy"));
+    run.apply(2.0, &Event::Forecast { text: "5%".into() });
     let view = run.view();
-    let words = [
+    let notices = [
         "xfs failed in round 1",
         "ext2 and 1 more variant: keeps no journal",
         "5%",
         "1 task began while the machine was still busy",
     ];
-    assert_eq!((&view["words"], &view["timeouts"]), (&json!(words), &json!(1)));
+    assert_eq!((&view["words"], &view["timeouts"]), (&json!(notices), &json!(1)));
 }

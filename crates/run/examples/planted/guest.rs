@@ -1,67 +1,67 @@
-//! Guests that do some work and count it.
+//! Guests that run a workload and count its instructions.
 
-use crate::{Desk, Failed, ROUNDS};
+use crate::{AnyError, ROUNDS, Workspace};
 use fsarena_core::cell::{Cell, WorkloadPlan};
-use fsarena_core::claim::{Claim, Pair, Relation};
+use fsarena_core::claim::{Claim, PairRelation, Relation};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::plan::{Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, Plan, StopPlan};
-use fsarena_core::setting::{Settings, Value};
+use fsarena_core::setting::{SettingValue, Settings};
 use fsarena_core::{factor, matrix, metric::reading, scale::Scale};
 use fsarena_run::privsep::AgentConfig;
 use fsarena_run::{context::RunContext, executor::Executor};
 use fsarena_run::{guest::GuestExecutor, preflight};
-use fsarena_stats::verdict::{Verdict, judge};
+use fsarena_stats::verdict::{Verdict, judge_pair};
 use fsarena_sys::{kernel::SysRoot, user::User};
 use std::collections::BTreeMap;
 
-/// Kernel instructions of each task of a cell.
+/// The kernel instructions of each task of a cell, by the id of the task.
 pub type Counts = BTreeMap<String, f64>;
 
-/// The workload.
+/// A workload on a filesystem, with the variants to compare.
 pub struct Work<'a> {
     pub fs: &'a str,
     pub workload: &'a str,
-    /// What differs from the workload's defaults.
-    pub settings: Vec<(&'a str, Value)>,
-    /// Mount options, one variant each.
+    /// The settings that differ from the defaults of the workload.
+    pub settings: Vec<(&'a str, SettingValue)>,
+    /// The mount options of each variant.
     pub mounts: &'a [&'a str],
     pub seed: u64,
 }
 
-/// Guests for all variants of some work.
-pub struct Crew {
+/// The guests of all variants of some work.
+pub struct VariantGuests {
     plan: Plan,
-    guests: GuestExecutor,
+    executor: GuestExecutor,
 }
 
-impl Crew {
-    /// Makes what they share.
-    pub fn start(work: &Work, name: &str, desk: Desk) -> Result<Crew, Failed> {
+impl VariantGuests {
+    /// Makes the images and inputs that the guests share, in the directory `name` of the workspace.
+    pub fn start(work: &Work, name: &str, workspace: Workspace) -> Result<VariantGuests, AnyError> {
         let guest = GuestPlan::of(Emulator::Exact);
-        let plan = plan(work, guest.clone())?;
+        let plan = plan_of_work(work, guest.clone())?;
         let kernel = SysRoot::host();
         let (variants, user) = (matrix::expand(&plan), User::of_process());
-        let requirements = preflight::check(&kernel, &plan, &variants, desk.dir, 1, &user)?;
+        let requirements = preflight::check(&kernel, &plan, &variants, workspace.dir, 1, &user)?;
         let run = RunContext {
             kernel,
             plan: plan.clone(),
             requirements,
-            journal: desk.journal.clone(),
-            dir: desk.dir.join(name),
+            journal: workspace.journal.clone(),
+            dir: workspace.dir.join(name),
             agent_config: AgentConfig::unconfined(),
-            declared: Default::default(),
+            declared_metrics: Default::default(),
             shell: None,
-            machines_dir: None,
+            shared_machines_dir: None,
         };
-        Ok(Crew { plan, guests: GuestExecutor::start(guest, run, &mut |_| Ok(()))? })
+        Ok(VariantGuests { plan, executor: GuestExecutor::start(guest, run, &mut |_| Ok(()))? })
     }
 
-    /// The counts of one round of a variant.
-    pub fn run(&mut self, variant: usize, round: u32) -> Result<Counts, Failed> {
+    /// Runs one round of a variant, and returns its counts.
+    pub fn run(&mut self, variant: usize, round: u32) -> Result<Counts, AnyError> {
         let variants = matrix::expand(&self.plan);
-        let cell: Cell = matrix::cells(&self.plan, &variants, &[variant], round).remove(0);
+        let cell: Cell = matrix::cells_of_round(&self.plan, &variants, &[variant], round).remove(0);
         let mut counts = Counts::new();
-        let ended = self.guests.run(&cell, &mut |event| {
+        let outcome = self.executor.run(&cell, &mut |event| {
             if let CellEvent::Sample(sample) = event
                 && sample.task.in_totals
                 && let Some(count) = sample.readings.get(reading::KERNEL_INSTRUCTIONS)
@@ -69,23 +69,23 @@ impl Crew {
                 counts.insert(sample.task.id.to_string(), count);
             }
         })?;
-        match ended {
+        match outcome {
             Outcome::Done => Ok(counts),
             Outcome::Failed { why, .. } => Err(why.into()),
             Outcome::Interrupted => Err("interrupted".into()),
         }
     }
 
-    /// Removes what they shared.
-    pub fn end(self) -> Result<(), Failed> {
-        Ok(Box::new(self.guests).finish(&mut |_| Ok(()))?)
+    /// Removes the images and inputs.
+    pub fn finish(self) -> Result<(), AnyError> {
+        Ok(Box::new(self.executor).finish(&mut |_| Ok(()))?)
     }
 }
 
-fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
+fn plan_of_work(work: &Work, guest: GuestPlan) -> Result<Plan, AnyError> {
     let workload = fsarena_load::workloads::find_workload(work.workload).ok_or("unknown workload")?;
     let mut settings = Settings::defaults(workload.def().settings);
-    settings.0.insert("driver".into(), Value::Text("native".into()));
+    settings.0.insert("driver".into(), SettingValue::Text("native".into()));
     settings.0.extend(work.settings.iter().map(|(name, value)| (name.to_string(), value.clone())));
     let mounts = work.mounts.iter().map(|mount| mount.to_string()).collect();
     Ok(Plan {
@@ -118,27 +118,28 @@ fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
     })
 }
 
-/// What the rounds say of "b differs from a".
-pub fn difference(a: &[Counts], b: &[Counts], task: &str) -> Option<Verdict> {
-    let d: Vec<f64> = a.iter().zip(b).map(|(a, b)| (b[task] / a[task]).ln()).collect();
-    judge(&claim(), &d, None)
+/// Judges by the rounds whether a task executes different numbers of instructions in `b` and `a`. None with too few
+/// rounds.
+pub fn judge_difference(a: &[Counts], b: &[Counts], task: &str) -> Option<Verdict> {
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| (b[task] / a[task]).ln()).collect();
+    judge_pair(&claimed_pair(), &differences, None)
 }
 
-fn claim() -> Pair {
+fn claimed_pair() -> PairRelation {
     match "task.kernel_instructions: b != a".parse::<Claim>().map(|claim| claim.relation) {
         Ok(Relation::Pair(pair)) => pair,
         other => unreachable!("this is a claim about a pair: {other:?}"),
     }
 }
 
-/// Whether the interval is all on one side.
+/// Whether the confidence interval excludes 0.
 pub fn differs(verdict: &Verdict) -> bool {
     verdict.interval.0 > 0.0 || verdict.interval.1 < 0.0
 }
 
-/// `effect | low to high | differs`, as columns of a table.
-pub fn columns(verdict: &Verdict) -> String {
-    let percent = |x: f64| format!("{:.4}%", 100.0 * x);
+/// Formats a verdict as three columns of a table: `effect | low to high | differs`.
+pub fn describe_verdict(verdict: &Verdict) -> String {
+    let percent = |fraction: f64| format!("{:.4}%", 100.0 * fraction);
     format!(
         "{} | {} to {} | {}",
         percent(verdict.effect),

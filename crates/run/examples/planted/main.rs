@@ -1,9 +1,10 @@
-//! Does counting resolve what is planted, and nothing else?
+//! Measures whether instruction counts of guests detect a planted difference, and report none between identical
+//! variants.
 //!
-//! By default more of the same work is planted: a tree is copied and removed in guests that count instructions, by variants
-//! with 0.14%, 0.5% and 1% more files, and by pairs of identical variants. Printed are the verdicts after 8 rounds, and how
-//! often identical variants were called different. With `--option` it is a mount option whose cost is known by count:
-//! `strictatime` instead of `noatime`. docs/internals/guests.md has the results.
+//! By default the planted difference is more of the same work: guests that count instructions copy and remove a tree,
+//! and variants have 0.14%, 0.5% and 1% more files. The program prints the verdicts after 8 rounds, and how often pairs
+//! of identical variants were called different. With `--option` the planted difference is a mount option whose cost is
+//! known by counting: `strictatime` instead of `noatime`. docs/internals/guests.md has the results.
 //!
 //! ```text
 //! cargo run --release -p fsarena-run --example planted -- [FILESYSTEM…] [--option] [--pairs N] [--files N]
@@ -16,56 +17,59 @@ mod option;
 use fsarena_sys::undo::{Journal, state_dir};
 use std::path::Path;
 
-/// The fewest rounds that allow a verdict.
+/// The smallest number of rounds after which a comparison has a verdict.
 const ROUNDS: u32 = 8;
 
-type Failed = Box<dyn std::error::Error>;
+type AnyError = Box<dyn std::error::Error>;
 
-/// What the command line asks for.
+/// The arguments of the command line.
 struct Arguments {
     filesystems: Vec<String>,
-    option: bool,
+    /// Whether to plant a mount option instead of files.
+    plants_option: bool,
+    /// The number of pairs of identical variants.
     pairs: u32,
+    /// The number of files of a tree.
     files: i64,
 }
 
-/// Where guests leave what they have to.
+/// The directory of the guests' files, and the undo journal.
 #[derive(Clone, Copy)]
-struct Desk<'a> {
+struct Workspace<'a> {
     journal: &'a Journal,
     dir: &'a Path,
 }
 
-fn main() -> Result<(), Failed> {
-    // A guest boots into this very program.
+fn main() -> Result<(), AnyError> {
+    // A guest boots this same program.
     if fsarena_run::guest_init::is_guest_init() {
         fsarena_run::guest_init::run_guest();
     }
-    let asked = asked()?;
+    let arguments = parse_arguments()?;
     let dir = std::env::temp_dir().join(format!("fsarena-planted-{}", std::process::id()));
     std::fs::create_dir(&dir)?;
     let journal = Journal::create(&state_dir(), "planted")?;
-    let desk = Desk { journal: &journal, dir: &dir };
-    let prove = if asked.option { option::prove } else { files::prove };
-    let ended = prove(&asked, desk);
+    let workspace = Workspace { journal: &journal, dir: &dir };
+    let print_verdicts = if arguments.plants_option { option::print_verdicts } else { files::print_verdicts };
+    let result = print_verdicts(&arguments, workspace);
     std::fs::remove_dir_all(&dir)?;
-    ended
+    result
 }
 
-fn asked() -> Result<Arguments, Failed> {
-    let mut asked = Arguments { filesystems: vec![], option: false, pairs: 0, files: 715 };
+fn parse_arguments() -> Result<Arguments, AnyError> {
+    let mut arguments = Arguments { filesystems: vec![], plants_option: false, pairs: 0, files: 715 };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut number = || words.next().and_then(|word| word.parse::<u32>().ok()).ok_or("a number is missing");
         match word.as_str() {
-            "--option" => asked.option = true,
-            "--pairs" => asked.pairs = number()?,
-            "--files" => asked.files = number()?.into(),
-            fs => asked.filesystems.push(fs.into()),
+            "--option" => arguments.plants_option = true,
+            "--pairs" => arguments.pairs = number()?,
+            "--files" => arguments.files = number()?.into(),
+            fs => arguments.filesystems.push(fs.into()),
         }
     }
-    if asked.filesystems.is_empty() {
-        asked.filesystems = vec!["ext4".into()];
+    if arguments.filesystems.is_empty() {
+        arguments.filesystems = vec!["ext4".into()];
     }
-    Ok(asked)
+    Ok(arguments)
 }

@@ -1,11 +1,11 @@
-//! The axis of aged filesystems. Their images are made before the first round ([`crate::aged`]).
+//! The axis of aged filesystems. Their images are made before the first round ([`crate::aged_images`]).
 
 use super::axis::{Axis, LevelCheck};
 use crate::device_layout::{DeviceRole, DeviceSpec};
 use crate::error::{Result, RunError, require};
 use fsarena_core::cell::{Variant, WorkloadPlan};
 use fsarena_core::factor::{self, age, age::Age};
-use fsarena_core::{plan::Plan, setting::Value};
+use fsarena_core::{plan::Plan, setting::SettingValue};
 use fsarena_fs::filesystems;
 use fsarena_load::{ageing::GitPulls, workload::Room, workloads::SETUP_ONCE};
 use fsarena_sys::{Error, program};
@@ -17,13 +17,13 @@ pub const AXIS: Axis = Axis::new(
     factor::AGE,
     "none, churn:3x, git:1000, command:10:'PROGRAM ARGUMENTS'",
     "how the filesystem was used before the work: `churn:3x` creates, deletes, overwrites and appends to files until three times its size was written, `git:1000` pulls 1000 commits, `command:10:'…'` runs your own program ten times; `none` holds the same files, copied to a new filesystem",
-    |level| age::parse(level).map(drop),
+    |level| age::parse_age(level).map(drop),
 )
 .with_check(check);
 
 /// The age of a variant; None if it is not aged.
 pub fn age_of(variant: &Variant) -> Option<Age> {
-    age::parse(variant.level(factor::AGE)).ok().flatten()
+    age::parse_age(variant.level(factor::AGE)).ok().flatten()
 }
 
 /// Whether programs of this machine age a variant.
@@ -31,25 +31,25 @@ pub fn is_aged_by_program(variant: &Variant) -> bool {
     matches!(age_of(variant), Some(Age::Git { .. } | Age::Command { .. }))
 }
 
-/// The setup script of a workload whose result is kept in an image; None if the workload has none.
-pub fn kept_setup_of(workload: &WorkloadPlan) -> Option<&str> {
+/// The setup script of a workload that runs once and whose result is kept in an image; None if the workload has none.
+pub fn setup_once_script(workload: &WorkloadPlan) -> Option<&str> {
     match workload.settings.0.get(SETUP_ONCE)? {
-        Value::Text(script) if !script.is_empty() => Some(script),
+        SettingValue::Text(script) if !script.is_empty() => Some(script),
         _ => None,
     }
 }
 
-/// Whether a run keeps images of filesystems: of aged ones, or after a setup.
+/// Whether the cells of a run begin with images of filesystems: of aged ones, or of some after a setup.
 pub fn keeps_images(plan: &Plan, variants: &[Variant]) -> bool {
-    let ages = variants.iter().any(|variant| age_of(variant).is_some());
-    ages || plan.workloads.iter().any(|workload| kept_setup_of(workload).is_some())
+    let has_age = variants.iter().any(|variant| age_of(variant).is_some());
+    has_age || plan.workloads.iter().any(|workload| setup_once_script(workload).is_some())
 }
 
 /// Refuses aged variants on several devices: copies of an image have the same UUID, so only one may be attached.
 ///
 /// # Errors
-/// The devices.
-pub fn check_one_device(plan: &Plan, variants: &[Variant], devices: &BTreeSet<DeviceSpec>) -> Result<()> {
+/// The variants lie on several devices; the message names their images.
+pub fn check_on_one_device(plan: &Plan, variants: &[Variant], devices: &BTreeSet<DeviceSpec>) -> Result<()> {
     let holds_copy = |device: &&DeviceSpec| !matches!(device.role, DeviceRole::Journal | DeviceRole::Member(2..));
     let images: Vec<String> = devices.iter().filter(holds_copy).map(DeviceSpec::image_name).collect();
     require(images.len() < 2 || !keeps_images(plan, variants), || {
@@ -61,7 +61,8 @@ pub fn check_one_device(plan: &Plan, variants: &[Variant], devices: &BTreeSet<De
     })
 }
 
-/// The space that the files of aged variants take, for ages whose level does not state it as a share.
+/// The space that the files of variants aged by git take. The other ages take a share of the filesystem, whatever its
+/// size.
 pub fn room_of_ages(plan: &Plan, variants: &[Variant]) -> Result<Room> {
     let mut room = Room::default();
     for variant in variants {
@@ -73,7 +74,7 @@ pub fn room_of_ages(plan: &Plan, variants: &[Variant]) -> Result<Room> {
     Ok(room)
 }
 
-/// The bytes of all files in a directory.
+/// The size of all files in a directory and below, in bytes.
 fn tree_bytes(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in WalkDir::new(dir) {
@@ -89,15 +90,16 @@ fn check(check: &LevelCheck) -> Result<()> {
     let fs = variant.level(factor::FS);
     require(fs != factor::RAW, || check.plan_error("a bare device has no files; leave it out"))?;
     let def = filesystems::find(fs)?;
-    let general = def.is_general();
-    require(general, || check.plan_error(format!("{} does not keep files that are written to it", def.title)))?;
+    require(def.is_general(), || {
+        check.plan_error(format!("{} does not keep files that are written to it", def.title))
+    })?;
     let missing = |program: &str| check.missing_error(format!("program {program} is not installed"));
     match age {
         Age::Churn { .. } => Ok(()),
         Age::Git { .. } => require(program::find("git").is_some(), || missing("git")),
         Age::Command { argv, .. } => {
-            let found = argv[0].contains('/') || program::find(&argv[0]).is_some();
-            require(found, || missing(&argv[0]))
+            let is_found = argv[0].contains('/') || program::find(&argv[0]).is_some();
+            require(is_found, || missing(&argv[0]))
         }
     }
 }

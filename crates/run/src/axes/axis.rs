@@ -21,15 +21,15 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// A new axis, for formatted devices only, that every machine supports and that sets nothing up. `id` is the name of its
-    /// factor, `example` lists levels, `help` is the help text, and `check_level` checks the syntax of a level.
+    /// A new axis, for formatted devices only, that every machine supports and that sets nothing up. `id` is the name
+    /// of its factor, `example_levels` lists levels, `help` is the help text, and `check_level` checks the syntax of a level.
     pub const fn new(
         id: &'static str,
-        example: &'static str,
+        example_levels: &'static str,
         help: &'static str,
         check_level: fn(&str) -> Result<(), String>,
     ) -> Axis {
-        let def = FactorDef { id, default: "", example, help, check: check_level };
+        let def = FactorDef { id, default: "", example_levels, help, check: check_level };
         Axis { def, allows_directories: false, check: |_| Ok(()), set_up: |_| Ok(()) }
     }
 
@@ -38,12 +38,12 @@ impl Axis {
         Axis { allows_directories: true, ..self }
     }
 
-    /// Adds the function that refuses levels which a machine or plan does not support.
+    /// Sets the function that refuses levels which a machine or plan does not support.
     pub const fn with_check(self, check: fn(&LevelCheck) -> Result<()>) -> Axis {
         Axis { check, ..self }
     }
 
-    /// Adds the function that sets up a level for a cell.
+    /// Sets the function that sets up a level for a cell.
     pub const fn with_set_up(self, set_up: fn(&mut CellSetup) -> Result<(), fsarena_sys::Error>) -> Axis {
         Axis { set_up, ..self }
     }
@@ -107,10 +107,10 @@ impl<'a> CellSetup<'a> {
     /// Parses the level of the axis.
     ///
     /// # Errors
-    /// The message of `parse`. fsarena checks all levels before a run begins, so only a changed plan of a stored run has an
-    /// invalid one.
+    /// The message of `parse`. fsarena checks all levels before a run begins, so only a changed plan of a stored run
+    /// has an invalid one.
     pub fn parse_level<T>(&self, parse: fn(&str) -> Result<T, String>) -> Result<T, fsarena_sys::Error> {
-        parse(self.level()).map_err(|why| fsarena_sys::Error::Unfit { what: self.factor.into(), why })
+        parse(self.level()).map_err(|why| fsarena_sys::Error::Unusable { object: self.factor.into(), why })
     }
 }
 
@@ -127,6 +127,7 @@ pub struct Conditions {
 /// The control groups and CPUs that a process and its children are confined to.
 #[derive(Debug, Clone, Default)]
 pub struct Confinement {
+    /// The directories of the control groups.
     groups: Vec<PathBuf>,
     /// The CPUs that it may use; None for all.
     pub cpus: Option<Vec<usize>>,
@@ -144,7 +145,7 @@ impl Confinement {
         cpus.iter().filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
         rustix::thread::sched_setaffinity(rustix::process::Pid::from_raw(pid), &set).map_err(|error| {
             let why = format!("it cannot be bound to CPUs {cpus:?}: {}", std::io::Error::from(error));
-            fsarena_sys::Error::Unfit { what: format!("process {pid}").into(), why }
+            fsarena_sys::Error::Unusable { object: format!("process {pid}").into(), why }
         })
     }
 
@@ -153,12 +154,12 @@ impl Confinement {
         !self.groups.is_empty()
     }
 
-    /// Kills every process in its control groups.
+    /// Kills every process in the control groups, and waits until they have ended.
     ///
     /// # Errors
     /// A process has not ended after 30 s.
     pub fn end_processes(&self) -> Result<(), fsarena_sys::Error> {
-        self.groups.iter().try_for_each(|group| cgroup::end_processes(&SysRoot::host(), group))
+        self.groups.iter().try_for_each(|group| cgroup::kill_processes(&SysRoot::host(), group))
     }
 
     /// Whether the kernel has killed a process in its control groups because the group exceeded its memory limit.
@@ -168,7 +169,7 @@ impl Confinement {
 }
 
 impl Conditions {
-    /// Undoes all conditions, the last first.
+    /// Undoes all conditions, in reverse order.
     ///
     /// # Errors
     /// A change cannot be undone; it stays in the undo journal.
@@ -193,7 +194,7 @@ impl Conditions {
 
 impl Drop for Conditions {
     fn drop(&mut self) {
-        // The last first, as by `undo`; a vector drops its first first.
+        // In reverse order, as `undo` does. A vector would drop its elements from the first on.
         while self.guards.pop().is_some() {}
     }
 }

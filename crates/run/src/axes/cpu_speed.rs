@@ -23,12 +23,12 @@ pub const AXIS: Axis = Axis::new(
 const PERIOD_US: u64 = 10_000;
 
 /// The `cpufreq` directories of all CPUs whose frequency can be set.
-fn policies(kernel: &SysRoot) -> Vec<PathBuf> {
+fn find_policies(kernel: &SysRoot) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(kernel.path("sys/devices/system/cpu")).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path().join("cpufreq")).collect();
-    found.retain(|path| path.join("scaling_max_freq").exists());
-    found.sort();
-    found
+    let mut policies: Vec<PathBuf> = entries.map(|entry| entry.path().join("cpufreq")).collect();
+    policies.retain(|path| path.join("scaling_max_freq").exists());
+    policies.sort();
+    policies
 }
 
 /// The cgroup controller of CPU time, if the kernel has one.
@@ -38,7 +38,7 @@ fn cpu_controller(kernel: &SysRoot) -> Option<Controller> {
 
 fn check(check: &LevelCheck) -> Result<()> {
     let speed = parse(check.level()).map_err(|why| check.plan_error(why))?;
-    let policies = policies(check.kernel);
+    let policies = find_policies(check.kernel);
     let Some(speed) = speed else { return Ok(()) };
     let why = match (speed, policies.first()) {
         (Speed::Share(_), None) if cpu_controller(check.kernel).is_none() => {
@@ -72,21 +72,21 @@ fn read_setting(policy: &Path, name: &str) -> String {
 
 fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
     let speed = setup.parse_level(parse)?;
-    let policies = policies(setup.kernel);
+    let policies = find_policies(setup.kernel);
     match speed {
         None => Ok(()),
         Some(Speed::Share(share)) if policies.is_empty() => set_quota(setup, share),
-        Some(Speed::Share(share)) => set_each(setup, &policies, "scaling_max_freq", |policy| {
+        Some(Speed::Share(share)) => set_all_policies(setup, &policies, "scaling_max_freq", |policy| {
             let highest: f64 = read_setting(policy, "cpuinfo_max_freq").parse().unwrap_or(0.0);
             ((highest * share) as u64).to_string()
         }),
-        Some(Speed::Governor(name)) => set_each(setup, &policies, "scaling_governor", |_| name.clone()),
-        Some(Speed::Frequency(khz)) => set_each(setup, &policies, "scaling_max_freq", |_| khz.to_string()),
+        Some(Speed::Governor(name)) => set_all_policies(setup, &policies, "scaling_governor", |_| name.clone()),
+        Some(Speed::Frequency(khz)) => set_all_policies(setup, &policies, "scaling_max_freq", |_| khz.to_string()),
     }
 }
 
 /// Sets a setting of each `cpufreq` directory to the value that `value` computes for it.
-fn set_each(
+fn set_all_policies(
     setup: &mut CellSetup,
     policies: &[PathBuf],
     name: &str,
@@ -104,18 +104,18 @@ fn set_each(
 /// Limits the CPU time to a share of all CPUs that the load may use, by a cgroup quota.
 fn set_quota(setup: &mut CellSetup, share: f64) -> Result<(), Error> {
     let Some(controller) = cpu_controller(setup.kernel) else { return Ok(()) };
-    let bound = parse_cpus(setup.variant.level(factor::CPUS)).ok().flatten();
-    let online = setup.kernel.fact("sys/devices/system/cpu/online");
-    let all = || online.and_then(|online| parse_cpus(&online).ok().flatten());
-    let count = bound.or_else(all).map_or(1, |cpus| cpus.len());
+    let bound_cpus = parse_cpus(setup.variant.level(factor::CPUS)).ok().flatten();
+    let online = setup.kernel.read_trimmed("sys/devices/system/cpu/online");
+    let online_cpus = || online.and_then(|online| parse_cpus(&online).ok().flatten());
+    let cpu_count = bound_cpus.or_else(online_cpus).map_or(1, |cpus| cpus.len());
     // The kernel accepts no quota below a millisecond.
-    let quota = (share * PERIOD_US as f64 * count as f64).max(1000.0) as u64;
+    let quota_us = (share * PERIOD_US as f64 * cpu_count as f64).max(1000.0) as u64;
     let group = controller.make_group(setup.journal)?;
     if controller.is_v2 {
-        group.set("cpu.max", &format!("{quota} {PERIOD_US}"))?;
+        group.set("cpu.max", &format!("{quota_us} {PERIOD_US}"))?;
     } else {
         group.set("cpu.cfs_period_us", &PERIOD_US.to_string())?;
-        group.set("cpu.cfs_quota_us", &quota.to_string())?;
+        group.set("cpu.cfs_quota_us", &quota_us.to_string())?;
     }
     setup.conditions.add_group(group);
     let text = "this machine sets no frequency, so the CPUs are slowed by a quota of CPU time (cgroup): the load \
@@ -169,9 +169,9 @@ mod tests {
             std::fs::create_dir_all(cpu.join(name)).unwrap();
         }
         std::fs::write(cpu.join("cpu1/cpufreq/scaling_max_freq"), "2000000\n").unwrap();
-        let found = policies(&SysRoot::at(dir.path()));
-        assert_eq!(found, [cpu.join("cpu1/cpufreq")]);
-        assert_eq!(read_setting(&found[0], "scaling_max_freq"), "2000000");
+        let policies = find_policies(&SysRoot::at(dir.path()));
+        assert_eq!(policies, [cpu.join("cpu1/cpufreq")]);
+        assert_eq!(read_setting(&policies[0], "scaling_max_freq"), "2000000");
     }
 
     #[test]

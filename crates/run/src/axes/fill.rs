@@ -6,10 +6,10 @@ use crate::bench::Bench;
 use crate::error::{CellError, CellResult};
 use crate::target::sync_all;
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{CellEvent, Note, NoteKind, Phase, SpentOn};
+use fsarena_core::event::{Activity, CellEvent, Note, NoteKind, Phase};
 use fsarena_core::factor::{self, age::Age};
 use fsarena_load::payload::Noise;
-use fsarena_sys::{Error, dirs::Space};
+use fsarena_sys::{Error, dirs::FilesystemSpace};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -43,38 +43,40 @@ pub fn parse_fill(level: &str) -> Result<f64, String> {
     }
 }
 
-/// The share of the space that the files of an ageing churn take if the variant has no fill level. The ager fills to it, not
-/// [`fill`].
+/// The share of the space that files take in a filesystem aged by churn, if the variant has no fill level. Ageing fills
+/// the filesystem to this share; [`fill`] does not.
 const CHURN_FULLNESS: f64 = 0.5;
 
-/// The share of the space that other files than those of the work take.
+/// The share of the space that files take before the work begins: files of [`fill`], or of an ageing by churn.
 pub fn fullness(variant: &Variant) -> f64 {
     let fill = parse_fill(variant.level(factor::FILL)).unwrap_or(0.0);
     let churns = matches!(age_of(variant), Some(Age::Churn { .. }));
     if churns && fill == 0.0 { CHURN_FULLNESS } else { fill }
 }
 
-/// The size that all variants need for work of `bytes`, so that the work fits into the free part of the fullest variant.
+/// The size that all variants need for work of `bytes`, so that the work fits into the free part of the fullest
+/// variant.
 pub fn bytes_with_fill(variants: &[Variant], bytes: u64) -> u64 {
     let fullest = variants.iter().map(fullness).fold(0.0, f64::max);
     (bytes as f64 / (1.0 - fullest)).ceil() as u64
 }
 
-/// The directory of the filling files, beside that of the work.
-const FILL_DIR: &str = "fill";
+/// The directory of the files that fill a filesystem, beside the directory that the workload works in.
+pub(crate) const FILL_DIR: &str = "fill";
 /// The smallest size of a file in bytes.
 const MIN_FILE_BYTES: u64 = 256 << 10;
 /// The largest number of files.
 const MAX_FILES: u64 = 8192;
 /// The largest number of bytes of one write.
 const WRITE_BYTES: u64 = 256 << 10;
+/// The number of files in each subdirectory.
 const FILES_PER_DIR: u64 = 256;
-/// How often fsarena reads the used space and fills again, because a filesystem with delayed allocation
-/// counts space as used only after it has written the data back.
+/// The largest number of passes that read the used space and fill the rest. One pass may not suffice: a filesystem with
+/// delayed allocation counts space as used only after it has written the data back.
 const MAX_PASSES: u64 = 3;
 
-/// Fills the filesystem that is mounted at `target` to the level of the cell, with files that cannot be compressed. Does nothing
-/// without a level.
+/// Fills the filesystem that is mounted at `target` to the level of the cell, with files that cannot be compressed.
+/// Does nothing without a level.
 ///
 /// # Errors
 /// The files cannot be written, or the filesystem reports no usable size.
@@ -85,7 +87,7 @@ pub fn fill(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResult {
         return Ok(());
     }
     bench.emit(CellEvent::Phase { name: Phase::Task("fill".into()) });
-    let begun = Instant::now();
+    let started = Instant::now();
     let noise = Noise::new(cell.seed, WRITE_BYTES as usize);
     for pass in 0..MAX_PASSES {
         let missing = missing_bytes(used_and_total_bytes(target)?, share);
@@ -96,35 +98,35 @@ pub fn fill(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResult {
         write_files(&dir, missing, &noise).map_err(Error::io("filling", &dir))?;
         sync_all(&[target]).map_err(Error::io("syncing", target))?;
     }
-    bench.record_time(SpentOn::Lifecycle, begun.elapsed());
-    let (used, all) = used_and_total_bytes(target)?;
-    let text = fill_note(level, share, used as f64 / all as f64);
+    bench.record_time(Activity::Lifecycle, started.elapsed());
+    let (used, total) = used_and_total_bytes(target)?;
+    let text = fill_note(level, share, used as f64 / total as f64);
     bench.note(Note::new(NoteKind::Options, text).task(factor::FILL));
     Ok(())
 }
 
-/// The used bytes of a filesystem, and all bytes that ordinary users can fill.
+/// The used bytes of a filesystem, and the sum of these and the bytes that ordinary users can still fill.
 ///
 /// # Errors
 /// The filesystem reports no usable size.
 fn used_and_total_bytes(target: &Path) -> Result<(u64, u64), Error> {
-    let space = Space::at_path(target)?;
+    let space = FilesystemSpace::at_path(target)?;
     let sizes = space.used_bytes().zip(space.free_bytes());
-    let sizes = sizes.and_then(|(used, free)| Some((used, used.checked_add(free).filter(|all| *all > 0)?)));
-    sizes.ok_or_else(|| Error::Unfit {
-        what: target.into(),
+    let sizes = sizes.and_then(|(used, free)| Some((used, used.checked_add(free).filter(|total| *total > 0)?)));
+    sizes.ok_or_else(|| Error::Unusable {
+        object: target.into(),
         why: "the filesystem reports no usable size, so it cannot be filled to a share; leave out `fill`".into(),
     })
 }
 
-/// The bytes that a filesystem lacks until this share of its space is in use; 0 if less than a file is missing.
-fn missing_bytes((used, all): (u64, u64), share: f64) -> u64 {
-    let missing = ((share * all as f64) as u64).saturating_sub(used);
+/// The bytes to write until this share of the space of a filesystem is in use; 0 if fewer than the bytes of a file.
+fn missing_bytes((used, total): (u64, u64), share: f64) -> u64 {
+    let missing = ((share * total as f64) as u64).saturating_sub(used);
     if missing < MIN_FILE_BYTES { 0 } else { missing }
 }
 
-/// The note on a filled filesystem, of which the share `reached` is in use. Names that share if it differs by more than 1%
-/// of the space from the level.
+/// The note on a filesystem that was filled to the share `share` of its space. `reached` is the share that is in fact
+/// in use; the note names it if it differs from `share` by more than 1% of the space.
 fn fill_note(level: &str, share: f64, reached: f64) -> String {
     let differs = (reached - share).abs() > 0.01;
     let actual = if differs { format!(" (in fact {:.1}% is in use)", 100.0 * reached) } else { String::new() };
@@ -137,7 +139,7 @@ fn fill_note(level: &str, share: f64, reached: f64) -> String {
 /// Writes files of equal size, `bytes` in all, in directories below `dir`.
 fn write_files(dir: &Path, bytes: u64, noise: &Noise) -> std::io::Result<()> {
     let size = (bytes / MAX_FILES).max(MIN_FILE_BYTES);
-    let mut pieces = 0;
+    let mut piece = 0;
     for number in 0..bytes / size {
         let subdir = dir.join((number / FILES_PER_DIR).to_string());
         if number % FILES_PER_DIR == 0 {
@@ -147,9 +149,9 @@ fn write_files(dir: &Path, bytes: u64, noise: &Noise) -> std::io::Result<()> {
         let mut bytes_left = size;
         while bytes_left > 0 {
             let length = bytes_left.min(WRITE_BYTES);
-            file.write_all(noise.contents(pieces, length as usize))?;
+            file.write_all(noise.contents(piece, length as usize))?;
             bytes_left -= length;
-            pieces += 1;
+            piece += 1;
         }
     }
     Ok(())
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn files_have_as_many_bytes_in_all_as_asked_for() {
+    fn files_have_equal_sizes_and_fill_the_requested_bytes() {
         let dir = tempfile::tempdir().unwrap();
         write_files(dir.path(), 3 * MIN_FILE_BYTES + 5, &Noise::new(1, WRITE_BYTES as usize)).unwrap();
         let files: Vec<u64> = std::fs::read_dir(dir.path().join("0"))

@@ -1,8 +1,9 @@
 //! The axis of the I/O limit: slows the devices of a variant by the kernel's I/O throttling.
 //!
-//! In version 1 of control groups the limit is set for the group of this process and for the root group, because the kernel's
-//! own threads write back in the root group. A limit names a device, so other devices are not slowed. In version 2 the
-//! measuring process gets a separate group, and the kernel counts writeback for the process that dirtied the pages.
+//! In version 1 of control groups the limit is set for the group of this process and for the root group, because the
+//! kernel's own threads write back in the root group. A limit names a device, so other devices are not slowed. In
+//! version 2 the measuring process gets a separate group, and the kernel counts writeback for the process that dirtied
+//! the pages.
 
 use super::axis::{Axis, CellSetup, LevelCheck};
 use crate::error::{Result, require};
@@ -31,7 +32,7 @@ fn check(check: &LevelCheck) -> Result<()> {
         return Ok(());
     }
     // In version 2 the root group has no `io.max` to look for. A kernel without it fails when the limit is set.
-    let can_throttle = |found: Controller| found.is_v2 || found.root.join(WRITE_BYTES_FILE).exists();
+    let can_throttle = |controller: Controller| controller.is_v2 || controller.root.join(WRITE_BYTES_FILE).exists();
     let why = "this kernel throttles no I/O (cgroup io.max or blkio.throttle)";
     require(io_controller(check.kernel).is_some_and(can_throttle), || check.missing_error(why))
 }
@@ -41,8 +42,8 @@ const WRITE_BYTES_FILE: &str = "blkio.throttle.write_bps_device";
 
 fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
     let Some(limit) = setup.parse_level(parse)? else { return Ok(()) };
-    let controller = io_controller(setup.kernel).ok_or_else(|| Error::Unfit {
-        what: "cgroup".into(),
+    let controller = io_controller(setup.kernel).ok_or_else(|| Error::Unusable {
+        object: "cgroup".into(),
         why: "the controller of I/O is gone since the run was checked".into(),
     })?;
     if controller.is_v2 {
@@ -103,13 +104,13 @@ struct Limit {
 impl Limit {
     /// The settings of the limits: the file in version 1, the key in version 2, and the value.
     fn settings(self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-        let all = [
+        let settings = [
             (WRITE_BYTES_FILE, "wbps", self.bytes_per_s),
             ("blkio.throttle.read_bps_device", "rbps", self.bytes_per_s),
             ("blkio.throttle.write_iops_device", "wiops", self.requests_per_s),
             ("blkio.throttle.read_iops_device", "riops", self.requests_per_s),
         ];
-        all.into_iter().filter_map(|(file, key, maximum)| Some((file, key, maximum?)))
+        settings.into_iter().filter_map(|(file, key, maximum)| Some((file, key, maximum?)))
     }
 }
 
@@ -121,7 +122,7 @@ fn parse(level: &str) -> Result<Option<Limit>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let wrong = || format!("invalid limit `{level}`; write `20MB/s`, `200iops`, `2ms`, or several joined by `+`");
+    let invalid = || format!("invalid limit `{level}`; write `20MB/s`, `200iops`, `2ms`, or several joined by `+`");
     let mut limit = Limit::default();
     for part in level.split('+').map(str::trim) {
         let (field, value) = if let Some(rate) = part.strip_suffix("/s") {
@@ -132,16 +133,16 @@ fn parse(level: &str) -> Result<Option<Limit>, String> {
             (&mut limit.requests_per_s, requests_per_s(part))
         };
         if value.is_none() || field.is_some() {
-            return Err(wrong());
+            return Err(invalid());
         }
         *field = value;
     }
     Ok(Some(limit))
 }
 
-/// The requests per second that emulate a latency. The kernel cannot delay requests, but with such a limit each request waits
-/// that long after the one before. The kernel accepts whole requests per second only, so long latencies are rounded: 700 ms
-/// becomes one request per second.
+/// The requests per second that emulate a latency. The kernel cannot delay requests, but with such a limit each request
+/// waits that long after the one before. The kernel accepts whole requests per second only, so long latencies are
+/// rounded: 700 ms becomes one request per second.
 fn requests_per_s(latency: &str) -> Option<u64> {
     let time = humantime::parse_duration(latency).ok()?;
     let rate = (1.0 / time.as_secs_f64()).round();

@@ -8,12 +8,12 @@ use fsarena_sys::kernel::{SysRoot, parse_cpu_list};
 use fsarena_sys::{Error, cgroup::Controller};
 use std::time::Duration;
 
-/// The number of clients. It is a setting of the workload, so nothing is set up for a cell.
+/// The number of clients of the load. The level changes a setting of the workload, so nothing is set up for a cell.
 pub const CLIENTS: Axis = Axis::new(
     factor::CLIENTS,
     "1, 5, 20",
     "number of clients of the load, as a difference between variants: it sets the workload's `clients` or `threads`; empty leaves them",
-    |level| factor::parse_clients(level).map(drop),
+    |level| factor::parse_client_count(level).map(drop),
 )
 .also_for_directories()
 .with_check(check_clients);
@@ -22,14 +22,15 @@ fn check_clients(check: &LevelCheck) -> Result<()> {
     if check.level().is_empty() {
         return Ok(());
     }
-    let Some(workload) = check.plan.workloads.iter().find(|work| !factor::has_clients(&work.settings)) else {
+    let Some(workload) = check.plan.workloads.iter().find(|work| !factor::has_client_setting(&work.settings)) else {
         return Ok(());
     };
     let why = format!("workload {} has neither clients nor threads", workload.name);
     Err(check.plan_error(why))
 }
 
-/// The CPUs that the load may run on, by affinity, which ends with the process.
+/// The CPUs that the load may run on. The affinity of the measuring process binds it to them, so nothing has to be
+/// undone.
 pub const CPUS: Axis = Axis::new(
     factor::CPUS,
     "0, 0-3, 0-1+4",
@@ -42,11 +43,11 @@ pub const CPUS: Axis = Axis::new(
 
 fn check_cpus(check: &LevelCheck) -> Result<()> {
     let parsed = parse_cpus(check.level()).map_err(|why| check.plan_error(why))?;
-    let Some(list) = parsed else { return Ok(()) };
-    let Some(online) = check.kernel.fact("sys/devices/system/cpu/online") else { return Ok(()) };
-    let known = parse_cpus(&online).ok().flatten().unwrap_or_default();
+    let Some(cpus) = parsed else { return Ok(()) };
+    let Some(online) = check.kernel.read_trimmed("sys/devices/system/cpu/online") else { return Ok(()) };
+    let online_cpus = parse_cpus(&online).ok().flatten().unwrap_or_default();
     let why = |cpu| format!("there is no CPU {cpu}; online are {online}");
-    list.iter().try_for_each(|cpu| require(known.contains(cpu), || check.missing_error(why(cpu))))
+    cpus.iter().try_for_each(|cpu| require(online_cpus.contains(cpu), || check.missing_error(why(cpu))))
 }
 
 fn set_up_cpus(setup: &mut CellSetup) -> Result<(), Error> {
@@ -121,8 +122,8 @@ fn set_up_memory(setup: &mut CellSetup) -> Result<(), Error> {
     Ok(())
 }
 
-/// The minimum, in bytes: the measuring process itself needs it.
-const MIN_MEMORY: u64 = 32 << 20;
+/// The smallest limit of memory, in bytes. The measuring process itself needs this much.
+const MIN_MEMORY_BYTES: u64 = 32 << 20;
 
 /// Parses a level of [`MEMORY`], in bytes. None stands for unlimited.
 ///
@@ -133,8 +134,8 @@ pub fn parse_memory(level: &str) -> Result<Option<u64>, String> {
         return Ok(None);
     }
     let bytes = parse_bytes(level).ok_or_else(|| format!("invalid size `{level}`; write it like `256MiB`"))?;
-    if bytes < MIN_MEMORY {
-        let least = ByteSize(MIN_MEMORY);
+    if bytes < MIN_MEMORY_BYTES {
+        let least = ByteSize(MIN_MEMORY_BYTES);
         return Err(format!("`{level}` is too little: the measuring process itself needs {least}"));
     }
     Ok(Some(bytes))

@@ -4,13 +4,14 @@ use super::axis::{Axis, CellSetup, LevelCheck};
 use crate::error::Result;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::setting_text::setting;
-use fsarena_core::{factor, factor::device::BackingDevice, names::unknown, plan::Backing};
+use fsarena_core::{factor, factor::device::BackingDevice, names::unknown_name, plan::Backing};
 use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::SysRoot};
 use std::collections::BTreeSet;
 
 /// The schedulers of Linux.
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
-/// The schedulers of Linux before 5.0. A machine can lack them, but they are not typing mistakes.
+/// Further schedulers of Linux before 5.0. A level that is one of these is not a typing mistake, even if this machine
+/// lacks it.
 const FORMER_SCHEDULERS: [&str; 3] = ["noop", "deadline", "cfq"];
 
 /// The axis.
@@ -38,22 +39,23 @@ fn check(check: &LevelCheck) -> Result<()> {
         _ => schedulers_of_kind(check.kernel, "loop"),
     };
     // Without a device of this kind its schedulers are unknown, so the level is not checked.
-    let Some(offered) = offered.filter(|offered| !offered.iter().any(|known| known == level)) else {
+    let Some(offered) = offered.filter(|offered| !offered.iter().any(|scheduler| scheduler == level)) else {
         return Ok(());
     };
-    let only = offered.join(", ");
+    let offered_names = offered.join(", ");
     if SCHEDULERS.contains(&level) || FORMER_SCHEDULERS.contains(&level) {
-        return Err(check.missing_error(format!("the device has only {only}")));
+        return Err(check.missing_error(format!("the device has only {offered_names}")));
     }
-    Err(check.plan_error(unknown("scheduler", level, SCHEDULERS)))
+    Err(check.plan_error(unknown_name("scheduler", level, SCHEDULERS)))
 }
 
-/// The schedulers that devices of this kind (`loop`, `zram`) offer, read from the first one; None if there is no such device.
+/// The schedulers that devices of this kind (`loop`, `zram`) offer, read from the first one; None if there is no such
+/// device.
 fn schedulers_of_kind(kernel: &SysRoot, kind: &str) -> Option<Vec<String>> {
     let entries = std::fs::read_dir(kernel.path("sys/block")).ok()?.flatten();
     let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let name = names.find(|name| name.starts_with(kind))?;
-    let line = kernel.fact(&format!("sys/block/{name}/queue/scheduler"))?;
+    let line = kernel.read_trimmed(&format!("sys/block/{name}/queue/scheduler"))?;
     Some(line.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_string()).collect())
 }
 
@@ -75,9 +77,9 @@ fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
 /// A note that the disks below loop devices keep their own schedulers; None without such disks.
 fn disks_below_note(setup: &CellSetup) -> Option<Note> {
     let loops = setup.devices.iter().filter(|device| device.attribute("loop/backing_file").is_some());
-    let disks: BTreeSet<String> = loops.flat_map(|device| device.disks()).collect();
+    let disks: BTreeSet<String> = loops.flat_map(|device| device.disk_names()).collect();
     let describe = |disk: String| {
-        let line = setup.kernel.fact(&format!("sys/block/{disk}/queue/scheduler"))?;
+        let line = setup.kernel.read_trimmed(&format!("sys/block/{disk}/queue/scheduler"))?;
         let current = line.split_once('[')?.1.split_once(']')?.0.to_string();
         Some(format!("{disk} ({current})"))
     };

@@ -1,5 +1,6 @@
-//! The axes of what lies below and above a filesystem: the place of its journal, its devices, injected faults, and layers. The
-//! checks are for this machine; the preflight of guests checks the levels of variants that run in guests.
+//! The axes of the storage below a filesystem and the layers above it: the place of its journal, its devices, injected
+//! faults, and layers. The checks here are for variants that run in this kernel; `preflight::guests` checks those that
+//! run in guests.
 
 use super::axis::{Axis, LevelCheck};
 use crate::error::{Result, require};
@@ -24,7 +25,7 @@ fn check_journal(check: &LevelCheck) -> Result<()> {
     if check.level().is_empty() || check.variant.level(factor::FS) == factor::RAW {
         return Ok(());
     }
-    // Fails if the filesystem cannot have a separate journal, or none of this size.
+    // Fails if the filesystem cannot have a separate journal, or cannot have one of this size.
     filesystem_of(check.variant)?;
     Ok(())
 }
@@ -108,12 +109,13 @@ pub const DEVICE: Axis = Axis::new(
 
 fn check_device(check: &LevelCheck) -> Result<()> {
     let level = device::parse_device(check.level()).unwrap_or_default();
-    let zram = level == Some(BackingDevice::Zram) || (level.is_none() && check.plan.device.backing == Backing::Zram);
+    let needs_zram =
+        level == Some(BackingDevice::Zram) || (level.is_none() && check.plan.device.backing == Backing::Zram);
     let why = "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)";
-    require(!zram || zram::is_supported(check.kernel), || check.missing_error(why))
+    require(!needs_zram || zram::is_supported(check.kernel), || check.missing_error(why))
 }
 
-/// Injected faults of the device. They are set up inside guests, whose kernel runs nothing else.
+/// Injected faults of the device. Only guests set them up, because a guest kernel runs nothing but its cell.
 pub const FAULTS: Axis = Axis::new(
     factor::FAULTS,
     "delay:5ms, flaky:9s/1s, error:64MiB+1MiB",

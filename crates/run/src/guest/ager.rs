@@ -1,13 +1,13 @@
-//! Ages filesystems in guests, so that the guest's kernel puts their files in place.
+//! Ages filesystems in guests, so that the kernel of the guest decides where their files lie.
 
 use super::host_programs::HostPrograms;
 use super::start::{AgeingGuest, CellFilesystem, GuestExecutor, GuestRun, StartedGuest};
-use crate::ageing::AgeStep;
+use crate::ageing::AgeingStep;
 use crate::ager::{Ager, VariantFilesystem, ageing_cell, to_run_event};
 use crate::axes::age::{age_of, is_aged_by_program};
 use crate::device_layout::DeviceLayout;
 use crate::error::{CellError, Result};
-use crate::executor::{RunSink, with_log};
+use crate::executor::{RunSink, emit_logged_commands};
 use crate::power_cut::PowerSupply;
 use crate::protocol::ProcessRole;
 use fsarena_core::cell::{Variant, WorkloadPlan};
@@ -30,17 +30,19 @@ pub struct GuestAger<'a> {
     guests: RefCell<&'a mut GuestExecutor>,
     /// The image that the filesystems lie on.
     mkfs_image: Rc<ScratchDevice>,
-    /// The disk with the copies of trees and histories.
+    /// The disk on which agents keep copies of trees, and what later steps of a history need; None until it is made.
     stage_disk: RefCell<Option<ScratchDevice>>,
-    /// The programs of this machine, and the rights of the agents; None if the agents run as root and start no programs.
+    /// The programs of this machine, and the rights of the agents; None if the agents run as root and start no
+    /// programs.
     programs: Option<HostPrograms>,
     /// The descriptions of kernels, by the level of the factor `kernel`.
     kernel_descriptions: RefCell<BTreeMap<String, String>>,
-    /// The number of guests so far.
-    count: Cell<u32>,
+    /// The number of guests that have aged a filesystem so far.
+    guest_count: Cell<u32>,
 }
 
-/// The programs and data of this machine that ageing needs and that guests do not see at their own paths.
+/// The programs and data of this machine that ageing needs, and that guests cannot read at their paths because they lie
+/// below a directory that guests have themselves.
 fn paths_to_copy(guests: &GuestExecutor) -> Vec<PathBuf> {
     let mut paths = vec![];
     for variant in matrix::expand(&guests.run.plan) {
@@ -55,31 +57,31 @@ fn paths_to_copy(guests: &GuestExecutor) -> Vec<PathBuf> {
 }
 
 impl<'a> GuestAger<'a> {
-    /// Ages on the image of these guests.
+    /// An ager that uses the guests and the image of this executor.
     pub fn new(guests: &'a mut GuestExecutor) -> GuestAger<'a> {
         let variants = matrix::expand(&guests.run.plan);
-        let is_needed = guests.programs.is_some() || variants.iter().any(is_aged_by_program);
-        let programs = is_needed.then(|| HostPrograms::for_ageing(&guests.run, paths_to_copy(guests)));
+        let starts_programs = guests.programs.is_some() || variants.iter().any(is_aged_by_program);
+        let programs = starts_programs.then(|| HostPrograms::for_ageing(&guests.run, paths_to_copy(guests)));
         GuestAger {
             mkfs_image: guests.images.mkfs_image.clone(),
             guests: RefCell::new(guests),
             stage_disk: RefCell::new(None),
             programs,
             kernel_descriptions: RefCell::new(BTreeMap::new()),
-            count: Cell::new(0),
+            guest_count: Cell::new(0),
         }
     }
 
-    /// The disk with the copies of trees and histories.
+    /// Returns the disk on which agents keep copies of trees; makes it if it is missing.
     fn stage_disk(&self, guests: &GuestExecutor, emit: RunSink) -> Result<PathBuf, CellError> {
         let mut stage_disk = self.stage_disk.borrow_mut();
         if let Some(device) = &*stage_disk {
             return Ok(device.path().into());
         }
         let copies = self.programs.as_ref().map_or(&[][..], |programs| programs.copies());
-        let made = with_log(emit, |log| guests.images.make_stage_disk(&guests.run, copies, log))??;
-        let path = made.path().to_path_buf();
-        *stage_disk = Some(made);
+        let device = emit_logged_commands(emit, |log| guests.images.make_stage_disk(&guests.run, copies, log))??;
+        let path = device.path().to_path_buf();
+        *stage_disk = Some(device);
         Ok(path)
     }
 }
@@ -93,7 +95,7 @@ impl Ager for GuestAger<'_> {
         Ok(None)
     }
 
-    fn kernel_version(&self, variant: &Variant) -> Result<String, CellError> {
+    fn describe_kernel(&self, variant: &Variant) -> Result<String, CellError> {
         let level = variant.level(factor::KERNEL);
         if let Some(description) = self.kernel_descriptions.borrow().get(level) {
             return Ok(description.clone());
@@ -116,14 +118,14 @@ impl Ager for GuestAger<'_> {
         }
     }
 
-    fn keeps_setups(&self) -> bool {
+    fn supports_setups(&self) -> bool {
         false
     }
 
     fn perform_step(
         &self,
         filesystem: &VariantFilesystem,
-        step: AgeStep,
+        step: AgeingStep,
         workload: Option<&WorkloadPlan>,
         emit: RunSink,
     ) -> Result<Option<TreeState>, CellError> {
@@ -144,33 +146,33 @@ impl Ager for GuestAger<'_> {
         let image = self.mkfs_image.path().to_path_buf();
         let has_filesystem = !filesystem.needs_mkfs.take();
         let formatted = CellFilesystem { facts, image, packed_bytes: None, has_filesystem };
-        self.count.set(self.count.get() + 1);
+        self.guest_count.set(self.guest_count.get() + 1);
         let ageing = AgeingGuest {
             step: &step,
             stage_disk: &stage_disk,
             programs: self.programs.as_ref(),
-            number: self.count.get(),
+            number: self.guest_count.get(),
         };
         let supply = PowerSupply::on();
-        let run = GuestRun { ageing: Some(&ageing), ..GuestRun::with(&supply) };
-        let (mut events, mut left_tree) = (vec![], None);
-        let mut keep = |event: CellEvent| match event {
-            CellEvent::Tree(tree) => left_tree = Some(tree),
+        let run = GuestRun { ageing: Some(&ageing), ..GuestRun::for_tasks(&supply) };
+        let (mut events, mut final_tree) = (vec![], None);
+        let mut collect_event = |event: CellEvent| match event {
+            CellEvent::Tree(tree) => final_tree = Some(tree),
             event => events.extend(to_run_event(event)),
         };
-        let started = guests.start_guest(&cell, &formatted, run, &mut keep);
+        let started = guests.start_guest(&cell, &formatted, run, &mut collect_event);
         events.into_iter().try_for_each(emit)?;
         let StartedGuest::Ended(exit) = started? else {
             return Err(CellError::internal("a guest that ages began with a saved machine"));
         };
         cancel::check()?;
-        CellError::result_of(guests.explain_full_disk(exit.outcome))?;
-        Ok(left_tree)
+        CellError::check_outcome(guests.explain_full_disk(exit.outcome))?;
+        Ok(final_tree)
     }
 
-    fn remove_stage(&self, emit: RunSink) -> Result<()> {
+    fn remove_staged_files(&self, emit: RunSink) -> Result<()> {
         match self.stage_disk.borrow_mut().take() {
-            Some(device) => Ok(with_log(emit, |log| device.release(log))??),
+            Some(device) => Ok(emit_logged_commands(emit, |log| device.release(log))??),
             None => Ok(()),
         }
     }

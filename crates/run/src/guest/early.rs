@@ -1,5 +1,6 @@
-//! Guests that begin before the turns of their cells. Other load does not change counts of instructions, so as many guests run at
-//! a time as there are CPUs. The runner still takes the cells one after the other.
+//! Guests that begin before the runner runs their cells. Only guests that count instructions do: other load on the
+//! machine does not change their counts, so as many of them run at a time as the machine has CPUs. The runner still
+//! takes the cells one by one.
 
 use super::saved_machines::RestoredGuest;
 use super::session::GuestExit;
@@ -7,7 +8,7 @@ use crate::error::{Result, RunError};
 use crate::executor::CellSink;
 use fsarena_core::cell::{Cell, CellId};
 use fsarena_core::event::CellEvent;
-use fsarena_sys::{host::available_memory, kernel::SysRoot};
+use fsarena_sys::{host::available_memory_bytes, kernel::SysRoot};
 use std::collections::VecDeque;
 use std::num::NonZero;
 use std::sync::Arc;
@@ -15,15 +16,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
-/// The largest number of begun guests for each guest that may run at a time. The others have ended before the turns of their
-/// cells.
+/// The largest number of guests that have begun, for each guest that may run at a time. The surplus guests have ended
+/// and wait until the runner takes their cells.
 const MAX_BEGUN_PER_RUNNING: usize = 4;
 
 /// The guests of a run that began before the turns of their cells.
 pub struct EarlyGuests {
     /// The cells that will probably come next, in this order, whose guests have not begun.
     upcoming: VecDeque<Cell>,
-    begun: Vec<EarlyGuest>,
+    /// The guests that have begun, also those that have ended.
+    guests: Vec<EarlyGuest>,
     /// The number of guests that run at a time.
     max_running: usize,
 }
@@ -31,42 +33,43 @@ pub struct EarlyGuests {
 /// A guest that runs on a separate thread.
 struct EarlyGuest {
     cell: CellId,
-    /// The events before the guest began.
-    before: Vec<CellEvent>,
+    /// The events of the cell before its guest began.
+    earlier_events: Vec<CellEvent>,
     events: Receiver<CellEvent>,
-    /// None after the guest has ended and its exit was taken.
+    /// The thread that runs the guest; None after it was joined.
     thread: Option<JoinHandle<Result<GuestExit>>>,
+    /// Becomes true when the run no longer needs the guest.
     is_needless: Arc<AtomicBool>,
 }
 
 impl EarlyGuests {
     /// No guests yet. At most one will run for each CPU of this process, and no more than fit into the free memory;
-    /// `guest_memory` is the memory of a guest in bytes.
-    pub fn new(kernel: &SysRoot, guest_memory: u64) -> EarlyGuests {
+    /// `guest_memory_bytes` is the memory of one guest.
+    pub fn new(kernel: &SysRoot, guest_memory_bytes: u64) -> EarlyGuests {
         let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let fitting = available_memory(kernel).map_or(1, |free| free / guest_memory.max(1));
-        EarlyGuests { upcoming: VecDeque::new(), begun: vec![], max_running: cpus.min(fitting as usize).max(1) }
+        let fitting = available_memory_bytes(kernel).map_or(1, |free| free / guest_memory_bytes.max(1));
+        EarlyGuests { upcoming: VecDeque::new(), guests: vec![], max_running: cpus.min(fitting as usize).max(1) }
     }
 
-    /// Takes the cells that will probably come next, in this order. Guests of other cells are ended.
+    /// Receives the cells that will probably be run next, in this order. Ends guests of other cells.
     pub fn announce(&mut self, cells: Vec<Cell>) {
         let ids: Vec<CellId> = cells.iter().map(Cell::id).collect();
-        self.begun.retain(|guest| ids.contains(&guest.cell));
-        let is_new = |cell: &Cell| self.begun.iter().all(|guest| guest.cell != cell.id());
+        self.guests.retain(|guest| ids.contains(&guest.cell));
+        let is_new = |cell: &Cell| self.guests.iter().all(|guest| guest.cell != cell.id());
         self.upcoming = cells.into_iter().filter(is_new).collect();
     }
 
-    /// Begins to run the guest of a cell; `before` are the events of the cell so far.
-    pub fn begin(&mut self, cell: &Cell, before: Vec<CellEvent>, guest: RestoredGuest) {
+    /// Begins to run the guest of a cell. `earlier_events` are the events of the cell so far.
+    pub fn begin(&mut self, cell: &Cell, earlier_events: Vec<CellEvent>, guest: RestoredGuest) {
         let id = cell.id();
         self.upcoming.retain(|upcoming| upcoming.id() != id);
-        self.begun.push(EarlyGuest::begin(id, before, guest));
+        self.guests.push(EarlyGuest::begin(id, earlier_events, guest));
     }
 
     /// The next cell whose guest may begin now; None if enough guests run, or there is no such cell.
     pub fn next_cell(&mut self) -> Option<Cell> {
-        let running = self.begun.iter().filter(|guest| guest.is_running()).count();
-        if running >= self.max_running || self.begun.len() >= MAX_BEGUN_PER_RUNNING * self.max_running {
+        let running = self.guests.iter().filter(|guest| guest.is_running()).count();
+        if running >= self.max_running || self.guests.len() >= MAX_BEGUN_PER_RUNNING * self.max_running {
             return None;
         }
         self.upcoming.pop_front()
@@ -75,24 +78,24 @@ impl EarlyGuests {
     /// Whether the guest of a cell has begun.
     pub fn has_begun(&self, cell: &Cell) -> bool {
         let id = cell.id();
-        self.begun.iter().any(|guest| guest.cell == id)
+        self.guests.iter().any(|guest| guest.cell == id)
     }
 
-    /// Passes the events of a cell's guest on until it ends, and returns how it ended.
+    /// Emits the events of the guest of a cell until the guest ends. Returns how it ended.
     ///
     /// # Errors
     /// Those of [`RestoredGuest::run`].
     pub fn wait(&mut self, cell: &Cell, emit: CellSink) -> Result<GuestExit> {
         let id = cell.id();
-        let at = self.begun.iter().position(|guest| guest.cell == id);
-        let at = at.ok_or_else(|| RunError::Agent("the guest of a cell has not begun".into()))?;
-        self.begun.remove(at).wait(emit)
+        let index = self.guests.iter().position(|guest| guest.cell == id);
+        let index = index.ok_or_else(|| RunError::Agent("the guest of a cell has not begun".into()))?;
+        self.guests.remove(index).wait(emit)
     }
 }
 
 impl EarlyGuest {
     /// Begins to run the guest of a cell.
-    fn begin(cell: CellId, before: Vec<CellEvent>, guest: RestoredGuest) -> EarlyGuest {
+    fn begin(cell: CellId, earlier_events: Vec<CellEvent>, guest: RestoredGuest) -> EarlyGuest {
         let (sender, events) = channel();
         let is_needless = Arc::new(AtomicBool::new(false));
         let flag = is_needless.clone();
@@ -102,16 +105,16 @@ impl EarlyGuest {
                 let _ = sender.send(event);
             })
         });
-        EarlyGuest { cell, before, events, thread: Some(thread), is_needless }
+        EarlyGuest { cell, earlier_events, events, thread: Some(thread), is_needless }
     }
 
     fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Passes the events of the guest on until it ends, and returns how it ended.
+    /// Emits the events of the guest until it ends. Returns how it ended.
     fn wait(mut self, emit: CellSink) -> Result<GuestExit> {
-        self.before.drain(..).for_each(&mut *emit);
+        self.earlier_events.drain(..).for_each(&mut *emit);
         while let Ok(event) = self.events.recv() {
             emit(event);
         }
@@ -137,8 +140,8 @@ mod tests {
     #[test]
     fn cells_begin_in_the_announced_order() {
         let record = crate::testing::empty_record(&["ext4", "xfs"], &[]);
-        let cells = matrix::cells(&record.plan, &record.variants, &[0, 1], 0);
-        let mut early = EarlyGuests { upcoming: VecDeque::new(), begun: vec![], max_running: 1 };
+        let cells = matrix::cells_of_round(&record.plan, &record.variants, &[0, 1], 0);
+        let mut early = EarlyGuests { upcoming: VecDeque::new(), guests: vec![], max_running: 1 };
         assert!(early.next_cell().is_none());
         early.announce(cells.clone());
         assert!(!early.has_begun(&cells[0]));

@@ -1,17 +1,18 @@
-//! Packs the initramfs of guests: fsarena itself and the kernel modules that a cell needs. Each is packed once per run.
+//! Packs the initramfs of guests: fsarena itself and the kernel modules that a cell needs. A run packs each initramfs
+//! once.
 
 use crate::{error::Result, layers, preflight::guests};
 use fsarena_core::plan::Emulator;
 use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::modules::{Module, Modules};
-use fsarena_guest::{config::StackConfig, emulator, host_root, packing::Initramfs};
+use fsarena_guest::{config::StackConfig, emulator, host_root, initramfs::Initramfs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Modules of the virtual hardware. No other module depends on them.
+/// The modules that drive the virtual hardware. No module depends on them, so they must be named.
 const HARDWARE_MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_console"];
 
-/// The modules that a cell needs of a kernel.
+/// What a cell requires of its kernel: the parts that decide which modules its guest loads.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelDemands<'a> {
     /// The level of the factor `kernel`.
@@ -20,7 +21,7 @@ pub struct KernelDemands<'a> {
     pub modules: &'a Modules,
     /// The filesystem under test.
     pub def: &'a FsDef,
-    /// Names of the modules besides those of filesystems.
+    /// Names of further modules, besides those of filesystems.
     pub further: &'a [String],
 }
 
@@ -29,7 +30,7 @@ pub struct InitramfsPacker {
     emulator: Emulator,
     /// The filesystem of the source disk.
     source_fs: &'static FsDef,
-    /// All filesystems that guests of the run mount, sorted by name.
+    /// All filesystems that guests of the run mount, sorted by id.
     mounted: Vec<&'static FsDef>,
     /// Whether guests start programs of the host.
     starts_programs: bool,
@@ -85,55 +86,55 @@ impl InitramfsPacker {
         Ok(self.packed.get_mut(&key).expect("just inserted"))
     }
 
-    /// The names by which a snapshot of this run differs from snapshots of other runs with the same kernel: the unusual
-    /// modules of the cell and the filesystems of the run.
+    /// Names that distinguish the snapshot of a cell from other snapshots with the same kernel: the unusual modules of
+    /// the cell, and the filesystems that the run mounts.
     pub fn distinguishing_names(&self, demands: KernelDemands) -> Vec<String> {
         let usual = usual_modules(demands.modules);
         let unusual = demands.further.iter().filter(|name| !usual.contains(&name.as_str()));
         unusual.map(String::as_str).chain(self.mounted.iter().map(|def| def.id)).map(String::from).collect()
     }
 
-    /// Packs an initramfs for the snapshot that any cell can start from: with the modules of every filesystem that this
+    /// Packs an initramfs for a snapshot that any cell can start from: with the modules of every filesystem that this
     /// kernel has, and those that this cell needs. Also returns the names of the modules to load before the snapshot is
-    /// taken: those of the filesystems that the run mounts. Under translation, xfs alone takes seconds to load.
+    /// taken: those of the filesystems that the run mounts. Loading them takes seconds if QEMU translates instructions.
     ///
     /// # Errors
     /// A module is missing, or there is not enough space.
     pub fn pack_for_snapshot(&mut self, demands: KernelDemands) -> Result<(Initramfs, Vec<String>)> {
-        let here = self.mounted.iter().filter(|def| guests::modules_support(demands.modules, def));
-        let mounted = here.flat_map(|def| guests::filesystem_modules(demands.modules, def));
-        let mut all = self.with_dependencies(demands.modules, mounted)?;
-        let load_first = all.iter().map(|module| module.name.clone()).collect();
+        let supported = self.mounted.iter().filter(|def| guests::modules_support(demands.modules, def));
+        let mounted = supported.flat_map(|def| guests::filesystem_modules(demands.modules, def));
+        let mut modules = self.with_dependencies(demands.modules, mounted)?;
+        let loaded_before_snapshot = modules.iter().map(|module| module.name.clone()).collect();
         for name in usual_modules(demands.modules) {
             // Skip a module whose dependency is missing: no cell needs it yet.
-            all.extend(self.with_dependencies(demands.modules, [name].into_iter()).unwrap_or_default());
+            modules.extend(self.with_dependencies(demands.modules, [name].into_iter()).unwrap_or_default());
         }
-        all.extend_from_slice(self.modules(demands)?);
-        let mut seen = BTreeSet::new();
-        all.retain(|module| seen.insert(module.name.clone()));
-        Ok((Initramfs::pack(&self.dir.join("initramfs-any"), &all)?, load_first))
+        modules.extend_from_slice(self.modules(demands)?);
+        let mut names = BTreeSet::new();
+        modules.retain(|module| names.insert(module.name.clone()));
+        Ok((Initramfs::pack(&self.dir.join("initramfs-any"), &modules)?, loaded_before_snapshot))
     }
 
-    /// These modules and those of the virtual hardware, each after its dependencies.
-    fn with_dependencies<'a>(&self, modules: &Modules, wanted: impl Iterator<Item = &'a str>) -> Result<Vec<Module>> {
+    /// The modules with these names and the modules of the virtual hardware, each after the modules that it depends on.
+    fn with_dependencies<'a>(&self, modules: &Modules, names: impl Iterator<Item = &'a str>) -> Result<Vec<Module>> {
         if !modules.is_known() {
             return Ok(vec![]);
         }
-        let mut all: Vec<&str> = match self.emulator {
+        let mut all_names: Vec<&str> = match self.emulator {
             Emulator::Exact if emulator::has_memory_disks(modules) => emulator::MEMORY_DISK_DRIVERS.to_vec(),
             Emulator::Qemu | Emulator::Exact => HARDWARE_MODULES.to_vec(),
         };
         if self.starts_programs {
-            // The device with the files of the host is virtio, whatever the disks are.
-            all.push(HARDWARE_MODULES[0]);
-            all.extend(host_root::MODULES);
+            // The device with the files of the host is a virtio device, whatever the disks are.
+            all_names.push(HARDWARE_MODULES[0]);
+            all_names.extend(host_root::MODULES);
         }
         // Translated by QEMU, the CRC32C instruction of the CPU is slower than the generic code. A guest that counts
         // instructions uses it, as a real machine would.
         let crc32c = if self.emulator == Emulator::Exact { "crc32c_intel" } else { "crc32c_generic" };
-        all.extend([crc32c].into_iter().filter(|name| modules.has(name)));
-        all.extend(wanted);
-        Ok(modules.load_order(&all, crc32c)?)
+        all_names.extend([crc32c].into_iter().filter(|name| modules.has(name)));
+        all_names.extend(names);
+        Ok(modules.load_order(&all_names, crc32c)?)
     }
 }
 
@@ -143,16 +144,16 @@ pub fn guest_modules(modules: &Modules) -> Vec<Module> {
     names.extend(
         HARDWARE_MODULES.iter().chain(&emulator::MEMORY_DISK_DRIVERS).chain(&["crc32c_generic", "crc32c_intel"]),
     );
-    let mut all = BTreeMap::new();
+    let mut modules_by_name = BTreeMap::new();
     for name in names.into_iter().filter(|name| modules.has(name)) {
         // A module whose dependency is missing cannot be loaded, so no guest needs it.
-        let found = modules.load_order(&[name], "crc32c_generic").unwrap_or_default();
-        all.extend(found.into_iter().map(|module| (module.name.clone(), module)));
+        let with_dependencies = modules.load_order(&[name], "crc32c_generic").unwrap_or_default();
+        modules_by_name.extend(with_dependencies.into_iter().map(|module| (module.name.clone(), module)));
     }
-    all.into_values().collect()
+    modules_by_name.into_values().collect()
 }
 
-/// The modules of this kernel that any cell may need.
+/// The names of the modules of this kernel that cells commonly need.
 fn usual_modules(modules: &Modules) -> Vec<&'static str> {
     // Modules that fsarena compiled are large: only the runs that mount such a filesystem carry them.
     let filesystems =
@@ -167,7 +168,7 @@ fn usual_modules(modules: &Modules) -> Vec<&'static str> {
         .collect()
 }
 
-/// The level of the kernel, and the filesystem with the further modules.
+/// The key of demands with the same modules: the level of the kernel, and the filesystem with the further modules.
 fn demands_key(demands: KernelDemands) -> (String, String) {
     (demands.level.to_string(), format!("{} {}", demands.def.id, demands.further.join(" ")))
 }

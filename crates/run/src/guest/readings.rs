@@ -1,19 +1,20 @@
-//! Keeps the readings of a guest that its emulator can measure, and converts times to instructions.
+//! Adapts the readings of a guest to its emulator: removes those that the emulator cannot measure, and converts times
+//! to instructions.
 
 use crate::bench::readings;
 use fsarena_core::sample::{Readings, Sample, Unit};
 use fsarena_core::{metric::reading, plan::Emulator};
-use fsarena_guest::counter::InstructionCounts;
+use fsarena_guest::instruction_counter::InstructionCounts;
 
-/// Readings of CPU time, each with the reading of instructions that replaces it in a guest whose clock counts instructions.
-/// Readings of waiting time have no such counterpart, because such a clock skips waiting.
+/// Readings of CPU time, each with the reading of instructions that replaces it in a guest whose clock counts
+/// instructions. Readings of waiting time have no such counterpart, because such a clock skips waiting.
 const INSTRUCTIONS_BY_TIME: [(&str, &str); 2] = [
     (reading::MACHINE_CPU, reading::GUEST_INSTRUCTIONS),
     (reading::TREE_CPU_SYNCED, reading::TREE_INSTRUCTIONS_SYNCED),
 ];
 
-/// Returns the sample without the readings that this emulator cannot measure. If the emulator counts instructions, the sample
-/// has instructions instead of times.
+/// Returns the sample without the readings that this emulator cannot measure. If the emulator counts instructions, the
+/// sample has instructions instead of times.
 pub fn sample_for_emulator(emulator: Emulator, sample: Sample, counts: Option<InstructionCounts>) -> Sample {
     match emulator {
         Emulator::Qemu => sample,
@@ -24,12 +25,12 @@ pub fn sample_for_emulator(emulator: Emulator, sample: Sample, counts: Option<In
     }
 }
 
-/// Replaces times with instructions, and drops other times and rates. `counts` come from the instruction counter, a plugin of
-/// QEMU, if the guest runs with it. The clock of such a guest advances by 1 ns for each instruction, so the numbers of
-/// nanoseconds are numbers of instructions.
+/// Replaces times with instructions, and drops other times and rates. `counts` come from the instruction counter, a
+/// plugin of QEMU, if the guest runs with it. The clock of such a guest advances by 1 ns for each instruction, so the
+/// numbers of nanoseconds are numbers of instructions.
 fn instruction_readings(readings: &Readings, counts: Option<InstructionCounts>) -> Readings {
     let mut converted = Readings::default();
-    if let (Some(user), Some(system)) = (readings.get(reading::USER), readings.get(reading::SYSTEM)) {
+    if let (Some(user), Some(system)) = (readings.get(reading::USER_CPU), readings.get(reading::SYSTEM_CPU)) {
         converted.set(reading::TREE_INSTRUCTIONS, user + system);
         converted.set(reading::USER_INSTRUCTIONS, user);
         converted.set(reading::KERNEL_INSTRUCTIONS, system);
@@ -45,7 +46,7 @@ fn instruction_readings(readings: &Readings, counts: Option<InstructionCounts>) 
         converted.set(reading::USER_INSTRUCTIONS, counts.user_synced as f64);
         converted.set(reading::KERNEL_INSTRUCTIONS, counts.kernel_synced as f64);
         converted.set(reading::GUEST_INSTRUCTIONS, (counts.user_synced + counts.kernel_synced) as f64);
-        converted.set(reading::SYSTEM_CALLS, counts.calls as f64);
+        converted.set(reading::SYSTEM_CALLS, counts.system_calls as f64);
         converted.set(reading::INSTRUCTIONS_AT_RETURN, (counts.user + counts.kernel) as f64);
     }
     converted
@@ -53,8 +54,8 @@ fn instruction_readings(readings: &Readings, counts: Option<InstructionCounts>) 
 
 /// Whether a reading is a time or a rate.
 fn is_time_or_rate(id: &str) -> bool {
-    let timed = [Unit::Nanoseconds, Unit::Seconds, Unit::PerSecond, Unit::BytesPerSecond];
-    readings().any(|def| def.id == id && timed.contains(&def.unit))
+    let units = [Unit::Nanoseconds, Unit::Seconds, Unit::PerSecond, Unit::BytesPerSecond];
+    readings().any(|def| def.id == id && units.contains(&def.unit))
 }
 
 #[cfg(test)]
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn instructions_replace_times_and_no_time_remains() {
-        let taken = readings(&[
+        let original = readings(&[
             ("elapsed_ns", 9.0),
             ("user_ns", 1.0),
             ("system_ns", 5.0),
@@ -82,12 +83,12 @@ mod tests {
             ("guest_instructions", 7.0),
             ("major_faults", 2.0),
         ];
-        assert_eq!(instruction_readings(&taken, None), readings(&from_times));
-        let counts = InstructionCounts { user: 1, kernel: 10, user_synced: 2, kernel_synced: 20, calls: 5 };
-        let kept = instruction_readings(&taken, Some(counts));
-        let of = |id| kept.get(id);
-        assert_eq!([of("user_instructions"), of("kernel_instructions")], [Some(2.0), Some(20.0)]);
-        assert_eq!([of("guest_instructions"), of("returned_instructions")], [Some(22.0), Some(11.0)]);
-        assert_eq!(of("system_calls_count"), Some(5.0));
+        assert_eq!(instruction_readings(&original, None), readings(&from_times));
+        let counts = InstructionCounts { user: 1, kernel: 10, user_synced: 2, kernel_synced: 20, system_calls: 5 };
+        let counted = instruction_readings(&original, Some(counts));
+        let count = |id| counted.get(id);
+        assert_eq!([count("user_instructions"), count("kernel_instructions")], [Some(2.0), Some(20.0)]);
+        assert_eq!([count("guest_instructions"), count("returned_instructions")], [Some(22.0), Some(11.0)]);
+        assert_eq!(count("system_calls_count"), Some(5.0));
     }
 }

@@ -3,15 +3,15 @@
 use crate::child::{POLL_INTERVAL, UNEXPECTED_REQUEST, kill_group_step};
 use crate::error::{CellError, Result};
 use crate::{executor::CellSink, protocol::AgentMessage};
-use fsarena_core::event::{Cause, CellEvent, Outcome, Phase, SpentOn};
+use fsarena_core::event::{Activity, Cause, CellEvent, Outcome, Phase};
 use fsarena_core::plan::GuestPlan;
 use fsarena_core::setting_text::setting;
+use fsarena_guest::access_recorder::AccessedPaths;
 use fsarena_guest::config::{CONTINUING_MESSAGE, NOT_READY_MESSAGE, READY_MESSAGE};
 use fsarena_guest::launch::ConsoleEnd;
 use fsarena_guest::launch::{Guest, GuestCommand, GuestMessage};
-use fsarena_guest::opened::AccessedPaths;
 use fsarena_load::workload::PowerCut;
-use fsarena_sys::{cancel, process_output::or_printed_nothing, undo::Journal};
+use fsarena_sys::{cancel, process_output::describe_output, undo::Journal};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 const POWER_OFF_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest silence of a guest that has not sent anything yet: kernels boot in seconds.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
-/// The name of the first timed task.
+/// The name of the first timed task of a guest.
 const FIRST_TASK: &str = "mount";
 /// The text between the reason of a failure and the last lines of the console.
 pub const CONSOLE_HEADING: &str = "; the end of its console:\n";
 /// The category of the time that guests take to boot.
-pub const BOOT_CATEGORY: SpentOn = SpentOn::Boot;
+pub const BOOT_CATEGORY: Activity = Activity::Boot;
 
 /// The run that a guest belongs to.
 #[derive(Clone, Copy)]
@@ -44,10 +44,10 @@ pub struct GuestExit {
     pub outcome: Outcome,
     /// The time from launch to the first timed task; None if the guest did not get there.
     pub boot_time: Option<Duration>,
-    /// Whether it sent anything. If a guest that starts from a snapshot sent nothing, the snapshot did not start.
+    /// Whether it sent anything. If a guest that starts from a snapshot sent nothing, the snapshot did not resume.
     pub has_sent: bool,
-    /// The files and names that the programs of a rehearsal opened and looked up.
-    pub opened: AccessedPaths,
+    /// The files that the programs of a rehearsal opened, and the paths that they looked up.
+    pub accessed_paths: AccessedPaths,
     /// The exit code of its shell, if it ran one.
     pub shell_exit_code: Option<i32>,
 }
@@ -55,12 +55,13 @@ pub struct GuestExit {
 impl GuestExit {
     /// A guest that was not started.
     pub fn not_started(outcome: Outcome) -> GuestExit {
-        GuestExit { outcome, boot_time: None, has_sent: false, opened: AccessedPaths::default(), shell_exit_code: None }
+        let accessed_paths = AccessedPaths::default();
+        GuestExit { outcome, boot_time: None, has_sent: false, accessed_paths, shell_exit_code: None }
     }
 }
 
-/// Runs a guest to its end and passes its events on. If `cut_after` is set, kills the guest that long after its work began, as a
-/// power cut. A failure of the guest is an outcome, not an error.
+/// Runs a guest to its end, and emits its events. If `cut_after` is set, kills the guest that long after its work
+/// began, as a power cut does. A failure of the guest is an outcome, not an error.
 ///
 /// # Errors
 /// The emulator cannot be started, or the undo journal cannot be written.
@@ -71,14 +72,15 @@ pub fn run_guest(
     emit: CellSink,
 ) -> Result<GuestExit> {
     let launched_at = Instant::now();
-    let (mut boot_time, mut has_sent, mut opened, mut shell_exit_code) = (None, false, AccessedPaths::default(), None);
-    let broken = |why: String| CellError::internal(format!("the guest {why}"));
+    let (mut boot_time, mut has_sent, mut shell_exit_code) = (None, false, None);
+    let mut accessed_paths = AccessedPaths::default();
+    let protocol_error = |why: String| CellError::internal(format!("the guest {why}"));
     let (end, console) = run_until(owner, launch, &mut |line, power_cut_at| {
         has_sent = true;
         if line == CONTINUING_MESSAGE {
             return Ok(None);
         }
-        match AgentMessage::parse(line).map_err(broken)? {
+        match AgentMessage::parse(line).map_err(protocol_error)? {
             AgentMessage::Event(event) => {
                 if let CellEvent::Phase { name: Phase::Task(name) } = &event {
                     if name == FIRST_TASK {
@@ -91,8 +93,8 @@ pub fn run_guest(
                 emit(event);
                 Ok(None)
             }
-            AgentMessage::OpenedFiles(found) => {
-                opened = found;
+            AgentMessage::OpenedFiles(paths) => {
+                accessed_paths = paths;
                 Ok(None)
             }
             AgentMessage::ShellExited(code) => {
@@ -100,14 +102,14 @@ pub fn run_guest(
                 Ok(None)
             }
             AgentMessage::End(outcome) => Ok(Some(outcome)),
-            AgentMessage::Request(_) => Err(broken(UNEXPECTED_REQUEST.into())),
+            AgentMessage::Request(_) => Err(protocol_error(UNEXPECTED_REQUEST.into())),
         }
     })?;
     if let Some(time) = boot_time {
-        emit(CellEvent::Spent { what: BOOT_CATEGORY, ns: time.as_nanos() as u64 });
+        emit(CellEvent::Spent { activity: BOOT_CATEGORY, ns: time.as_nanos() as u64 });
     }
     let outcome = match end {
-        // A filesystem that lost synced files is a finding, which the guest reports in full: its console explains nothing.
+        // A filesystem that lost synced files is a finding. The guest reports it in full, so the console is not quoted.
         SessionEnd::Value(Outcome::Failed { why, cause }) if !console.lines.is_empty() && cause != Cause::Violation => {
             Outcome::Failed { why: describe_failure(&why, None, &console), cause }
         }
@@ -116,7 +118,7 @@ pub fn run_guest(
         SessionEnd::Interrupted => Outcome::Interrupted,
         SessionEnd::Failed(error) => error.into(),
     };
-    Ok(GuestExit { outcome, boot_time, has_sent, opened, shell_exit_code })
+    Ok(GuestExit { outcome, boot_time, has_sent, accessed_paths, shell_exit_code })
 }
 
 /// How a session ended.
@@ -131,23 +133,23 @@ pub enum SessionEnd<T> {
     Failed(CellError),
 }
 
-/// Takes a line of a guest, and may set the time of its power cut. Returns the value that the session is for, or None to
-/// continue.
+/// A function that receives a line of a guest, and may set the time of its power cut. Returns the value that the
+/// session waits for, or None to continue.
 type OnLine<'a, T> = &'a mut dyn FnMut(&str, &mut Option<Instant>) -> Result<Option<T>, CellError>;
 
-/// Starts a guest, passes each line that it sends to `on_line` until `on_line` returns a value, and ends the guest. Also returns
-/// the last lines of its console; a failure already quotes them.
+/// Starts a guest, passes each line that it sends to `on_line` until `on_line` returns a value, and ends the guest.
+/// Also returns the last lines of its console; a failure already quotes them.
 ///
 /// # Errors
 /// The emulator cannot be started, or the undo journal cannot be written.
 fn run_until<T>(owner: GuestOwner, launch: GuestCommand, on_line: OnLine<T>) -> Result<(SessionEnd<T>, ConsoleEnd)> {
     let mut guest = launch.start()?;
     // If this process and the process that guards the guest are killed, `recover` kills the rest of the group.
-    let group = owner.journal.note(kill_group_step(guest.pid()))?;
+    let kill_guard = owner.journal.record(kill_group_step(guest.pid()))?;
     let end = receive_until(&mut guest, owner, on_line);
     let timeout = if let SessionEnd::Value(_) = end { POWER_OFF_TIMEOUT } else { Duration::ZERO };
     let (status, console) = guest.wait_and_kill(timeout);
-    group.undo()?;
+    kill_guard.undo()?;
     let end = match end {
         SessionEnd::Failed(mut error) => {
             error.why = describe_failure(&error.why, status, &console);
@@ -158,7 +160,8 @@ fn run_until<T>(owner: GuestOwner, launch: GuestCommand, on_line: OnLine<T>) -> 
     Ok((end, console))
 }
 
-/// Boots a guest until it reports that its machine can be saved, calls `save`, and ends the guest. The session has the result of
+/// Boots a guest until it reports that its machine can be saved, calls `save`, and ends the guest. The session has the
+/// result of
 /// `save`, or fails with its error.
 ///
 /// # Errors
@@ -182,11 +185,12 @@ pub fn run_until_ready<T>(
     Ok(end)
 }
 
-/// The reason of a failure, the explanation of the console's last lines if there is one, and these lines.
+/// The message of a failure: its reason, the explanation of the last lines of the console if there is one, the exit
+/// status, and these lines.
 fn describe_failure(why: &str, status: Option<ExitStatus>, console: &ConsoleEnd) -> String {
-    let meaning = console.reason.as_ref().map_or(String::new(), |meaning| format!(": {meaning}"));
+    let explanation = console.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
     let status = status.map_or(String::new(), |status| format!(" ({status})"));
-    format!("{why}{meaning}{status}{CONSOLE_HEADING}{}", or_printed_nothing(&console.lines))
+    format!("{why}{explanation}{status}{CONSOLE_HEADING}{}", describe_output(&console.lines))
 }
 
 /// Passes the lines of a guest to `on_line` until the session ends. Does not end the guest.
@@ -194,7 +198,7 @@ fn receive_until<T>(guest: &mut Guest, owner: GuestOwner, on_line: OnLine<T>) ->
     let started_at = Instant::now();
     let (mut last_line_at, mut power_cut_at) = (None::<Instant>, None::<Instant>);
     loop {
-        if cancel::requested().is_some() || owner.is_needless.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+        if cancel::received_signal().is_some() || owner.is_needless.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             return SessionEnd::Interrupted;
         }
         if power_cut_at.is_some_and(|time| Instant::now() >= time) {
@@ -223,9 +227,9 @@ fn receive_until<T>(guest: &mut Guest, owner: GuestOwner, on_line: OnLine<T>) ->
     }
 }
 
-/// The failure of a guest that has been silent for longer than it may be; None if it may.
+/// The failure of a guest that has been silent for longer than its limit; None within the limit.
 fn silence_failure(plan: &GuestPlan, silent: Duration, is_booting: bool) -> Option<CellError> {
-    let timeout = Duration::try_from_secs_f64(plan.patience_s).unwrap_or(Duration::MAX);
+    let timeout = Duration::try_from_secs_f64(plan.silence_timeout_s).unwrap_or(Duration::MAX);
     let (limit, since) =
         if is_booting { (timeout.min(BOOT_TIMEOUT), "since it was started") } else { (timeout, "in its work") };
     if silent <= limit {
@@ -250,7 +254,7 @@ mod tests {
     #[test]
     fn the_timeout_is_advised_only_where_a_longer_one_helps() {
         let why = |patience_s, is_booting| {
-            let plan = GuestPlan { patience_s, ..GuestPlan::of(Emulator::Qemu) };
+            let plan = GuestPlan { silence_timeout_s: patience_s, ..GuestPlan::of(Emulator::Qemu) };
             silence_failure(&plan, Duration::from_secs(700), is_booting).unwrap().why
         };
         assert!(why(600.0, true).contains("guests boot within 120 s"), "{}", why(600.0, true));

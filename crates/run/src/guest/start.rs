@@ -8,14 +8,14 @@ use super::initramfs::{InitramfsPacker, KernelDemands};
 use super::saved_machines::{RestoredGuest, SavedMachines};
 use super::session::{GuestExit, GuestOwner};
 use super::snapshot_pool::SnapshotPool;
-use crate::aged::AgedImages;
-use crate::ageing::{AGED_DIR, AgeStep, AgeWork};
+use crate::aged_images::AgedImages;
+use crate::ageing::{AGED_DIR, AgeingMethod, AgeingStep};
 use crate::context::RunContext;
 use crate::device_layout::DeviceLayout;
 use crate::error::{CellError, Result, RunError};
 use crate::executor::CellSink;
 use crate::format_cache::FormatCache;
-use crate::packed::WORK_DIR;
+use crate::packed_filesystems::WORK_DIR;
 use crate::packed_programs::{self, SOURCE_DIR};
 use crate::preflight::guests;
 use crate::protocol::{AgentRequest, GuestRequest, MountRequest, Power, ProcessRole};
@@ -27,47 +27,50 @@ use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts, grammar, safety::ScratchDevice};
 use fsarena_guest::config::{GuestConfig, StackConfig};
-use fsarena_guest::counter::CounterPlugin;
 use fsarena_guest::emulator::{self, Machine};
 use fsarena_guest::host_tree::HostTree;
-use fsarena_guest::layout::MemoryLayout;
+use fsarena_guest::instruction_counter::CounterPlugin;
+use fsarena_guest::memory_layout::MemoryLayout;
 use fsarena_sys::{Error, dirs};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, time::Duration};
 
-/// The longest silence of a guest that ages a filesystem, in seconds. It sends nothing until a part of the history is done.
-const PATIENCE_S: f64 = 3600.0;
+/// The longest silence of a guest that ages a filesystem, in seconds. It sends nothing until a part of the history is
+/// done.
+const AGEING_MAX_SILENCE_S: f64 = 3600.0;
 /// The longest silence of a guest in which a command of the user ages a filesystem, in seconds.
-const COMMAND_PATIENCE_S: f64 = 25.0 * 3600.0;
+const COMMAND_MAX_SILENCE_S: f64 = 25.0 * 3600.0;
 
-/// With less free space than this many bytes, sparse images on the host can no longer grow.
+/// If the host has less free space than this, in bytes, a failure is explained by it: sparse images cannot grow any
+/// more.
 const SCARCE_BYTES: u64 = 1 << 20;
-/// Where the guest mounts the filesystem under test. Programs of this machine have no file below `/run`.
+/// Where the guest mounts the filesystem under test. It is below `/run`, where programs of this machine have no files.
 const TARGET_DIR: &str = "/run/fsarena/test";
 
-/// A freshly made filesystem for a cell, with its facts and its image.
+/// The filesystem that a cell starts from: its facts and its image.
 pub(super) struct CellFilesystem {
     pub(super) facts: VariantFacts,
     pub(super) image: PathBuf,
     /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
     pub(super) packed_bytes: Option<u64>,
-    /// Whether the image has the filesystem, so that the guest need not make it.
+    /// Whether the image already has the filesystem of an aged image, so that the guest does not make it.
     pub(super) has_filesystem: bool,
 }
 
 /// How to run a guest.
 pub(super) struct GuestRun<'a> {
+    /// The power supply of the guest.
     pub(super) supply: &'a PowerSupply,
-    /// The connection to the terminal of a shell.
+    /// The connection to the terminal of a shell; None for a guest without a shell.
     pub(super) terminal: Option<OwnedFd>,
-    /// The step of ageing that it performs instead of the tasks of its cell, if any.
+    /// The ageing that it performs instead of the tasks of its cell; None for a guest that runs tasks.
     pub(super) ageing: Option<&'a AgeingGuest<'a>>,
 }
 
 impl GuestRun<'_> {
     /// A guest for the tasks of its cell.
-    pub(super) fn with(supply: &PowerSupply) -> GuestRun<'_> {
+    pub(super) fn for_tasks(supply: &PowerSupply) -> GuestRun<'_> {
         GuestRun { supply, terminal: None, ageing: None }
     }
 }
@@ -75,16 +78,16 @@ impl GuestRun<'_> {
 /// The purpose of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GuestPurpose {
-    /// To find out which files of this machine the programs of a cell open.
+    /// Find out which files of this machine the programs of a cell open.
     Rehearse,
-    /// To see whether the programs do the same without the files of this machine.
+    /// Check that the programs succeed without the files of this machine.
     Verify,
-    /// To measure the cell.
+    /// Measure the cell.
     Measure,
 }
 
 impl GuestPurpose {
-    /// The end of the name of the guest's directory.
+    /// The suffix of the name of the guest's directory.
     fn suffix(self) -> &'static str {
         match self {
             GuestPurpose::Rehearse => "-rehearsal",
@@ -94,11 +97,11 @@ impl GuestPurpose {
     }
 }
 
-/// A guest that was started.
+/// The result of starting a guest.
 pub(super) enum StartedGuest {
-    /// It has ended.
+    /// The guest was run to its end.
     Ended(GuestExit),
-    /// It can run on a separate thread.
+    /// The guest is ready, and can run on a separate thread.
     Restored(Box<RestoredGuest>),
 }
 
@@ -118,46 +121,47 @@ pub struct GuestExecutor {
     pub(super) format_cache: FormatCache,
     pub(super) images: Images,
     /// The aged filesystems, if the run has any.
-    pub(super) aged: Option<AgedImages>,
+    pub(super) aged_images: Option<AgedImages>,
     /// The programs of this machine that the guests start, if any.
     pub(super) programs: Option<HostPrograms>,
-    /// The saved machines that guests begin with, if they count instructions.
+    /// The saved machines that guests which count instructions begin with.
     pub(super) saved_machines: SavedMachines,
-    /// Why each of these guests boots instead; None if they begin with saved machines.
-    pub(super) why_booted: Option<String>,
+    /// Why guests boot instead of beginning with saved machines; None if they begin with them.
+    pub(super) why_not_restored: Option<String>,
     /// The guests that began before the turns of their cells.
-    pub(super) early: EarlyGuests,
+    pub(super) early_guests: EarlyGuests,
 }
 
 /// The work of a guest that ages a filesystem.
 pub struct AgeingGuest<'a> {
     /// The step that its agent performs.
-    pub step: &'a AgeStep,
+    pub step: &'a AgeingStep,
     /// The disk with the copies of trees and histories.
     pub stage_disk: &'a Path,
     /// The programs of this machine, and the rights of the agent.
     pub programs: Option<&'a HostPrograms>,
-    /// The number of the guest.
+    /// The number of the guest among those that age filesystems.
     pub number: u32,
 }
 
 impl AgeingGuest<'_> {
     /// Whether its step starts programs of this machine.
     pub fn starts_programs(&self) -> bool {
-        matches!(self.step, AgeStep::Part { work: AgeWork::Git(_) | AgeWork::Command { .. }, .. })
+        matches!(self.step, AgeingStep::Part { method: AgeingMethod::Git(_) | AgeingMethod::Command { .. }, .. })
     }
 
     /// The longest silence of the guest, in seconds.
-    pub fn patience_s(&self) -> f64 {
+    pub fn max_silence_s(&self) -> f64 {
         match self.step {
-            AgeStep::Part { work: AgeWork::Command { .. }, .. } => COMMAND_PATIENCE_S,
-            _ => PATIENCE_S,
+            AgeingStep::Part { method: AgeingMethod::Command { .. }, .. } => COMMAND_MAX_SILENCE_S,
+            _ => AGEING_MAX_SILENCE_S,
         }
     }
 }
 
 impl GuestExecutor {
-    /// The command that makes a filesystem in the guest. Where instructions are counted, it draws nothing at random.
+    /// The command that makes a filesystem in the guest. In a guest that counts instructions, values that mkfs would
+    /// choose at random are pinned.
     pub(super) fn mkfs_words(&self, def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, fsarena_fs::Error> {
         let mut options = options.clone();
         if self.guest_plan.emulator == Emulator::Exact {
@@ -167,15 +171,15 @@ impl GuestExecutor {
     }
 
     /// The purpose of the next guest of a cell.
-    pub(super) fn purpose(&self, cell: &Cell) -> GuestPurpose {
+    pub(super) fn next_purpose(&self, cell: &Cell) -> GuestPurpose {
         match &self.programs {
-            Some(programs) if self.run.shell.is_none() && programs.is_new(cell) => GuestPurpose::Rehearse,
-            Some(programs) if self.run.shell.is_none() && programs.is_unverified(cell) => GuestPurpose::Verify,
+            Some(programs) if self.run.shell.is_none() && programs.needs_rehearsal(cell) => GuestPurpose::Rehearse,
+            Some(programs) if self.run.shell.is_none() && programs.needs_verification(cell) => GuestPurpose::Verify,
             _ => GuestPurpose::Measure,
         }
     }
 
-    /// Starts a guest for a cell. A guest that boots, or begins with a snapshot, is run to its end at once.
+    /// Starts a guest for a cell. A guest that boots, or starts from a snapshot, is run to its end.
     pub(super) fn start_guest(
         &mut self,
         cell: &Cell,
@@ -186,21 +190,21 @@ impl GuestExecutor {
         let dir = match ageing {
             Some(ageing) => self.run.dir.join(format!("guests/ageing-{:03}", ageing.number)),
             None if supply.cut_after.is_some() => self.guest_dir(cell, "-before"),
-            None => self.guest_dir(cell, self.purpose(cell).suffix()),
+            None => self.guest_dir(cell, self.next_purpose(cell).suffix()),
         };
         make_dir(&dir)?;
-        let (image, record) = match &supply.recording {
-            Some((image, record)) => (image, Some(record.as_path())),
+        let (image, write_recording) = match &supply.recording {
+            Some((image, recording)) => (image, Some(recording.as_path())),
             None => (&formatted.image, None),
         };
         let level = cell.variant.level(factor::KERNEL);
-        let layout = self.run.layout(&cell.variant)?;
+        let layout = self.run.device_layout(&cell.variant)?;
         let options = &formatted.facts.options;
-        let stack = self.stack(cell, formatted, &layout)?;
-        let test = self.images.disks(image, &layout, &stack)?;
-        let mut further = guests::further_modules(&cell.variant, &stack, &options.mount);
+        let stack = self.stack_config(cell, formatted, &layout)?;
+        let test_images = self.images.disks(image, &layout, &stack)?;
+        let mut further_modules = guests::further_modules(&cell.variant, &stack, &options.mount);
         let kernel = &self.run.requirements.kernels.by_level[level];
-        further.extend(stack.faster_modules().filter(|name| kernel.modules.has(name)).map(String::from));
+        further_modules.extend(stack.accelerator_modules().filter(|name| kernel.modules.has(name)).map(String::from));
         let mut log = |record| emit(CellEvent::Command(record));
         let source_disk = match ageing {
             Some(ageing) => ageing.stage_disk.to_path_buf(),
@@ -212,23 +216,27 @@ impl GuestExecutor {
             kernel,
             initramfs: None,
             config: None,
-            test_images: &test,
-            write_recording: record,
+            test_images: &test_images,
+            write_recording,
             journal_image: self.images.journal(&layout).map(ScratchDevice::path),
             source_image: &source_disk,
-            host_files: match ageing {
+            has_host_files: match ageing {
                 Some(ageing) => ageing.starts_programs(),
                 None => self.programs.is_some(),
             },
-            terminal: terminal.is_some(),
+            has_terminal: terminal.is_some(),
             memory: None,
             keeps_disks: ageing.is_some(),
             clock_start: emulator::CLOCK_START,
             memory_mib: self.guest_plan.memory.as_u64() >> 20,
             dir: &dir,
         };
-        let demands =
-            KernelDemands { level, modules: &machine.kernel.modules, def: formatted.facts.def, further: &further };
+        let demands = KernelDemands {
+            level,
+            modules: &machine.kernel.modules,
+            def: formatted.facts.def,
+            further: &further_modules,
+        };
         let config = GuestConfig {
             modules: self.packer.modules(demands)?.iter().map(|module| module.name.clone()).collect(),
             events: machine.events(),
@@ -238,7 +246,7 @@ impl GuestExecutor {
             ..GuestConfig::default()
         };
         let guest_cell = GuestCell { machine: &machine, config: &config, demands };
-        let guest_plan = GuestPlan { patience_s: self.patience_s(cell, ageing), ..self.guest_plan.clone() };
+        let guest_plan = GuestPlan { silence_timeout_s: self.max_silence_s(cell, ageing), ..self.guest_plan.clone() };
         let host_tree = self.programs.as_ref().and_then(|programs| programs.files_in_memory(cell));
         let begins_with_saved_machine = self.begins_with_saved_machine(host_tree.as_ref(), ageing);
         let mut starter = GuestStarter {
@@ -249,13 +257,13 @@ impl GuestExecutor {
             terminal,
         };
         if begins_with_saved_machine {
-            let workload = host_tree.as_ref().map(|_| format!("{:?}", cell.workload)).unwrap_or_default();
-            let key = [level, &further.join(" "), &workload].join("\n");
+            let workload = host_tree.as_ref().map_or(String::new(), |_| format!("{:?}", cell.workload));
+            let key = [level, &further_modules.join(" "), &workload].join("\n");
             match starter.prepare_restored(&mut self.saved_machines, &key, host_tree.as_ref(), &guest_cell)? {
                 Ok(guest) => return Ok(StartedGuest::Restored(Box::new(guest))),
                 // Cells without programs of this machine can boot instead.
                 Err(GuestExit { outcome: Outcome::Failed { why, .. }, .. }) if host_tree.is_none() => {
-                    self.why_booted = Some(why);
+                    self.why_not_restored = Some(why);
                 }
                 Err(exit) => return Ok(StartedGuest::Ended(exit)),
             }
@@ -268,35 +276,42 @@ impl GuestExecutor {
     }
 
     /// The longest silence of the guest of a cell, in seconds.
-    fn patience_s(&self, cell: &Cell, ageing: Option<&AgeingGuest>) -> f64 {
+    fn max_silence_s(&self, cell: &Cell, ageing: Option<&AgeingGuest>) -> f64 {
         match (&self.run.shell, ageing) {
-            (_, Some(ageing)) => self.guest_plan.patience_s.max(ageing.patience_s()),
+            (_, Some(ageing)) => self.guest_plan.silence_timeout_s.max(ageing.max_silence_s()),
             // The user of a shell may be silent for any time.
             (Some(_), None) => f64::INFINITY,
-            (None, None) => host_programs::patience_s(&self.guest_plan, cell),
+            (None, None) => host_programs::max_silence_s(&self.guest_plan, cell),
         }
     }
 
-    /// Whether the guest of a cell begins with a saved machine; `host_tree` are the files of this machine that it has in memory.
+    /// Whether the guest of a cell begins with a saved machine. `host_tree` has the files of this machine that the
+    /// guest has in memory; None if it has none.
     fn begins_with_saved_machine(&self, host_tree: Option<&HostTree>, ageing: Option<&AgeingGuest>) -> bool {
-        // Equal histories must put files at equal places, so nothing may depend on the time at which the machine was saved.
+        // Equal histories must put files at equal places, so ageing must not depend on the time at which a machine was
+        // saved.
         if self.guest_plan.emulator != Emulator::Exact || ageing.is_some() {
             return false;
         }
-        if self.programs.is_some() { host_tree.is_some() } else { self.why_booted.is_none() }
+        if self.programs.is_some() { host_tree.is_some() } else { self.why_not_restored.is_none() }
     }
 
-    /// The devices between the disks of the guest of a cell and its filesystem. Only the guest has the device for a filesystem
-    /// above links, so it gets the command that makes the filesystem.
-    pub(super) fn stack(&self, cell: &Cell, formatted: &CellFilesystem, layout: &DeviceLayout) -> Result<StackConfig> {
+    /// The config of the devices between the disks of the guest of a cell and its filesystem. A filesystem above links,
+    /// or one with a pool, can only be made in the guest, so the config then has the command for that.
+    pub(super) fn stack_config(
+        &self,
+        cell: &Cell,
+        formatted: &CellFilesystem,
+        layout: &DeviceLayout,
+    ) -> Result<StackConfig> {
         let VariantFacts { def, options, size_bytes, .. } = &formatted.facts;
         let mut stack = guests::guest_stack(&cell.variant, layout, options.raid)?;
         if !stack.links.is_empty() {
-            stack.bytes = *size_bytes;
+            stack.size_bytes = *size_bytes;
         }
         if !formatted.has_filesystem && (!stack.links.is_empty() || def.pool.is_some()) {
             stack.mkfs = self.mkfs_words(def, options)?;
-            stack.mkfs.splice(..1, packed_programs::command(Path::new(SOURCE_DIR), def.mkfs).words());
+            stack.mkfs.splice(..1, packed_programs::packed_command(Path::new(SOURCE_DIR), def.mkfs).words());
         }
         Ok(stack)
     }
@@ -311,12 +326,12 @@ impl GuestExecutor {
     ) -> Result<serde_json::Value> {
         let level = cell.variant.level(factor::LAYER);
         let facts = &formatted.facts;
-        let all_programs = match ageing {
+        let host_programs = match ageing {
             Some(ageing) => ageing.programs,
             None => self.programs.as_ref(),
         };
-        let owner = all_programs.filter(|_| !facts.def.traits.unix).map(HostPrograms::owner_mount_options);
-        let options = [Some(facts.options.mount.clone()).filter(|options| !options.is_empty()), owner];
+        let owner_options = host_programs.filter(|_| !facts.def.traits.unix).map(HostPrograms::owner_mount_options);
+        let options = [Some(facts.options.mount.clone()).filter(|options| !options.is_empty()), owner_options];
         let mount = MountRequest {
             source: PathBuf::new(),
             target: TARGET_DIR.into(),
@@ -329,26 +344,28 @@ impl GuestExecutor {
         };
         let root = layers::layer_root(Path::new(TARGET_DIR), level);
         let root = root.join(if ageing.is_some() { AGED_DIR } else { WORK_DIR });
-        let counts = self.guest_plan.emulator == Emulator::Exact;
-        let memory_layout = (counts && ageing.is_none()).then(|| match self.guest_plan.fixed_layout {
+        let counts_instructions = self.guest_plan.emulator == Emulator::Exact;
+        let memory_layout = (counts_instructions && ageing.is_none()).then(|| match self.guest_plan.fixed_layout {
             true => MemoryLayout::FIXED,
             false => MemoryLayout::draw(&format!("{} {:?}", cell.seed, cell.workload)),
         });
-        let cell = if counts { &without_names(cell) } else { cell };
-        let base = self.run.request(cell, &root, Path::new(SOURCE_DIR));
+        let cell = if counts_instructions { &without_names(cell) } else { cell };
+        let base = self.run.agent_request(cell, &root, Path::new(SOURCE_DIR));
         // Without programs the workload runs as root: the guest kernel serves this cell alone.
-        let (role, server_user) = match all_programs {
+        let (role, server_user) = match host_programs {
             // The tracer of a profile requires root.
             Some(_) if base.profiling.is_some() => (ProcessRole::Single, base.server_user.clone()),
             Some(programs) => (programs.role(), base.server_user.clone()),
             None => (ProcessRole::Single, None),
         };
         let shell = self.run.shell.as_ref().map(ShellSession::to_request);
-        let age_step = ageing.map(|ageing| ageing.step.clone());
-        let request = AgentRequest { mount: Some(mount), role, server_user, power, shell, age_step, ..base };
+        let ageing_step = ageing.map(|ageing| ageing.step.clone());
+        let request = AgentRequest { mount: Some(mount), role, server_user, power, shell, ageing_step, ..base };
         let programs = match ageing {
-            Some(ageing) => all_programs.filter(|_| ageing.starts_programs()).map(|all| all.for_ageing_guest(cell)),
-            None => all_programs.map(|programs| programs.for_guest(cell, self.run.shell.as_ref())),
+            Some(ageing) => {
+                host_programs.filter(|_| ageing.starts_programs()).map(|programs| programs.for_ageing_guest(cell))
+            }
+            None => host_programs.map(|programs| programs.for_guest(cell, self.run.shell.as_ref())),
         };
         let source_fs_type = self.run.plan.device.other_fs.clone();
         let request = GuestRequest { request, source_fs_type, memory_layout, programs };
@@ -360,8 +377,8 @@ impl GuestExecutor {
         self.run.dir.join(format!("guests/{:03}-{}{suffix}", cell.round + 1, cell.id()))
     }
 
-    /// Returns the outcome of a cell. If the cell failed and the host has no space left for growing images, adds that to
-    /// the reason.
+    /// Returns the outcome of a cell. If the cell failed and the host has no space left for growing images, adds that
+    /// to the reason.
     pub(super) fn explain_full_disk(&self, outcome: Outcome) -> Outcome {
         let dir = self.images.dir.path();
         match outcome {
@@ -378,12 +395,12 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(dir).map_err(Error::io("making", dir))
 }
 
-/// Seeds of guests that count instructions.
+/// The range of the seeds of guests that count instructions: all have the same number of digits.
 const SEED_RANGE: std::ops::Range<u64> = 1_000_000_000_000_000_000..10_000_000_000_000_000_000;
 
-/// The cell without the names of its variant and levels, so that cells with the same work execute the same instructions: a
-/// longer name takes more instructions to read, and changes memory addresses. The factor `clients` stays, because the names
-/// of tasks depend on it.
+/// The cell without the names of its variant and levels, so that cells with the same work execute the same
+/// instructions: a longer name takes more instructions to read, and changes memory addresses. The factor `clients`
+/// stays, because the names of tasks depend on it.
 fn without_names(cell: &Cell) -> Cell {
     let mut levels = cell.variant.levels.clone();
     levels.retain(|factor, level| factor == factor::CLIENTS && !level.is_empty());

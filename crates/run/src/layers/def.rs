@@ -1,9 +1,9 @@
 //! The definition of a layer, and the start of the programs that serve FUSE layers.
 
-use crate::executor::Log;
+use crate::executor::CommandLog;
 use fsarena_core::event::{CommandEnd, CommandRecord};
 use fsarena_load::workload::Room;
-use fsarena_sys::process_output::{make_memory_file, or_printed_nothing, read_tail};
+use fsarena_sys::process_output::{describe_output, make_memory_file, read_tail};
 use fsarena_sys::wait::{Cancel, wait_until};
 use fsarena_sys::{Error, argv, argv::Argv, kernel::SysRoot, limits, mount};
 use std::path::{Path, PathBuf};
@@ -23,11 +23,11 @@ pub struct LayerDef {
     /// The room that work through the layer takes on the filesystem below.
     pub room: fn(Room) -> Room,
     /// Mounts it. Returns the program that serves it, if any.
-    pub mount: fn(&LayerSite, Log) -> Result<Option<Child>, Error>,
+    pub mount: fn(&LayerSite, CommandLog) -> Result<Option<Child>, Error>,
     /// How it keeps prepared files unchanged; None for layers that do not copy files up.
     pub copy_up: Option<CopyUpDef>,
-    /// A file of the layer whose fsync makes the program write what it holds in memory, because FUSE does not pass syncfs on.
-    /// None for layers that hold nothing in memory.
+    /// A file of the layer whose fsync makes the program write what it holds in memory, because FUSE does not pass
+    /// syncfs on. None for layers that hold nothing in memory.
     pub sync_file: Option<&'static str>,
 }
 
@@ -63,7 +63,7 @@ impl LayerSite<'_> {
             Some((program, args)) => Ok(Argv::new(program).args(args)),
             None => {
                 let why = format!("the request names no program {index}");
-                Err(Error::Unfit { what: self.merged.clone(), why })
+                Err(Error::Unusable { object: self.merged.clone(), why })
             }
         }
     }
@@ -83,25 +83,25 @@ pub fn make_dirs(dir: &Path) -> Result<(), Error> {
 /// The number of bytes at the end of a program's standard error that an error message quotes.
 const QUOTED_STDERR_BYTES: u64 = 1024;
 
-/// Starts the program of a layer in the process group of this agent, with which it ends, and waits until it has mounted the
-/// layer.
+/// Starts the program of a layer in the process group of this agent, with which it ends, and waits until it has mounted
+/// the layer.
 ///
 /// # Errors
 /// The program ended, or mounted nothing in time, so fsarena killed it. The message quotes its last output.
-pub fn start_fuse_program(site: &LayerSite, argv: &Argv, log: Log) -> Result<Child, Error> {
+pub fn start_fuse_program(site: &LayerSite, argv: &Argv, log: CommandLog) -> Result<Child, Error> {
     let mut stderr = make_memory_file("stderr").map_err(Error::io("making", "a file in memory"))?;
     let words = argv.words();
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).envs(argv::journal_variable()).stdin(Stdio::null()).stdout(Stdio::null());
     command.stderr(stderr.try_clone().map_err(Error::io("making", "a file in memory"))?);
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut child = limits::spawn(&mut command).map_err(Error::io("starting", &words[0]))?;
     let mut has_ended = false;
     let mounted = wait_until(Instant::now() + PROGRAM_TIMEOUT, Cancel::Never, || {
         has_ended = child.try_wait().is_ok_and(|status| status.is_some());
         (has_ended || mount::is_mounted(&SysRoot::host(), &site.merged).unwrap_or(false)).then_some(())
     });
-    let ms = begun.elapsed().as_millis() as u64;
+    let ms = started.elapsed().as_millis() as u64;
     let argv = words.clone();
     let ended = CommandEnd::Started;
     log(CommandRecord { argv, times: 1, last: None, cwd: None, ended, ms, output: None });
@@ -110,6 +110,6 @@ pub fn start_fuse_program(site: &LayerSite, argv: &Argv, log: Log) -> Result<Chi
     }
     let _ = child.kill().and_then(|()| child.wait());
     let output = read_tail(&mut stderr, QUOTED_STDERR_BYTES).unwrap_or_default();
-    let why = format!("{} mounted nothing: {}", words[0], or_printed_nothing(&output));
-    Err(Error::Unfit { what: site.merged.clone(), why })
+    let why = format!("{} mounted nothing: {}", words[0], describe_output(&output));
+    Err(Error::Unusable { object: site.merged.clone(), why })
 }

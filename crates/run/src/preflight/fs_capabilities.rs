@@ -1,4 +1,4 @@
-//! Checks whether the filesystems support the files that the work creates.
+//! Checks whether filesystems support the files and the direct I/O that the workloads need.
 
 use crate::error::{Result, RunError};
 use fsarena_core::setting_text::setting;
@@ -24,7 +24,7 @@ pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands)
                 format!(", or take another tree ({})", setting("tree", ""))
             };
             let why = format!("{} {why}; leave {} out ({}){alternative}", def.title, def.id, setting("fs", ""));
-            return Err(RunError::of_variant(variant, why));
+            return Err(RunError::in_variant(variant, why));
         }
     }
     Ok(())
@@ -98,15 +98,15 @@ mod tests {
 
     #[test]
     fn filesystems_refuse_files_that_they_do_not_support() {
-        let at = |name: &str| Some(std::path::PathBuf::from(name));
-        let link = Demands { symlink: at("tree/l"), ..Demands::default() };
+        let path = |name: &str| Some(std::path::PathBuf::from(name));
+        let link = Demands { symlink: path("tree/l"), ..Demands::default() };
         assert!(why("vfat", &link).ends_with("symbolic links, and the tree has one: tree/l"));
         assert_eq!(why("minix", &link), "");
-        let owned = Demands { foreign_owner: at("tree/f"), ..Demands::default() };
+        let owned = Demands { foreign_owner: path("tree/f"), ..Demands::default() };
         assert!(why("exfat", &owned).contains("owners") && why("hfsplus", &owned).is_empty());
-        let twin = Demands { case_clash: at("tree/F"), ..Demands::default() };
+        let twin = Demands { case_clash: path("tree/F"), ..Demands::default() };
         assert!(why("hfsplus", &twin).contains("case") && why("ext4", &twin).is_empty());
-        let long = Demands { longest_name: at(&"n".repeat(61)), ..Demands::default() };
+        let long = Demands { longest_name: path(&"n".repeat(61)), ..Demands::default() };
         let direct = Demands { direct_io: true, ..Demands::default() };
         assert!(why("reiser4", &direct).contains("no direct I/O") && why("reiserfs", &direct).is_empty());
         assert!(why("minix", &long).contains("at most 60 bytes") && why("vfat", &long).is_empty());

@@ -14,7 +14,7 @@ use fsarena_fs::def::{FsDef, KernelRange};
 use fsarena_fs::{available, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{MdArray, StackConfig};
 use fsarena_guest::kernel::{self, DEBIAN, GuestKernel, KernelDirs};
-use fsarena_guest::{emulator::QEMU, module_build, modules::Modules, trial};
+use fsarena_guest::{emulator::QEMU, kvm_trial, module_build, modules::Modules};
 use fsarena_sys::{links, program};
 use std::collections::BTreeMap;
 
@@ -25,21 +25,21 @@ pub struct Kernels {
     pub by_level: BTreeMap<String, GuestKernel>,
     /// The commands that found the kernels.
     pub commands: Vec<CommandRecord>,
-    /// The filesystems that the kernels mount: those of all variants, and that of the source disk.
+    /// The filesystems that the kernels mount: the filesystems of all variants, and the filesystem of the source disk.
     pub mounted_filesystems: Vec<&'static FsDef>,
 }
 
-/// Finds the kernel of each level of the factor `kernel`. For an empty level fsarena chooses one that can mount the
-/// filesystems in `wanted`.
+/// Finds the kernel of each of these levels of the factor `kernel`. For an empty level it chooses a kernel that can
+/// mount `filesystems`.
 ///
 /// # Errors
 /// An emulator that is not installed, or a kernel that is missing or damaged.
 pub fn find_kernels<'a>(
     guest: &GuestPlan,
     levels: impl Iterator<Item = &'a str>,
-    wanted: &[&FsDef],
+    filesystems: &[&FsDef],
 ) -> Result<Kernels> {
-    let places = KernelDirs::of_this_machine(guest.modules.clone());
+    let kernel_dirs = KernelDirs::of_this_machine(guest.modules.clone());
     require(program::find(QEMU).is_some(), || {
         RunError::Missing(format!(
             "{QEMU} is not installed: apt-get install qemu-system-x86, or benchmark the filesystem a directory is on ({}); \
@@ -51,21 +51,21 @@ pub fn find_kernels<'a>(
     for level in levels {
         if !kernels.by_level.contains_key(level) {
             let log = &mut |record| kernels.commands.push(record);
-            let chosen = if level.is_empty() { choose_kernel(&places, wanted) } else { level.to_string() };
-            let found = kernel::find(&chosen, &places, log)?;
-            kernels.by_level.insert(level.to_string(), found);
+            let chosen = if level.is_empty() { choose_kernel(&kernel_dirs, filesystems) } else { level.to_string() };
+            let kernel = kernel::find_kernel(&chosen, &kernel_dirs, log)?;
+            kernels.by_level.insert(level.to_string(), kernel);
         }
     }
     Ok(kernels)
 }
 
-/// The programs besides fsarena that run in the guests of a plan: those that check filesystems after a power cut, that serve
-/// layers, and that make filesystems on stacked devices.
+/// The programs besides fsarena that run in the guests of a plan: those that check filesystems after a power cut, that
+/// serve layers, and that make filesystems on stacked devices.
 ///
 /// # Errors
 /// A power cut that this machine cannot do.
 pub fn guest_programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> {
-    let mut programs = power_cut::required_programs(plan, variants)?;
+    let mut programs = power_cut::required_check_programs(plan, variants)?;
     if matches!(plan.device.backing, Backing::Guest(_)) {
         for variant in variants {
             let of_layer = layers::programs(variant.level(factor::LAYER));
@@ -88,41 +88,41 @@ pub fn guest_programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> 
 ///
 /// 1. The newest available kernel, as an empty level, if it supports all of them.
 /// 2. The newest available kernel that supports all of them.
-/// 3. The same without those whose modules fsarena can compile for any kernel.
-/// 4. The Debian version that the definition of a filesystem names for it.
+/// 3. The same, if filesystems whose modules fsarena can compile for any kernel are left out.
+/// 4. The Debian kernel that the definition of one of the filesystems names.
 ///
-/// If nothing fits, the level is empty too: the caller then reports what the newest kernel lacks.
-fn choose_kernel(places: &KernelDirs, wanted: &[&FsDef]) -> String {
-    let not_compiled: Vec<&FsDef> = wanted.iter().copied().filter(|def| def.module_source.is_none()).collect();
-    for wanted in [wanted, &not_compiled] {
-        if let Some(level) = available_kernel(places, wanted) {
+/// If no kernel fits, the level is empty too, and a later check reports what the newest kernel lacks.
+fn choose_kernel(kernel_dirs: &KernelDirs, filesystems: &[&FsDef]) -> String {
+    let not_compiled: Vec<&FsDef> = filesystems.iter().copied().filter(|def| def.module_source.is_none()).collect();
+    for filesystems in [filesystems, &not_compiled] {
+        if let Some(level) = find_available_kernel(kernel_dirs, filesystems) {
             return level;
         }
     }
-    let debian = wanted.iter().filter_map(|def| def.kernels).find(|range| !range.debian.is_empty());
-    debian.map_or(String::new(), |range| format!("{DEBIAN}:{}", range.debian))
+    let debian_kernel = filesystems.iter().filter_map(|def| def.kernel_range).find(|range| !range.debian.is_empty());
+    debian_kernel.map_or(String::new(), |range| format!("{DEBIAN}:{}", range.debian))
 }
 
-/// The newest available kernel that supports all of these filesystems, as a level: empty for the usual kernel. None if no
-/// kernel here does.
-fn available_kernel(places: &KernelDirs, wanted: &[&FsDef]) -> Option<String> {
-    let has_all = |modules: &Modules| wanted.iter().all(|def| modules_support(modules, def));
-    let usual_fits = match places.default_kernel() {
+/// The newest kernel on this machine that supports all of these filesystems, as a level of the factor `kernel`: empty
+/// for the default kernel. None if no kernel here supports them.
+fn find_available_kernel(kernel_dirs: &KernelDirs, filesystems: &[&FsDef]) -> Option<String> {
+    let has_all = |modules: &Modules| filesystems.iter().all(|def| modules_support(modules, def));
+    let default_kernel_fits = match kernel_dirs.default_kernel() {
         Ok(Some((_, modules))) => has_all(&modules),
-        // No kernel is available, so fsarena will fetch that of Debian stable. It has every filesystem whose definition does not
-        // name certain kernels.
-        Ok(None) => wanted.iter().all(|def| def.kernels.is_none()),
-        // The search for the usual kernel reports the error.
+        // No kernel is available, so fsarena will fetch the kernel of Debian stable. It has every filesystem whose
+        // definition does not name certain kernels.
+        Ok(None) => filesystems.iter().all(|def| def.kernel_range.is_none()),
+        // The search for the default kernel, which follows, reports the error.
         Err(_) => true,
     };
-    if usual_fits {
+    if default_kernel_fits {
         return Some(String::new());
     }
-    places.releases_with(has_all).last().map(|release| format!("{DEBIAN}:{release}"))
+    kernel_dirs.releases_with(has_all).last().map(|release| format!("{DEBIAN}:{release}"))
 }
 
-/// Sets the accelerator of guests that measure time: KVM if a trial boot of each kernel succeeds, else translation (TCG).
-/// Returns a note for the report if translation is used. Guests that count instructions do not change.
+/// Sets the accelerator of guests that measure time: KVM if a trial boot of each kernel succeeds, else translation
+/// (TCG). Returns a note for the report if translation is used. Guests that count instructions do not change.
 ///
 /// # Errors
 /// A run that began with KVM, on a machine where KVM does not work.
@@ -130,8 +130,8 @@ pub fn choose_accelerator(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Op
     if guest.emulator != Emulator::Qemu || guest.accelerator == Some(Accelerator::Tcg) {
         return Ok(None);
     }
-    let cache = fsarena_guest::cache::dir();
-    let failed = kernels.by_level.values().find_map(|kernel| trial::check_kvm(kernel, &cache).err());
+    let cache = fsarena_guest::cache::user_dir();
+    let failed = kernels.by_level.values().find_map(|kernel| kvm_trial::check_kvm(kernel, &cache).err());
     let Some(why) = failed else {
         guest.accelerator = Some(Accelerator::Kvm);
         return Ok(None);
@@ -160,12 +160,12 @@ pub fn debug_kernel_notes(kernels: &Kernels) -> impl Iterator<Item = Note> {
 /// The ids of the filesystems that this machine can make and that all of these kernels support.
 pub fn available_filesystems(kernels: &Kernels) -> Vec<&'static str> {
     let all_have = |def: &FsDef| kernels.by_level.values().all(|kernel| kernel_supports(kernel, def));
-    let usable = |def: &&&FsDef| def.is_general() && available::has_mkfs(def) && all_have(def);
-    FILESYSTEMS.iter().filter(usable).map(|def| def.id).collect()
+    let is_usable = |def: &&&FsDef| def.is_general() && available::has_mkfs(def) && all_have(def);
+    FILESYSTEMS.iter().filter(is_usable).map(|def| def.id).collect()
 }
 
 /// The name of the kernel module that contains a filesystem. The module ext4 also mounts ext2 and ext3.
-pub fn module_of<'a>(modules: &Modules, kernel_type: &'a str) -> &'a str {
+pub fn main_module<'a>(modules: &Modules, kernel_type: &'a str) -> &'a str {
     match kernel_type {
         "ext2" | "ext3" if !modules.has(kernel_type) => "ext4",
         own => own,
@@ -175,16 +175,16 @@ pub fn module_of<'a>(modules: &Modules, kernel_type: &'a str) -> &'a str {
 /// Whether one of these modules contains a filesystem.
 pub fn modules_support(modules: &Modules, def: &FsDef) -> bool {
     // Every kernel has tmpfs, which is never a module.
-    def.traits.volatile || modules.has(module_of(modules, def.id))
+    def.traits.volatile || modules.has(main_module(modules, def.id))
 }
 
 /// Whether a kernel supports a filesystem, built in or as a module.
 pub fn kernel_supports(kernel: &GuestKernel, def: &FsDef) -> bool {
-    def.traits.volatile || kernel.supports(module_of(&kernel.modules, def.id)) || kernel.supports(def.id)
+    def.traits.volatile || kernel.supports(main_module(&kernel.modules, def.id)) || kernel.supports(def.id)
 }
 
-/// Fetches the programs of these variants that are neither installed nor fetched, with their libraries: mkfs, and those of
-/// layers and stacked devices. An ordinary user can do that, because they work on image files or in guests.
+/// Fetches the programs of these variants that are neither installed nor fetched, with their libraries: mkfs, and those
+/// of layers and stacked devices. An ordinary user can do that, because they work on image files or in guests.
 ///
 /// # Errors
 /// A program cannot be fetched; the message names the package.
@@ -212,21 +212,22 @@ fn fetch_mkfs_of(def: &FsDef, log: kernel::OnCommand) -> Result<()> {
     }
 }
 
-/// Fetches a program of a package, unless it is installed or fetched. `missing` begins the message if it cannot be fetched.
-fn fetch_program(name: &str, package: &str, missing: String, log: kernel::OnCommand) -> Result<()> {
+/// Fetches a program of a package, unless it is installed or has been fetched. `missing_message` begins the error if it
+/// cannot be fetched.
+fn fetch_program(name: &str, package: &str, missing_message: String, log: kernel::OnCommand) -> Result<()> {
     if program::find(name).is_some() {
         return Ok(());
     }
-    let places = KernelDirs::of_this_machine(None);
-    places
-        .apt_dirs
-        .fetch_program(package, &places.cache, log)
-        .map_err(|error| RunError::Missing(format!("{missing}\nfsarena could not fetch {package} itself: {error}")))
+    let kernel_dirs = KernelDirs::of_this_machine(None);
+    kernel_dirs.apt_dirs.fetch_program(package, &kernel_dirs.cache, log).map_err(|error| {
+        RunError::Missing(format!("{missing_message}\nfsarena could not fetch {package} itself: {error}"))
+    })
 }
 
-/// Fetches what guests need to have these filesystems, unless it is here: one kernel for all of them, as a level of the
-/// factor `kernel`, and each mkfs. Compiles the modules that no kernel has, and passes the steps of that on. Returns the name
-/// of the kernel.
+/// Fetches everything that guests need for these filesystems and that this machine lacks: one kernel for all of them,
+/// and each mkfs.
+/// `level` names the kernel as a level of the factor `kernel`. Compiles the modules that the kernel lacks, and calls `show` with each step
+/// of that. Returns the name of the kernel.
 ///
 /// # Errors
 /// QEMU is not installed, something cannot be fetched or compiled, or no kernel has all of them.
@@ -235,11 +236,17 @@ pub fn fetch_kernel_and_mkfs(defs: &[&FsDef], level: &str, show: module_build::O
     let find = || find_kernels(&plan, [level].into_iter(), defs);
     let mut kernels = find()?;
     for def in defs {
-        let lacks = !kernel_supports(&kernels.by_level[level], def);
-        if let Some(package) = def.module_source.filter(|_| lacks) {
+        let is_unsupported = !kernel_supports(&kernels.by_level[level], def);
+        if let Some(package) = def.module_source.filter(|_| is_unsupported) {
             let release = &kernels.by_level[level].release;
-            let places = KernelDirs::of_this_machine(None);
-            module_build::build(package, release, (&places.cache, &places.apt_dirs), show, &mut |_| {})?;
+            let kernel_dirs = KernelDirs::of_this_machine(None);
+            module_build::build_modules(
+                package,
+                release,
+                (&kernel_dirs.cache, &kernel_dirs.apt_dirs),
+                show,
+                &mut |_| {},
+            )?;
             kernels = find()?;
         }
     }
@@ -251,8 +258,8 @@ pub fn fetch_kernel_and_mkfs(defs: &[&FsDef], level: &str, show: module_build::O
     Ok(kernel.name())
 }
 
-/// Checks that guests can run these variants. Returns the definitions of the filesystems of all variants and of the source disk;
-/// a filesystem can occur several times.
+/// Checks that guests can run these variants. Returns the definitions of the filesystems of all variants and of the
+/// source disk; a filesystem can occur several times.
 ///
 /// # Errors
 /// A filesystem that this machine cannot make or that its guest kernel does not support, or a level that a guest cannot
@@ -265,7 +272,8 @@ pub fn check_guest_variants(
 ) -> Result<Vec<&'static FsDef>> {
     let source_fs = plan.device.other_fs.as_str();
     // The filesystems whose mkfs can copy the files of a directory into the new filesystem.
-    let fillable = FILESYSTEMS.iter().filter(|def| def.contents.is_some() && def.is_general()).map(|def| def.id);
+    let fillable =
+        FILESYSTEMS.iter().filter(|def| def.contents_argument.is_some() && def.is_general()).map(|def| def.id);
     require(fillable.clone().any(|id| id == source_fs), || {
         let fillable = fillable.collect::<Vec<_>>().join(", ");
         RunError::Plan(format!(
@@ -275,7 +283,7 @@ pub fn check_guest_variants(
     })?;
     let pairs = variants.iter().map(|variant| (variant.level(factor::FS), variant.level(factor::KERNEL)));
     let source_pairs = kernels.by_level.keys().map(|level| (source_fs, level.as_str()));
-    let usable = |(id, level): (&str, &str)| {
+    let check_pair = |(id, level): (&str, &str)| {
         let (def, kernel) = (fsarena_fs::filesystems::find(id)?, &kernels.by_level[level]);
         match (kernel_supports(kernel, def), available::has_mkfs(def)) {
             (false, _) => Err(unsupported_error(kernel, def)),
@@ -283,9 +291,9 @@ pub fn check_guest_variants(
             (true, true) => Ok(def),
         }
     };
-    let defs = pairs.chain(source_pairs).map(usable).collect::<Result<_, _>>()?;
+    let defs = pairs.chain(source_pairs).map(check_pair).collect::<Result<_, _>>()?;
     if variants.iter().any(|variant| axes::age::age_of(variant).is_some()) {
-        check_ages_one_disk(variants)?;
+        check_aged_on_one_disk(variants)?;
     }
     for variant in variants {
         if emulator == Emulator::Exact {
@@ -296,31 +304,31 @@ pub fn check_guest_variants(
     Ok(defs)
 }
 
-/// Describes where to get a kernel with a filesystem: on this machine, if `here` is the release of one, else in Debian, else
-/// from the user.
-pub fn where_to_get(def: &FsDef, here: Option<String>) -> String {
-    let own = format!("{} {}", setting("kernel", "PATH"), setting("modules", "DIR"));
-    if let Some(release) = here {
+/// Describes where to get a kernel with a filesystem. `local_release` is the release of such a kernel on this machine;
+/// None if no kernel here has the filesystem.
+pub fn where_to_get(def: &FsDef, local_release: Option<String>) -> String {
+    let own_kernel = format!("{} {}", setting("kernel", "PATH"), setting("modules", "DIR"));
+    if let Some(release) = local_release {
         return format!("this machine has one that has it: {}", setting("kernel", &format!("debian:{release}")));
     }
     if def.module_source.is_some() {
         let install = setting("install", def.id);
         return format!("`fsarena doctor {install}` compiles it for a guest kernel, once, in some 8 minutes");
     }
-    match def.kernels {
-        Some(KernelRange { text, debian: "" }) => format!("{text}: {own}"),
+    match def.kernel_range {
+        Some(KernelRange { text, debian: "" }) => format!("{text}: {own_kernel}"),
         Some(KernelRange { text, debian }) => {
             format!("{text}: {}", setting("kernel", &format!("debian:{debian}")))
         }
-        None => format!("name one that has it: {}, or {own}", setting("kernel", "debian:VERSION")),
+        None => format!("name one that has it: {}, or {own_kernel}", setting("kernel", "debian:VERSION")),
     }
 }
 
 /// The error that a guest kernel does not support a filesystem; it names a kernel that does.
 fn unsupported_error(kernel: &GuestKernel, def: &FsDef) -> RunError {
-    let here = KernelDirs::of_this_machine(None).releases_with(|modules| modules_support(modules, def));
-    let mut fix = where_to_get(def, here.last().cloned());
-    if let (Some(_), false) = (def.module_source, here.is_empty()) {
+    let local_releases = KernelDirs::of_this_machine(None).releases_with(|modules| modules_support(modules, def));
+    let mut fix = where_to_get(def, local_releases.last().cloned());
+    if let (Some(_), false) = (def.module_source, local_releases.is_empty()) {
         let release = &kernel.release;
         fix += &format!(
             "; `fsarena doctor {} {}` compiles it for this one",
@@ -332,21 +340,21 @@ fn unsupported_error(kernel: &GuestKernel, def: &FsDef) -> RunError {
 }
 
 /// Refuses a run that ages filesystems on several disks.
-fn check_ages_one_disk(variants: &[Variant]) -> Result<()> {
+fn check_aged_on_one_disk(variants: &[Variant]) -> Result<()> {
     for variant in variants {
         let (_, options) = filesystem_of(variant)?;
-        let further = [
+        let multi_disk_axes = [
             (options.raid.is_some(), factor::RAID),
             (options.journal.is_some(), factor::JOURNAL),
             (!variant.level(factor::STACK).is_empty(), factor::STACK),
         ];
-        if let Some((_, axis)) = further.iter().find(|(has, _)| *has) {
+        if let Some((_, axis)) = multi_disk_axes.iter().find(|(is_set, _)| *is_set) {
             let why = format!(
                 "in guests fsarena keeps aged filesystems that lie on one disk, so `age` does not go with `{axis}`; leave one of \
                  them out, or take {}",
                 setting("on", "loop")
             );
-            return Err(RunError::of_variant(variant, why));
+            return Err(RunError::in_variant(variant, why));
         }
     }
     Ok(())
@@ -355,21 +363,22 @@ fn check_ages_one_disk(variants: &[Variant]) -> Result<()> {
 /// Refuses axes of devices and the machine in a guest that counts instructions: its only disk is memory.
 fn check_exact_axes(variant: &Variant) -> Result<()> {
     let (_, options) = filesystem_of(variant)?;
-    let mut set = variant.levels.iter().filter(|(_, level)| !level.is_empty()).map(|(id, _)| id.as_str());
-    let varied = set.find(|id| {
-        ![factor::AGE, factor::CLIENTS, factor::LAYER, factor::STACK, factor::FILL].contains(id) && factor::is_axis(id)
+    let mut set_factors = variant.levels.iter().filter(|(_, level)| !level.is_empty()).map(|(id, _)| id.as_str());
+    let refused = set_factors.find(|id| {
+        ![factor::AGE, factor::CLIENTS, factor::LAYER, factor::STACK, factor::FILL].contains(id)
+            && factor::is_machine_factor(id)
     });
-    let Some(axis) = varied.or(options.raid.map(|_| factor::RAID)) else { return Ok(()) };
+    let Some(axis) = refused.or(options.raid.map(|_| factor::RAID)) else { return Ok(()) };
     let why = format!(
         "a guest that counts instructions has one disk, which is memory, so `{axis}` is impossible in it; leave it out, or \
          take `{}`",
         setting("on", "qemu")
     );
-    Err(RunError::of_variant(variant, why))
+    Err(RunError::in_variant(variant, why))
 }
 
-/// Refuses levels that no guest can have, such as another backing device or a second CPU, and levels that require a module
-/// which the kernel lacks.
+/// Refuses levels that no guest can have, such as another backing device or a second CPU, and levels that require a
+/// module which the kernel lacks.
 fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     let (def, options) = filesystem_of(variant)?;
     require(def.pool.is_none() || variant.level(factor::LIMIT).is_empty(), || {
@@ -377,7 +386,7 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
             "threads of the kernel write for {}, and no control group holds them, so `limit` would not slow it; leave it out",
             def.id
         );
-        RunError::of_variant(variant, why)
+        RunError::in_variant(variant, why)
     })?;
     let device = (!variant.level(factor::DEVICE).is_empty()).then_some(factor::DEVICE);
     let journal = options.journal.is_some_and(|journal| journal.device.is_some()).then_some(factor::JOURNAL);
@@ -387,7 +396,7 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
              `{}`",
             setting("on", "loop")
         );
-        return Err(RunError::of_variant(variant, why));
+        return Err(RunError::in_variant(variant, why));
     }
     let layer = variant.level(factor::LAYER);
     if layers::module(layer).is_some() {
@@ -402,7 +411,7 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     let links = link_names(variant)?;
     require(links.is_empty() || options.journal.is_none(), || {
         let why = "the journal of a filesystem on stacked devices lies inside it: leave out `journal` or `stack`";
-        RunError::of_variant(variant, why)
+        RunError::in_variant(variant, why)
     })?;
     let level = variant.level(factor::STACK);
     let missing = |why| RunError::Missing(format!("variant {}: stack={level}: {why}", variant.name));
@@ -418,15 +427,23 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     Ok(())
 }
 
-/// The layers between the disks of a guest and the filesystem of a variant: an array, or a device that injects faults.
+/// The config of the devices between the disks of a guest and the filesystem of a variant: an array, links, or a device
+/// that injects faults.
 ///
 /// # Errors
 /// An invalid level of the factor `faults`.
 pub fn guest_stack(variant: &Variant, layout: &DeviceLayout, raid: Option<Raid>) -> Result<StackConfig> {
     let faults = device::parse_faults(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
-    let (further_disks, has_journal) = (layout.members.len().saturating_sub(1), layout.journal.is_some());
+    let (further_disk_count, has_journal) = (layout.members.len().saturating_sub(1), layout.journal.is_some());
     let array = raid.map(MdArray::from_raid);
-    Ok(StackConfig { further_disks, has_journal, array, faults, links: link_names(variant)?, ..StackConfig::default() })
+    Ok(StackConfig {
+        further_disk_count,
+        has_journal,
+        array,
+        faults,
+        links: link_names(variant)?,
+        ..StackConfig::default()
+    })
 }
 
 /// The names of the links of a variant's stack.
@@ -435,8 +452,8 @@ fn link_names(variant: &Variant) -> Result<Vec<String>> {
     Ok(links.into_iter().map(|link| link.id.to_string()).collect())
 }
 
-/// The modules that a variant requires besides those of its filesystem: for the stack, the I/O scheduler, and character
-/// sets of the mount options `mount`.
+/// The modules that a variant requires besides the modules of its filesystem: for its stack, I/O scheduler and layer,
+/// and for the character sets in the mount options `mount`.
 pub fn further_modules(variant: &Variant, stack: &StackConfig, mount: &str) -> Vec<String> {
     let scheduler = SCHEDULER_MODULES.into_iter().find(|(level, _)| *level == variant.level(factor::SCHEDULER));
     let fixed = stack.modules().into_iter().chain(scheduler.map(|(_, module)| module));
@@ -447,8 +464,8 @@ pub fn further_modules(variant: &Variant, stack: &StackConfig, mount: &str) -> V
 /// The modules that mount a filesystem: its own module, and those that it loads by name and that this kernel has.
 pub fn filesystem_modules(modules: &Modules, def: &FsDef) -> Vec<&'static str> {
     let by_name = def.modules.iter().copied().filter(|name| modules.has(name));
-    let own = Some(module_of(modules, def.id)).filter(|_| !def.traits.volatile);
-    own.into_iter().chain(by_name).collect()
+    let main = Some(main_module(modules, def.id)).filter(|_| !def.traits.volatile);
+    main.into_iter().chain(by_name).collect()
 }
 
 /// I/O schedulers and their modules.

@@ -2,7 +2,7 @@
 
 use super::guests::Kernels;
 use crate::error::{Result, RunError, require};
-use crate::work::{find_workload, versions};
+use crate::work::{find_workload, workload_versions};
 use fsarena_core::cell::Variant;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::setting_text::setting;
@@ -13,13 +13,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::fs::PermissionsExt};
 
-/// Bytes that a file takes on the source disk at least, so that the disk has an inode for it.
+/// Each copied file counts as at least this many bytes, so that the source disk has an inode for it.
 const MIN_FILE_BYTES: u64 = 16 << 10;
 
-/// The programs of this machine that the guests of a run start.
+/// What guests need to start programs of this machine.
 #[derive(Debug, Clone, Default)]
 pub struct HostProgramNeeds {
-    /// The paths that guests read from copies on their source disk.
+    /// The paths of this machine that guests read from copies on their source disk.
     pub copies: Vec<PathBuf>,
     /// The room that the copies take, in bytes.
     pub copied_bytes: u64,
@@ -27,8 +27,8 @@ pub struct HostProgramNeeds {
     pub counts_instructions: bool,
 }
 
-/// The programs that guests start, by the names or paths that the workloads and the user's settings have; None where
-/// the cells of a plan run elsewhere, or start none.
+/// Finds what guests need to start `programs`, the programs of the workloads, and `user_programs`, those in the
+/// settings of the user. Both are names or paths. None if a plan does not run in guests, or if it starts no programs.
 ///
 /// # Errors
 /// A program or an input that this process cannot read.
@@ -36,42 +36,42 @@ pub fn check(
     plan: &Plan,
     variants: &[Variant],
     programs: &BTreeSet<String>,
-    own: &BTreeSet<String>,
+    user_programs: &BTreeSet<String>,
 ) -> Result<Option<HostProgramNeeds>> {
     let Backing::Guest(guest) = &plan.device.backing else { return Ok(None) };
-    let all: BTreeSet<&str> = programs.iter().chain(own).map(String::as_str).collect();
-    if all.is_empty() {
+    let all_programs: BTreeSet<&str> = programs.iter().chain(user_programs).map(String::as_str).collect();
+    if all_programs.is_empty() {
         return Ok(None);
     }
     let counts_instructions = guest.emulator == Emulator::Exact;
-    require(!(counts_instructions && guest.fresh), || {
+    require(!(counts_instructions && guest.boots_anew), || {
         let (fresh, exact) = (setting("fresh_guests", ""), setting("on", "exact"));
         RunError::Plan(format!(
             "{fresh}: with {exact}, guests that start programs of this machine begin with a saved machine; leave the flag out"
         ))
     })?;
-    let found = all.iter().filter_map(|name| match name.contains('/') {
+    let files = all_programs.iter().filter_map(|name| match name.contains('/') {
         true => Some(PathBuf::from(name)),
         false => program::find(name),
     });
     let mut copies = vec![];
-    for file in found {
+    for file in files {
         check_readable(&file)?;
         copies.extend(is_in_own_dir(&file).then_some(file));
     }
     for planned in &plan.workloads {
-        for version in versions(planned, variants) {
+        for version in workload_versions(planned, variants) {
             let (workload, job) = find_workload(plan, &version)?;
             copies.extend(workload.paths_in_settings(&job).into_iter().filter(|path| is_input(path)));
         }
     }
-    let copies = outermost(copies);
+    let copies = outermost_paths(copies);
     let sizes = copies.iter().map(|path| dirs::tree_bytes(path, MIN_FILE_BYTES));
     let copied_bytes = sizes.sum::<Result<u64, Error>>()?;
     Ok(Some(HostProgramNeeds { copies, copied_bytes, counts_instructions }))
 }
 
-/// Refuses a program that may be executed and not read: QEMU reads it for the guest.
+/// Refuses a program that this process may not read, because QEMU reads it for the guest.
 fn check_readable(file: &Path) -> Result<()> {
     File::open(file).map(drop).map_err(|error| {
         let why = format!(
@@ -84,26 +84,26 @@ fn check_readable(file: &Path) -> Result<()> {
     })
 }
 
-/// Whether a path that commands name is data that they read. Directories directly below the root hold the system, and
-/// files that can be executed are programs.
+/// Whether a path that commands name is data that they read, which guests get as a copy. Directories directly below the
+/// root belong to the system, and files that can be executed are programs.
 fn is_input(path: &Path) -> bool {
     let is_below_root_dir = path.parent().is_some_and(|parent| parent != Path::new("/"));
-    let in_memory = path.parent().is_some_and(|parent| parent.starts_with("/dev/shm"));
-    let is_virtual = !in_memory && ["/proc", "/sys", "/dev"].iter().any(|dir| path.starts_with(dir));
+    let is_below_shm = path.parent().is_some_and(|parent| parent.starts_with("/dev/shm"));
+    let is_virtual = !is_below_shm && ["/proc", "/sys", "/dev"].iter().any(|dir| path.starts_with(dir));
     let Some(meta) = path.metadata().ok().filter(|_| is_below_root_dir && !is_virtual) else { return false };
     meta.is_dir() || meta.is_file() && (meta.permissions().mode() & 0o111 == 0 || is_in_own_dir(path))
 }
 
-/// These paths without symbolic links, and without those that lie below another one.
-fn outermost(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+/// Resolves the symbolic links of these paths, and leaves out paths that lie below another one.
+fn outermost_paths(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let paths: BTreeSet<PathBuf> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    let mut outer: Vec<PathBuf> = vec![];
+    let mut outermost: Vec<PathBuf> = vec![];
     for path in paths {
-        if outer.last().is_none_or(|last| !path.starts_with(last)) {
-            outer.push(path);
+        if outermost.last().is_none_or(|last| !path.starts_with(last)) {
+            outermost.push(path);
         }
     }
-    outer
+    outermost
 }
 
 impl HostProgramNeeds {
@@ -125,9 +125,9 @@ impl HostProgramNeeds {
                 MODULES.into_iter().chain(disks).filter(|name| !kernel.modules.has(name)).collect();
             require(lacking.is_empty(), || {
                 let (kernel, modules) = (kernel.name(), lacking.join(", "));
-                let cloud = if kernel.contains("cloud") { ", as all of Debian's cloud kernels" } else { "" };
+                let cloud_note = if kernel.contains("cloud") { ", as all of Debian's cloud kernels" } else { "" };
                 RunError::Missing(format!(
-                    "the guest kernel {kernel} has no module {modules}{cloud}, so its guests cannot start programs of this \
+                    "the guest kernel {kernel} has no module {modules}{cloud_note}, so its guests cannot start programs of this \
                      machine; take another one: {}",
                     setting("kernel", "debian:6.12")
                 ))
@@ -151,8 +151,8 @@ mod tests {
             assert!(!is_input(Path::new(path)), "{path}");
         }
         let below = vec![file.clone(), dir.path().into(), "/usr/bin".into(), "/usr/bin/../share".into()];
-        let kept = outermost(below);
-        assert!(kept.contains(&dir.path().canonicalize().unwrap()) && !kept.contains(&file), "{kept:?}");
-        assert!(kept.contains(&"/usr/share".into()));
+        let outermost = outermost_paths(below);
+        assert!(outermost.contains(&dir.path().canonicalize().unwrap()) && !outermost.contains(&file), "{outermost:?}");
+        assert!(outermost.contains(&"/usr/share".into()));
     }
 }

@@ -1,4 +1,4 @@
-//! Computes the size of the images, and checks whether there is space for them.
+//! Computes the sizes of the images and the source disk, and checks whether this machine has space for them.
 
 use crate::device_layout::{DeviceSpec, DeviceStorage};
 use crate::error::{Result, RunError, require};
@@ -11,20 +11,22 @@ use fsarena_fs::lifecycle::variant_options;
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_fs::{Error, def::FsDef};
 use fsarena_load::workload::Room;
-use fsarena_sys::{host::available_memory, kernel::SysRoot, limits, undo::state_dir};
+use fsarena_sys::{host::available_memory_bytes, kernel::SysRoot, limits, undo::state_dir};
 use std::{collections::BTreeSet, os::unix::fs::MetadataExt, path::Path};
 
-/// Image sizes are whole multiples of this, so that small changes of the work do not change the geometry.
-const IMAGE_SIZE_STEP: u64 = 256 << 20;
-/// The size of the source disk is a whole multiple of this.
-const SOURCE_DISK_STEP: u64 = 64 << 20;
-/// Files on the source disk: archives, and copies of them.
+/// The size of an image is a multiple of this, in bytes, so that small changes of the work do not change the geometry
+/// of the filesystem.
+const IMAGE_STEP_BYTES: u64 = 256 << 20;
+/// The size of the source disk is a multiple of this, in bytes.
+const SOURCE_DISK_STEP_BYTES: u64 = 64 << 20;
+/// The number of files on the source disk: archives, and copies of them.
 const SOURCE_DISK_FILES: u64 = 100;
 /// Where images in memory lie.
 pub const RAM_DIR: &str = "/dev/shm";
 
-/// The size in bytes that every filesystem gets: enough for the workloads on the variant with the most overhead. Without any
-/// variant that has one of these filesystems, such as in a run on bare devices, enough for the filesystem with the most overhead.
+/// The size in bytes that every filesystem gets: enough for the workloads on the variant with the most overhead.
+/// Without any variant that has one of these filesystems, such as in a run on bare devices, enough for the filesystem
+/// with the most overhead.
 pub fn needed_bytes(defs: &[&FsDef], variants: &[Variant], room: Room) -> u64 {
     let mut largest: Option<u64> = None;
     for def in defs {
@@ -37,13 +39,15 @@ pub fn needed_bytes(defs: &[&FsDef], variants: &[Variant], room: Room) -> u64 {
     largest.or_else(largest_of_all).unwrap_or(0)
 }
 
-/// Bytes of the device for each inode that the mkfs of a variant makes; 0 if its `-N` makes enough for the files.
+/// The bytes of the device for each inode that the mkfs of a variant makes: the value of its option `-i`, or the
+/// default. 0 if its option
+/// `-N` makes enough inodes for the files.
 fn bytes_per_inode(def: &FsDef, variant: &Variant, files: u64) -> u64 {
     let options = if def.bytes_per_inode > 0 { variant_options(def, variant).ok() } else { None };
     let mkfs_args = options.map_or(vec![], |options| options.mkfs);
     let value = |flag: &str| -> Option<u64> {
-        let at = mkfs_args.iter().rposition(|word| word == flag)?;
-        mkfs_args.get(at + 1)?.parse().ok()
+        let index = mkfs_args.iter().rposition(|word| word == flag)?;
+        mkfs_args.get(index + 1)?.parse().ok()
     };
     if value("-N").is_some_and(|inodes| inodes >= files) {
         return 0;
@@ -51,12 +55,12 @@ fn bytes_per_inode(def: &FsDef, variant: &Variant, files: u64) -> u64 {
     value("-i").unwrap_or(def.bytes_per_inode)
 }
 
-/// The size in bytes of the device that the run erases, after the safety guard accepted it. The guard checks the device again
-/// before the run writes to it.
-pub fn erased_size(kernel: &SysRoot, path: &Path, signature: Option<&str>, needed: u64) -> Result<u64> {
-    let size = open_to_erase(kernel, path, signature)?.size_bytes();
-    check_size(path, size, "these filesystems need", needed)?;
-    Ok(size)
+/// The size in bytes of the device that the run erases, after the safety guard accepted it. The guard checks the device
+/// again before the run writes to it.
+pub fn erased_size(kernel: &SysRoot, path: &Path, signature: Option<&str>, needed_bytes: u64) -> Result<u64> {
+    let size_bytes = open_to_erase(kernel, path, signature)?.size_bytes();
+    check_size(path, size_bytes, "these filesystems need", needed_bytes)?;
+    Ok(size_bytes)
 }
 
 /// Opens a device that the user named for erasing, if the safety guard accepts it.
@@ -67,12 +71,13 @@ pub fn open_to_erase(kernel: &SysRoot, path: &Path, signature: Option<&str>) -> 
     ScratchDevice::from_user_named(kernel, path, signature, &WrittenLog::open(&state_dir()))
 }
 
-/// Checks that a device has at least `needed` bytes. `requirement` is the subject and verb of the message.
-fn check_size(path: &Path, size: u64, requirement: &str, needed: u64) -> Result<()> {
-    require(size >= needed, || {
-        let (path, size, needed) = (path.display(), ByteSize(size), ByteSize(needed));
+/// Checks that a device has at least `needed_bytes`. `subject_and_verb` are the subject and the verb of the clause
+/// about the needed size in the message, such as "the source disk needs".
+fn check_size(path: &Path, size_bytes: u64, subject_and_verb: &str, needed_bytes: u64) -> Result<()> {
+    require(size_bytes >= needed_bytes, || {
+        let (path, size, needed) = (path.display(), ByteSize(size_bytes), ByteSize(needed_bytes));
         RunError::Missing(format!(
-            "{path} has {size} and {requirement} {needed} for this work; take a smaller {}",
+            "{path} has {size} and {subject_and_verb} {needed} for this work; take a smaller {}",
             setting("scale", "")
         ))
     })
@@ -83,57 +88,60 @@ fn check_size(path: &Path, size: u64, requirement: &str, needed: u64) -> Result<
 /// # Errors
 /// The guard refuses the device.
 pub fn open_source_disk(kernel: &SysRoot, source: &OtherDevice) -> Result<ScratchDevice> {
-    let mut found = open_to_erase(kernel, &source.path, source.signature.as_deref());
-    if let Err(Error::Refused { fix, .. }) = &mut found {
+    let mut opened = open_to_erase(kernel, &source.path, source.signature.as_deref());
+    if let Err(Error::Refused { fix, .. }) = &mut opened {
         // The guard names the flags for the device under test; the source disk has others.
         *fix = fix
             .replace(&setting("erase_signature", ""), &setting("other_signature", ""))
             .replace(&setting("on", "loop:DIR"), &setting("other", "DIR"));
     }
-    Ok(found?)
+    Ok(opened?)
 }
 
-/// Checks the device that the user named as the source disk, if any: the guard accepts it, it is not the device under test,
-/// and it has `needed` bytes.
-pub fn check_source_device(kernel: &SysRoot, plan: &Plan, needed: u64) -> Result<()> {
+/// Checks the device that the user named as the source disk, if any: the guard accepts it, it is not the device under
+/// test, and it has at least `needed_bytes`.
+pub fn check_source_device(kernel: &SysRoot, plan: &Plan, needed_bytes: u64) -> Result<()> {
     let Some(source) = &plan.device.other_device else { return Ok(()) };
     let device = open_source_disk(kernel, source)?;
-    let number = |path: &Path| path.metadata().map(|meta| meta.rdev()).ok();
-    let erased = matches!(&plan.device.backing, Backing::Erase { path, .. } if number(path) == number(&source.path));
+    let device_number = |path: &Path| path.metadata().map(|meta| meta.rdev()).ok();
+    let is_erased = match &plan.device.backing {
+        Backing::Erase { path, .. } => device_number(path) == device_number(&source.path),
+        _ => false,
+    };
     let (erase_flag, other_flag) = (setting("erase", ""), setting("other", ""));
     let why = || format!("{} is both {erase_flag} and {other_flag}; name another device", source.path.display());
-    require(!erased, || RunError::Plan(why()))?;
-    check_size(&source.path, device.size_bytes(), "the source disk needs", needed)
+    require(!is_erased, || RunError::Plan(why()))?;
+    check_size(&source.path, device.size_bytes(), "the source disk needs", needed_bytes)
 }
 
 /// The size of an image in bytes: the size in the plan, or by default the needed size rounded up.
 ///
 /// # Errors
 /// A size in the plan that is too small.
-pub fn image_size(plan: &Plan, needed: u64) -> Result<u64> {
+pub fn image_size(plan: &Plan, needed_bytes: u64) -> Result<u64> {
     match plan.device.size {
-        None => Ok(needed.checked_next_multiple_of(IMAGE_SIZE_STEP).unwrap_or(u64::MAX)),
-        Some(size) if size.as_u64() >= needed => Ok(size.as_u64()),
+        None => Ok(needed_bytes.checked_next_multiple_of(IMAGE_STEP_BYTES).unwrap_or(u64::MAX)),
+        Some(size) if size.as_u64() >= needed_bytes => Ok(size.as_u64()),
         Some(size) => Err(RunError::Missing(format!(
             "an image of {size} is too small: these filesystems need {} for this work; give {} that or more, or a smaller \
              {}",
-            ByteSize(needed),
+            ByteSize(needed_bytes),
             setting("size", ""),
             setting("scale", "")
         ))),
     }
 }
 
-/// Checks that the directories of the images exist, that none is on a filesystem under test, and that they have space for
-/// the images. For zram devices it checks that memory has space for their contents without compression.
+/// Checks that the directories of the images exist, that none is on a filesystem under test, and that they have space
+/// for the images. For zram devices it checks that memory has space for their contents without compression.
 pub fn check_images(
     kernel: &SysRoot,
     device: &DevicePlan,
-    runs: &Path,
+    runs_dir: &Path,
     devices: &BTreeSet<DeviceSpec>,
     source_disk_bytes: u64,
 ) -> Result<()> {
-    let sum = |kind: BackingDevice| {
+    let total_bytes = |kind: BackingDevice| {
         let bytes =
             devices.iter().filter(|device| device.storage == DeviceStorage::Made(kind)).map(|device| device.bytes);
         bytes.fold(0, u64::saturating_add)
@@ -146,7 +154,8 @@ pub fn check_images(
     if device.other_device.is_none() {
         limits::check_file_size("the image of the source disk", source_disk_bytes)?;
     }
-    let (mut in_other_dir, mut on_disk, mut in_memory) = (0, sum(BackingDevice::Loop), sum(BackingDevice::Ram));
+    let (mut in_other_dir, mut on_disk, mut in_memory) =
+        (0, total_bytes(BackingDevice::Loop), total_bytes(BackingDevice::Ram));
     // The image of the source disk lies in the directory that the user named, or beside the other images.
     match (&device.other_device, &device.other_dir, &device.backing) {
         (Some(_), ..) => {}
@@ -154,20 +163,20 @@ pub fn check_images(
         (None, None, Backing::Ram | Backing::Zram) => in_memory = in_memory.saturating_add(source_disk_bytes),
         (None, None, _) => on_disk = on_disk.saturating_add(source_disk_bytes),
     }
-    let zram = sum(BackingDevice::Zram);
-    let disk_dir = images_dir(device, runs);
-    for (dir, needed) in [
+    let zram_bytes = total_bytes(BackingDevice::Zram);
+    let disk_dir = images_dir(device, runs_dir);
+    for (dir, needed_bytes) in [
         (device.other_dir.as_deref().unwrap_or(disk_dir), in_other_dir),
         (disk_dir, on_disk),
         (Path::new(RAM_DIR), in_memory),
     ] {
-        if needed > 0 {
+        if needed_bytes > 0 {
             check_image_dir(kernel, dir)?;
-            let zram = if dir == Path::new(RAM_DIR) { zram } else { 0 };
-            check_free_space(dir, needed.saturating_add(zram))?;
+            let also_needed_bytes = if dir == Path::new(RAM_DIR) { zram_bytes } else { 0 };
+            check_free_space(dir, needed_bytes.saturating_add(also_needed_bytes))?;
         }
     }
-    check_memory_for_zram(kernel, zram)
+    check_memory_for_zram(kernel, zram_bytes)
 }
 
 /// The memory that is available, in bytes.
@@ -175,34 +184,34 @@ pub fn check_images(
 /// # Errors
 /// The kernel does not report it.
 pub fn available_memory_or_missing(kernel: &SysRoot) -> Result<u64> {
-    available_memory(kernel).ok_or_else(|| {
+    available_memory_bytes(kernel).ok_or_else(|| {
         let why = "/proc/meminfo does not show how much memory is free, and zram devices and tmpfs need it";
         RunError::Missing(why.into())
     })
 }
 
-/// Checks that memory has `zram` bytes available for zram devices.
-fn check_memory_for_zram(kernel: &SysRoot, zram: u64) -> Result<()> {
-    if zram == 0 {
+/// Checks that the available memory has room for the contents of zram devices without compression.
+fn check_memory_for_zram(kernel: &SysRoot, zram_bytes: u64) -> Result<()> {
+    if zram_bytes == 0 {
         return Ok(());
     }
-    let available = available_memory_or_missing(kernel)?;
-    if zram <= available {
+    let available_bytes = available_memory_or_missing(kernel)?;
+    if zram_bytes <= available_bytes {
         return Ok(());
     }
-    let (zram, available) = (ByteSize(zram), ByteSize(available));
+    let (needed, available) = (ByteSize(zram_bytes), ByteSize(available_bytes));
     Err(RunError::Missing(format!(
-        "too little memory for zram devices: {zram} needed where nothing can be compressed, {available} available; take \
+        "too little memory for zram devices: {needed} needed where nothing can be compressed, {available} available; take \
          a smaller {}",
         setting("scale", "")
     )))
 }
 
-/// Checks that the filesystem of a directory has `needed` bytes free for images.
-pub fn check_free_space(dir: &Path, needed: u64) -> Result<()> {
-    let free = fsarena_sys::dirs::free_bytes(dir)?;
-    require(free >= needed, || {
-        let (needed, free) = (ByteSize(needed), ByteSize(free));
+/// Checks that the filesystem of a directory has `needed_bytes` free for images.
+pub fn check_free_space(dir: &Path, needed_bytes: u64) -> Result<()> {
+    let free_bytes = fsarena_sys::dirs::free_bytes(dir)?;
+    require(free_bytes >= needed_bytes, || {
+        let (needed, free) = (ByteSize(needed_bytes), ByteSize(free_bytes));
         RunError::Missing(format!(
             "too little room for images in {dir:?}: {needed} needed, {free} free; free some, take a smaller {}, or put them \
              elsewhere: {}",
@@ -213,17 +222,17 @@ pub fn check_free_space(dir: &Path, needed: u64) -> Result<()> {
 }
 
 /// The directory of the images of a run that keeps them on disk.
-pub fn images_dir<'a>(device: &'a DevicePlan, runs: &'a Path) -> &'a Path {
+pub fn images_dir<'a>(device: &'a DevicePlan, runs_dir: &'a Path) -> &'a Path {
     match &device.backing {
         Backing::Loop { path: Some(dir) } => dir,
-        _ => nearest_existing(runs),
+        _ => nearest_existing(runs_dir),
     }
 }
 
 /// Returns the directory if it exists, else the nearest directory above it that does.
 pub fn nearest_existing(dir: &Path) -> &Path {
-    let above = dir.ancestors().find(|dir| dir.is_dir());
-    above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    let existing = dir.ancestors().find(|dir| dir.is_dir());
+    existing.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Checks that a directory exists and that the safety guard accepts an image in it.
@@ -250,7 +259,7 @@ fn check_image_dir(kernel: &SysRoot, dir: &Path) -> Result<()> {
 pub fn source_disk_bytes(plan: &Plan, room: Room) -> u64 {
     let def = fsarena_fs::filesystems::find(&plan.device.other_fs);
     let bytes = def.map_or(0, |def| def.size_for(room.source_bytes, SOURCE_DISK_FILES));
-    bytes.checked_next_multiple_of(SOURCE_DISK_STEP).unwrap_or(u64::MAX)
+    bytes.checked_next_multiple_of(SOURCE_DISK_STEP_BYTES).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -262,19 +271,19 @@ mod tests {
     fn the_inodes_of_mkfs_decide_the_size_for_many_small_files() {
         let ext4 = filesystems::find("ext4").unwrap();
         let room = Room { bytes: 1 << 30, inodes: 1_000_000, source_bytes: 0 };
-        let size = |mkfs: &str| {
+        let size_with = |mkfs: &str| {
             let levels = [(factor::FS, "ext4"), (factor::OPTIONS, "default"), (factor::MKFS, mkfs)];
             let levels = levels.map(|(factor, level)| (factor.to_string(), level.to_string())).into();
             needed_bytes(&[ext4], &[Variant { name: "ext4".into(), levels }], room)
         };
-        let least = ext4.size_with_inodes(room.bytes, room.inodes, 0);
+        let least_bytes = ext4.size_with_inodes(room.bytes, room.inodes, 0);
         // The filesystem of the source disk does not count.
         let (xfs, levels) = (filesystems::find("xfs").unwrap(), [(factor::FS.to_string(), "xfs".to_string())]);
         let only_xfs = Variant { name: "xfs".into(), levels: levels.into() };
         assert_eq!(needed_bytes(&[ext4, xfs], &[only_xfs], room), xfs.size_for(room.bytes, room.inodes));
-        assert_eq!(size(""), ext4.size_for(room.bytes, room.inodes));
-        assert_eq!((size("-N 1200000"), size("-N 900000")), (least, size("")));
-        assert_eq!(size("-i8192"), 8_192_000_000u64.next_multiple_of(1 << 20));
-        assert!(least < size("-i8192"));
+        assert_eq!(size_with(""), ext4.size_for(room.bytes, room.inodes));
+        assert_eq!((size_with("-N 1200000"), size_with("-N 900000")), (least_bytes, size_with("")));
+        assert_eq!(size_with("-i8192"), 8_192_000_000u64.next_multiple_of(1 << 20));
+        assert!(least_bytes < size_with("-i8192"));
     }
 }

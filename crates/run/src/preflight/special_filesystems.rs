@@ -47,10 +47,10 @@ pub fn check(plan: &Plan, variants: &[Variant]) -> Result<()> {
 /// Refuses a workload that writes.
 fn check_read_only(plan: &Plan, variant: &Variant, def: &FsDef) -> Result<()> {
     for planned in &plan.workloads {
-        let (workload, job) = find_workload(plan, &matrix::workload_of(variant, planned))?;
+        let (workload, job) = find_workload(plan, &matrix::workload_of_variant(variant, planned))?;
         require(workload.only_reads(&job), || {
             let (title, name, readers) = (def.title, &planned.name, list_reading_workloads().join("; "));
-            RunError::of_variant(
+            RunError::in_variant(
                 variant,
                 format!(
                     "{title} is read-only, and the workload {name} writes here. Workloads that only read: {readers}"
@@ -58,14 +58,14 @@ fn check_read_only(plan: &Plan, variant: &Variant, def: &FsDef) -> Result<()> {
             )
         })?;
     }
-    let stacked = !variant.level(factor::STACK).is_empty() && matches!(plan.device.backing, Backing::Guest(_));
-    require(!stacked, || {
+    let is_stacked_guest = !variant.level(factor::STACK).is_empty() && matches!(plan.device.backing, Backing::Guest(_));
+    require(!is_stacked_guest, || {
         let why = format!(
             "the image of {} is written to its disk before the guest has a stack; leave out `stack`, or take {}",
             def.id,
             setting("on", "loop")
         );
-        RunError::of_variant(variant, why)
+        RunError::in_variant(variant, why)
     })
 }
 
@@ -81,15 +81,15 @@ fn list_reading_workloads() -> Vec<String> {
 /// Refuses factors of the device for a filesystem without one, and work that cuts the power.
 fn check_in_memory(plan: &Plan, variant: &Variant, def: &FsDef) -> Result<()> {
     let id = def.id;
-    if let Some(of_device) = DEVICE_FACTORS.iter().find(|factor| !variant.level(factor).is_empty()) {
-        let why = format!("{id} lies in memory, on no device; leave out `{of_device}` or {id}");
-        return Err(RunError::of_variant(variant, why));
+    if let Some(device_factor) = DEVICE_FACTORS.iter().find(|factor| !variant.level(factor).is_empty()) {
+        let why = format!("{id} lies in memory, on no device; leave out `{device_factor}` or {id}");
+        return Err(RunError::in_variant(variant, why));
     }
     for planned in &plan.workloads {
         let (workload, job) = find_workload(plan, planned)?;
         require(workload.power_cut(&job).is_none(), || {
             let name = &planned.name;
-            RunError::of_variant(
+            RunError::in_variant(
                 variant,
                 format!("{id} lies in memory, and {name} cuts the power: nothing would be left to check"),
             )
@@ -100,7 +100,7 @@ fn check_in_memory(plan: &Plan, variant: &Variant, def: &FsDef) -> Result<()> {
 
 /// Checks that memory has room for the files of filesystems in memory, and the disk for the files and the images of
 /// read-only ones.
-pub fn check_room(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Path, room: Room) -> Result<()> {
+pub fn check_room(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs_dir: &Path, room: Room) -> Result<()> {
     let mut images = BTreeSet::new();
     for variant in variants.iter().filter(|variant| !variant.is_bare_device()) {
         let def = filesystems::find(variant.level(factor::FS))?;
@@ -114,33 +114,34 @@ pub fn check_room(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Pa
     if images.is_empty() {
         return Ok(());
     }
-    let work_dirs: BTreeSet<String> = variants.iter().flat_map(|variant| work_dirs_of(plan, variant)).collect();
-    // Each work has its files, and an image with each filesystem and its options.
-    let needed = room.bytes.saturating_mul((work_dirs.len() * (1 + images.len())) as u64);
+    let work_dir_names: BTreeSet<String> = variants.iter().flat_map(|variant| work_dir_names(plan, variant)).collect();
+    // Each of these directories has its files once, and once more in an image for each filesystem and its options.
+    let needed_bytes = room.bytes.saturating_mul((work_dir_names.len() * (1 + images.len())) as u64);
     let dir = match plan.device.backing {
-        Backing::Guest(_) => images_dir(&plan.device, runs),
-        _ => nearest_existing(runs),
+        Backing::Guest(_) => images_dir(&plan.device, runs_dir),
+        _ => nearest_existing(runs_dir),
     };
-    check_free_space(dir, needed)
+    check_free_space(dir, needed_bytes)
 }
 
-/// The directories of the workloads of a plan for a variant, one for each version with different settings.
-fn work_dirs_of(plan: &Plan, variant: &Variant) -> Vec<String> {
-    let directory = |planned: &WorkloadPlan| matrix::workload_of(variant, planned).directory_name();
+/// The names of the directories of the workloads of a plan for a variant. Versions of a workload with different
+/// settings have different directories.
+fn work_dir_names(plan: &Plan, variant: &Variant) -> Vec<String> {
+    let directory = |planned: &WorkloadPlan| matrix::workload_of_variant(variant, planned).directory_name();
     plan.workloads.iter().map(directory).collect()
 }
 
 /// Checks that the memory which a cell may use has room for its files.
 fn check_memory(kernel: &SysRoot, plan: &Plan, variant: &Variant, def: &FsDef, room: Room) -> Result<()> {
     let limit = parse_memory(variant.level(factor::MEMORY)).map_err(RunError::Plan)?;
-    let (available, fix) = match (&plan.device.backing, limit) {
+    let (available_bytes, fix) = match (&plan.device.backing, limit) {
         (_, Some(limit)) => (limit, format!("raise the level of `{}`", factor::MEMORY)),
         (Backing::Guest(guest), None) => (guest.memory.as_u64(), format!("more {}", setting("guest_memory", ""))),
         _ => (available_memory_or_missing(kernel)?, "free some memory".into()),
     };
-    let needed = def.size_for(room.bytes, room.inodes);
-    require(needed <= available, || {
-        let (id, needed, available) = (def.id, ByteSize(needed), ByteSize(available));
+    let needed_bytes = def.size_for(room.bytes, room.inodes);
+    require(needed_bytes <= available_bytes, || {
+        let (id, needed, available) = (def.id, ByteSize(needed_bytes), ByteSize(available_bytes));
         let scale = setting("scale", "");
         RunError::Missing(format!(
             "variant {}: {id} keeps its files in memory: {needed} needed, {available} available; {fix}, or take a smaller \
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_are_listed_with_the_settings_that_they_need() {
+    fn reading_workloads_are_listed_with_the_settings_that_they_need() {
         let readers = list_reading_workloads();
         assert!(readers.contains(&"read-tree".to_string()), "{readers:?}");
         assert!(readers.iter().any(|reader| reader.starts_with("fileio with modes=seqrd,rndrd")), "{readers:?}");

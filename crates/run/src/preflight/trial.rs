@@ -4,8 +4,8 @@
 use super::room::{RAM_DIR, images_dir};
 use crate::device_layout::{DeviceLayout, DeviceRole, DeviceSpec, filesystem_of};
 use crate::error::{Result, RunError};
-use crate::executor::{Log, ScratchDir};
-use crate::packed::is_packed;
+use crate::executor::{CommandLog, ScratchDir};
+use crate::packed_filesystems::is_packed;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
@@ -20,25 +20,27 @@ const MAX_IMAGE_BYTES: u64 = 16 << 30;
 /// The factors whose levels a trial tests. The filesystem is the first.
 const TRIED_FACTORS: [&str; 7] =
     [factor::FS, factor::OPTIONS, factor::MKFS, factor::MKFS_PROGRAM, factor::MOUNT, factor::JOURNAL, factor::RAID];
-/// Up to this many combinations of levels, all are tried; above, a selection. A trial takes a fifth of a second or more.
+/// If a plan has at most this many combinations of levels, all are tried; else a selection. A trial takes a fifth of a
+/// second or more.
 const MAX_TRIALS: usize = 32;
 
 /// A function that receives the progress: the number of finished trials, and of all trials.
 pub type TrialProgress<'a> = &'a mut dyn FnMut(usize, usize);
 
-/// Makes and mounts filesystems with the options of the user, on sparse images of the same size and in the same directory as
-/// those of the run. For a guest only mkfs is tried, because the guest has another kernel.
+/// Makes and mounts filesystems with the options of the user. Each lies on a sparse image of `size_bytes`, the size of
+/// the images of the run, in the same directory as these. For a guest only mkfs is tried, because the guest has another
+/// kernel.
 ///
 /// # Errors
-/// An option that mkfs or this kernel rejects, with the reason and the nearest valid name; or something that this machine
-/// lacks for the trial.
+/// An option that mkfs or this kernel rejects, with the reason and the nearest valid name; or something that this
+/// machine lacks for the trial.
 pub fn try_options(
     plan: &Plan,
     variants: &[Variant],
-    bytes: u64,
-    runs: &Path,
+    size_bytes: u64,
+    runs_dir: &Path,
     progress: TrialProgress,
-    log: Log,
+    log: CommandLog,
 ) -> Result<()> {
     let is_in_guest = matches!(plan.device.backing, Backing::Guest(_));
     let has_options = |variant: &&Variant| {
@@ -56,7 +58,7 @@ pub fn try_options(
     }
     let dir = match &plan.device.backing {
         Backing::Ram | Backing::Zram => Path::new(RAM_DIR),
-        _ => images_dir(&plan.device, runs),
+        _ => images_dir(&plan.device, runs_dir),
     };
     let scratch = ScratchDir::make(dir, "fsarena-trial")?;
     for (done, variant) in variants.iter().enumerate() {
@@ -65,7 +67,7 @@ pub fn try_options(
         if def.traits.read_only {
             options.contents = Some(make_sample_files(&scratch)?);
         }
-        Trial { plan, variant, def, options, is_in_guest, scratch: &scratch }.run(bytes, log)?;
+        Trial { plan, variant, def, options, is_in_guest, scratch: &scratch }.run(size_bytes, log)?;
     }
     progress(variants.len(), variants.len());
     scratch.remove()?;
@@ -73,24 +75,25 @@ pub fn try_options(
     Ok(cancel::check()?)
 }
 
-/// Selects one variant for each combination of levels. If there are too many, it selects a few in which each level occurs
-/// with each of its filesystems. That finds every mistyped option; options that conflict fail later, in their own cell.
+/// Selects one variant for each combination of levels. If there are too many, it selects a few in which each level
+/// occurs with each of its filesystems. That finds every mistyped option; options that conflict fail later, in their
+/// own cell.
 fn select_variants<'a>(variants: impl Iterator<Item = &'a Variant>) -> Vec<&'a Variant> {
     let levels = |variant: &'a Variant| TRIED_FACTORS.map(|id| variant.level(id));
-    let mut seen = BTreeSet::new();
-    let all: Vec<&Variant> = variants.filter(|variant| seen.insert(levels(variant))).collect();
-    if all.len() <= MAX_TRIALS {
-        return all;
+    let mut combinations = BTreeSet::new();
+    let candidates: Vec<&Variant> = variants.filter(|variant| combinations.insert(levels(variant))).collect();
+    if candidates.len() <= MAX_TRIALS {
+        return candidates;
     }
     let (mut tried, mut selected) = (BTreeSet::new(), vec![]);
     // Variants with many untried levels come first, which keeps the selection small.
-    for least in (1..=TRIED_FACTORS.len()).rev() {
-        for variant in &all {
+    for min_untried in (1..=TRIED_FACTORS.len()).rev() {
+        for variant in &candidates {
             let levels = levels(variant);
-            let mut new: Vec<_> = (0..levels.len()).map(|at| (levels[0], at, levels[at])).collect();
-            new.retain(|level| !tried.contains(level));
-            if new.len() >= least {
-                tried.extend(new);
+            let mut untried: Vec<_> = (0..levels.len()).map(|index| (levels[0], index, levels[index])).collect();
+            untried.retain(|level| !tried.contains(level));
+            if untried.len() >= min_untried {
+                tried.extend(untried);
                 selected.push(*variant);
             }
         }
@@ -110,9 +113,9 @@ struct Trial<'a> {
 
 impl Trial<'_> {
     /// Makes scratch devices, tries the options on them, and removes them.
-    fn run(&self, bytes: u64, log: Log) -> Result<()> {
+    fn run(&self, size_bytes: u64, log: CommandLog) -> Result<()> {
         let erases = matches!(self.plan.device.backing, Backing::Erase { .. });
-        let bytes = if erases { bytes.min(MAX_IMAGE_BYTES) } else { bytes };
+        let bytes = if erases { size_bytes.min(MAX_IMAGE_BYTES) } else { size_bytes };
         let mut layout = DeviceLayout::of(self.plan, self.variant, bytes)?;
         if self.is_in_guest && !layout.members.is_empty() {
             // mkfs makes one image, which is spread over the members of an array afterwards.
@@ -126,13 +129,13 @@ impl Trial<'_> {
         // The erased device may support options that an image does not, so there only misspelt names count.
         if let Some((why, suggestion)) = refusal.filter(|(_, suggestion)| suggestion.is_some() || !erases) {
             let suggestion = suggestion.map_or(String::new(), |suggestion| format!(". Did you mean `{suggestion}`?"));
-            return Err(RunError::of_variant(self.variant, why + &suggestion));
+            return Err(RunError::in_variant(self.variant, why + &suggestion));
         }
         Ok(members.into_iter().chain(journal).try_for_each(|device| device.release(log))?)
     }
 
-    /// Makes a scratch device: a sparse image, with a loop device unless it is for a guest.
-    fn make_device(&self, spec: &DeviceSpec, log: Log) -> Result<ScratchDevice> {
+    /// Makes a scratch device: a sparse image; for a trial in this kernel with a loop device.
+    fn make_device(&self, spec: &DeviceSpec, log: CommandLog) -> Result<ScratchDevice> {
         let journal = &self.scratch.journal;
         let image = image::create_sparse(journal, &self.scratch.dir().join(spec.image_name()), spec.bytes)?;
         if self.is_in_guest {
@@ -144,7 +147,7 @@ impl Trial<'_> {
     }
 
     /// Makes and mounts the filesystem; returns why mkfs or the kernel rejects the options, or None.
-    fn try_mkfs_and_mount(&self, devices: &Devices, log: Log) -> Result<Option<Refusal>> {
+    fn try_mkfs_and_mount(&self, devices: &Devices, log: CommandLog) -> Result<Option<Refusal>> {
         let (def, mkfs_level) = (self.def, self.variant.level(factor::MKFS));
         if def.traits.volatile {
             return self.try_mount(devices, log);
@@ -163,7 +166,7 @@ impl Trial<'_> {
     }
 
     /// Mounts the filesystem; returns why the kernel rejects the options, or None. Tries nothing for a guest.
-    fn try_mount(&self, devices: &Devices, log: Log) -> Result<Option<Refusal>> {
+    fn try_mount(&self, devices: &Devices, log: CommandLog) -> Result<Option<Refusal>> {
         if self.is_in_guest {
             return Ok(None);
         }
@@ -179,7 +182,8 @@ impl Trial<'_> {
         Ok(refusal)
     }
 
-    /// Finds the option because of which the kernel rejects the mount, by trying each alone; `message` is that of mount(8).
+    /// Finds the option because of which the kernel rejects the mount, by trying each option alone. `message` is the
+    /// message of mount(8).
     fn find_refused_option(&self, device: &Path, message: String) -> Refusal {
         let (id, [mkfs, mount]) = (self.def.id, [factor::MKFS, factor::MOUNT].map(|id| self.variant.level(id)));
         let try_option = |option: &str| mount::reason_for_refused_option(device, self.def.id, option);
@@ -213,7 +217,7 @@ fn make_sample_files(scratch: &ScratchDir) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Why an option was rejected, and the name that the user probably meant.
+/// Why mkfs or the kernel rejects options, and the name of the option that the user probably meant, if it was mistyped.
 type Refusal = (String, Option<&'static str>);
 
 /// The line of a failed command's output that has the reason: the first with a word like "invalid", else the first.

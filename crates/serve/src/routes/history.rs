@@ -1,8 +1,8 @@
 //! The page with the history of a metric over the runs of a study.
 
 use super::page::{PageResult, query_values, run_blocking, unprocessable_page, unreadable_folder_page};
-use crate::renderer::{MAX_LISTED_DATABASE_BYTES, RenderResult};
-use crate::state::{SharedData, State};
+use crate::renderer::{MAX_SUMMARIZED_DATABASE_BYTES, RenderResult};
+use crate::state::{SharedData, SharedState};
 use crate::templates::{self, MessagePage};
 use crate::{list_query::url_encoded, overview::Overview};
 use axum::response::{Html, IntoResponse};
@@ -18,47 +18,48 @@ const NO_REFERENCE: &str = "none";
 
 /// Serves `?study=S&variant=A&metric=M&reference=R`. The server chooses the values of missing parameters, and the page shows
 /// them.
-pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
-    let shared = state.0.clone();
-    let listed = run_blocking(move || shared.overviews.list(&shared.folder)).await?.map_err(unreadable_folder_page)?;
+pub async fn page(shared: SharedState, Query(query): Query<Vec<(String, String)>>) -> PageResult {
+    let data = shared.0.clone();
+    let listed = run_blocking(move || data.overviews.list(&data.folder)).await?.map_err(unreadable_folder_page)?;
     let parameter = |name| query_values(&query, name).next().map(String::from);
     let no_history = || MessagePage::new(StatusCode::NOT_FOUND, "Found no run with a history in this folder.");
     let study = parameter("study").or_else(|| most_common_study(&listed)).ok_or_else(no_history)?;
     let runs: Vec<Arc<Overview>> =
-        listed.iter().filter(|run| fits_history(run, &study)).take(MAX_RUNS).cloned().collect();
+        listed.iter().filter(|run| can_be_in_history(run, &study)).take(MAX_RUNS).cloned().collect();
     let variants = distinct(runs.iter().flat_map(|run| run.summary.variants.iter().cloned()));
     let variant = parameter("variant").or_else(|| variants.first().cloned()).ok_or_else(no_history)?;
     let primary_metric =
-        runs.first().and_then(|run| run.plan.as_ref()).map(|plan| (state.analysis.primary_metric)(plan));
+        runs.first().and_then(|run| run.plan.as_ref()).map(|plan| (shared.analysis.primary_metric)(plan));
     let metric = parameter("metric").or(primary_metric).unwrap_or_else(|| "elapsed".into());
     let default_reference = || choose_reference(&variant, runs.iter().map(|run| run.summary.variants.as_slice()));
     let reference = parameter("reference").or_else(default_reference).filter(|name| *name != NO_REFERENCE);
     let history_query = HistoryQuery { study, metric, variant, reference };
-    let studies = studies(&listed);
-    let stamps: Vec<_> = runs.iter().map(|run| (&run.run_files.id, &run.run_files.stamp)).collect();
+    let studies = study_names(&listed);
+    let stamps: Vec<_> = runs.iter().map(|run| (&run.entry.id, &run.entry.stamp)).collect();
     let key = format!("history {history_query:?} {studies:?} {stamps:?}");
-    let largest = runs.iter().map(|run| run.run_files.stamp.database_bytes()).max().unwrap_or(0);
-    let shared = state.0.clone();
-    let render = move || render_history(&shared, history_query, &runs, (studies, variants));
-    let page = state.renderer.page(&key, largest, render).await;
+    // The runs are read one after another, and only their points stay in memory.
+    let largest_database_bytes = runs.iter().map(|run| run.entry.stamp.database_bytes()).max().unwrap_or(0);
+    let data = shared.0.clone();
+    let render = move || render_history(&data, history_query, &runs, (studies, variants));
+    let page = shared.renderer.page(&key, largest_database_bytes, render).await;
     Ok(Html(page.map_err(unprocessable_page)?).into_response())
 }
 
-/// Whether a run belongs to the study, can be read, and is small enough for a history.
-fn fits_history(run: &Overview, study: &str) -> bool {
+/// Whether a history of the study can include the run: it belongs to the study, can be read, and is not too large.
+fn can_be_in_history(run: &Overview, study: &str) -> bool {
     run.summary.study == study
         && run.problem.is_none()
-        && run.run_files.stamp.database_bytes() <= MAX_LISTED_DATABASE_BYTES
+        && run.entry.stamp.database_bytes() <= MAX_SUMMARIZED_DATABASE_BYTES
 }
 
 /// The study with the most runs that fit into a history; `None` if no run can be read.
 fn most_common_study(listed: &[Arc<Overview>]) -> Option<String> {
-    let count = |study: &String| listed.iter().filter(|run| fits_history(run, study)).count();
-    studies(listed).into_iter().max_by_key(count)
+    let count = |study: &String| listed.iter().filter(|run| can_be_in_history(run, study)).count();
+    study_names(listed).into_iter().max_by_key(count)
 }
 
 /// The names of the studies of all readable runs, sorted.
-fn studies(listed: &[Arc<Overview>]) -> Vec<String> {
+fn study_names(listed: &[Arc<Overview>]) -> Vec<String> {
     let readable = listed.iter().filter(|run| run.problem.is_none());
     let mut names: Vec<String> = readable.map(|run| run.summary.study.clone()).collect();
     names.sort();
@@ -73,8 +74,8 @@ fn link_runs(document: &mut Document, runs: &[Arc<Overview>]) {
         _ => None,
     });
     for cell in tables.flat_map(|table| &mut table.rows).filter_map(|row| row.first_mut()) {
-        let named = runs.iter().find(|run| cell.lines.first() == Some(&run.run_files.id));
-        cell.link = named.map(|run| format!("/runs/{}", url_encoded(&run.run_files.id)));
+        let linked_run = runs.iter().find(|run| cell.lines.first() == Some(&run.entry.id));
+        cell.link = linked_run.map(|run| format!("/runs/{}", url_encoded(&run.entry.id)));
     }
 }
 
@@ -91,7 +92,7 @@ fn render_history(
 ) -> RenderResult {
     let (mut points, mut last_error) = (vec![], None);
     for run in runs {
-        match shared.points.get(&run.run_files, &query) {
+        match shared.history_points.get_or_read(&run.entry, &query) {
             Ok(point) => points.extend(point),
             Err(error) => last_error = Some(error),
         }
@@ -109,7 +110,7 @@ fn render_history(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::{FoundRun, Stamp};
+    use crate::folder::{RunEntry, Stamp};
     use crate::testing::TestRun;
     use fsarena_store::RunSummary;
     use std::sync::OnceLock;
@@ -119,11 +120,11 @@ mod tests {
         let run = TestRun::new();
         drop(run.writer());
         let overview = |study: &str, problem: Option<&str>| {
-            let run_files =
-                FoundRun { id: run.dir.id(), dir: run.dir.clone(), stamp: Stamp::default(), refused_because: None };
+            let entry =
+                RunEntry { id: run.dir.id(), dir: run.dir.clone(), stamp: Stamp::default(), refused_because: None };
             let summary = RunSummary { study: study.into(), ..fsarena_store::read_summary(&run.dir).unwrap() };
             let problem = problem.map(String::from);
-            Arc::new(Overview { run_files, summary, plan: None, problem, answer: OnceLock::new() })
+            Arc::new(Overview { entry, summary, plan: None, problem, answer: OnceLock::new() })
         };
         let [unreadable_a, also_unreadable_a] = [(); 2].map(|()| overview("a", Some("its plan is damaged")));
         let listed = [unreadable_a, also_unreadable_a, overview("a", None), overview("b", None), overview("b", None)];

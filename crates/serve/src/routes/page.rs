@@ -1,6 +1,6 @@
 //! Functions that all pages share: they find a run, run blocking work, and create error pages.
 
-use crate::{folder::FoundRun, state::SharedData, templates::MessagePage};
+use crate::{folder::RunEntry, state::SharedData, templates::MessagePage};
 use axum::{http::StatusCode, response::Response};
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ pub type PageResult = Result<Response, MessagePage>;
 ///
 /// # Errors
 /// A page with the reason: the run does not exist (404), or must not be read (403); or the folder cannot be read (500).
-pub async fn find_run(shared: &Arc<SharedData>, id: String) -> Result<FoundRun, MessagePage> {
+pub async fn find_run(shared: &Arc<SharedData>, id: String) -> Result<RunEntry, MessagePage> {
     let shared = shared.clone();
-    let found = run_blocking(move || shared.folder.find(&id)).await?.map_err(unreadable_folder_page)?;
-    match found {
+    let entry = run_blocking(move || shared.folder.find(&id)).await?.map_err(unreadable_folder_page)?;
+    match entry {
         None => Err(MessagePage::new(StatusCode::NOT_FOUND, "Run not found in this folder.")),
-        Some(FoundRun { id, refused_because: Some(why), .. }) => {
+        Some(RunEntry { id, refused_because: Some(why), .. }) => {
             Err(MessagePage::new(StatusCode::FORBIDDEN, format!("Run {id} is not read: {why}.")))
         }
-        Some(found) => Ok(found),
+        Some(entry) => Ok(entry),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::evalue::e_value;
 use crate::hodges_lehmann::WalshAverages;
 use crate::ratio::Ratio;
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One row of input: a cell with its values by round.
@@ -125,7 +125,7 @@ pub struct Matrix {
 #[error("{0}")]
 pub struct MatrixError(String);
 
-impl Exits for MatrixError {
+impl HasExitCode for MatrixError {
     fn exit_code(&self) -> ExitCode {
         ExitCode::Usage
     }
@@ -154,16 +154,16 @@ impl Matrix {
             }
         }
         for row in rows {
-            let at = matrix.find(&row.variant, &row.mode, row.block_size, row.threads).expect("its axes are there");
-            let usable = |value: Option<f64>| value.filter(|v| v.is_finite() && *v > 0.0).unwrap_or(f64::NAN);
-            let values: Vec<f64> = row.iops.iter().copied().map(usable).collect();
+            let cell = matrix.find(&row.variant, &row.mode, row.block_size, row.threads).expect("its axes are there");
+            let value_or_nan = |value: Option<f64>| value.filter(|v| v.is_finite() && *v > 0.0).unwrap_or(f64::NAN);
+            let values: Vec<f64> = row.iops.iter().copied().map(value_or_nan).collect();
             if let Some(centre) = centre(&values) {
-                matrix.centres.insert(at, centre);
+                matrix.centres.insert(cell, centre);
             }
             if row.client_bound {
-                matrix.client_bound.insert(at);
+                matrix.client_bound.insert(cell);
             }
-            if matrix.cells.insert(at, values).is_some() {
+            if matrix.cells.insert(cell, values).is_some() {
                 let MatrixRow { variant, mode, block_size, threads, .. } = row;
                 return Err(MatrixError(format!(
                     "{variant} {mode} with {block_size}-byte blocks and {threads} threads is given twice"
@@ -176,16 +176,16 @@ impl Matrix {
     /// Finds the position of a cell by names and numbers. None if one of them does not occur in the matrix.
     pub fn find(&self, variant: &str, mode: &str, block_size: u64, threads: u32) -> Option<CellPosition> {
         Some(CellPosition {
-            variant: self.variants.iter().position(|a| a.name == variant)?,
-            mode: self.modes.iter().position(|m| m.name == mode)?,
+            variant: self.variants.iter().position(|known| known.name == variant)?,
+            mode: self.modes.iter().position(|known| known.name == mode)?,
             size: self.sizes.binary_search(&block_size).ok()?,
             threads: self.threads.binary_search(&threads).ok()?,
         })
     }
 
     /// The operations per second of a cell by round; empty for a missing cell.
-    pub fn values(&self, at: CellPosition) -> &[f64] {
-        self.cells.get(&at).map_or(&[], Vec::as_slice)
+    pub fn values(&self, cell: CellPosition) -> &[f64] {
+        self.cells.get(&cell).map_or(&[], Vec::as_slice)
     }
 
     /// Every cell that has a value.
@@ -194,8 +194,8 @@ impl Matrix {
     }
 
     /// Whether the load generator limited the result, so that it is only a lower bound.
-    pub fn is_client_bound(&self, at: CellPosition) -> bool {
-        self.client_bound.contains(&at)
+    pub fn is_client_bound(&self, cell: CellPosition) -> bool {
+        self.client_bound.contains(&cell)
     }
 
     /// All cells for which [`Matrix::is_client_bound`] is true.
@@ -210,32 +210,32 @@ impl Matrix {
 
     /// The centre of a cell's operations per second: the value itself if there is one, else exp of the Hodges–Lehmann estimate
     /// of the logarithms.
-    pub fn iops(&self, at: CellPosition) -> Option<f64> {
-        self.centres.get(&at).copied()
+    pub fn iops(&self, cell: CellPosition) -> Option<f64> {
+        self.centres.get(&cell).copied()
     }
 
     /// The centre of a cell's throughput, in bytes per second.
-    pub fn bandwidth(&self, at: CellPosition) -> Option<f64> {
-        self.iops(at).map(|iops| iops * self.sizes[at.size] as f64)
+    pub fn bandwidth(&self, cell: CellPosition) -> Option<f64> {
+        self.iops(cell).map(|iops| iops * self.sizes[cell.size] as f64)
     }
 
     /// The cell of the bare device with the same mode, block size and threads. None if it was not measured.
-    pub fn bare_device_cell(&self, at: CellPosition) -> Option<CellPosition> {
+    pub fn bare_device_cell(&self, cell: CellPosition) -> Option<CellPosition> {
         let variant = self.variants.iter().position(|variant| variant.is_bare_device)?;
-        let device_cell = CellPosition { variant, ..at };
-        (variant != at.variant && self.iops(device_cell).is_some()).then_some(device_cell)
+        let device_cell = CellPosition { variant, ..cell };
+        (variant != cell.variant && self.iops(device_cell).is_some()).then_some(device_cell)
     }
 
     /// The cells of a variant and mode with a value at one thread count, by ascending block size.
     pub fn along_size(&self, variant: usize, mode: usize, threads: usize) -> Vec<CellPosition> {
-        let cell = |size| CellPosition { variant, mode, size, threads };
-        (0..self.sizes.len()).map(cell).filter(|at| self.iops(*at).is_some()).collect()
+        let cells = (0..self.sizes.len()).map(|size| CellPosition { variant, mode, size, threads });
+        cells.filter(|cell| self.iops(*cell).is_some()).collect()
     }
 
     /// The cells of a variant and mode with a value at one block size, by ascending threads.
     pub fn along_threads(&self, variant: usize, mode: usize, size: usize) -> Vec<CellPosition> {
-        let cell = |threads| CellPosition { variant, mode, size, threads };
-        (0..self.threads.len()).map(cell).filter(|at| self.iops(*at).is_some()).collect()
+        let cells = (0..self.threads.len()).map(|threads| CellPosition { variant, mode, size, threads });
+        cells.filter(|cell| self.iops(*cell).is_some()).collect()
     }
 }
 
@@ -243,8 +243,8 @@ impl Matrix {
 fn centre(values: &[f64]) -> Option<f64> {
     let known: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
     match known.as_slice() {
-        [one] => Some(*one),
-        many => Some(WalshAverages::new(many.iter().map(|v| v.ln()).collect())?.estimate().exp()),
+        [value] => Some(*value),
+        values => Some(WalshAverages::new(values.iter().map(|v| v.ln()).collect())?.estimate().exp()),
     }
 }
 
@@ -296,8 +296,8 @@ impl Contrast {
 
     /// Its value in each round that has all its cells, in the order of the rounds.
     pub fn values_by_round(&self, matrix: &Matrix) -> Vec<f64> {
-        let rounds = self.terms.iter().map(|(at, _)| matrix.values(*at).len()).min().unwrap_or(0);
-        let term = |round: usize| move |(at, weight): &(CellPosition, f64)| weight * matrix.values(*at)[round].ln();
+        let rounds = self.terms.iter().map(|(cell, _)| matrix.values(*cell).len()).min().unwrap_or(0);
+        let term = |round: usize| move |(cell, weight): &(CellPosition, f64)| weight * matrix.values(*cell)[round].ln();
         let value = |round| self.terms.iter().map(term(round)).sum::<f64>() + self.offset;
         (0..rounds).map(value).filter(|value| value.is_finite()).collect()
     }
@@ -306,18 +306,18 @@ impl Contrast {
     /// high, so the generator may be the reason if a client-bound cell breaks the rule because its figure is low.
     fn may_be_client_bound(&self, matrix: &Matrix) -> bool {
         let breaks_by_being_low = |weight: f64| (weight > 0.0) == (self.side == Side::Below);
-        self.terms.iter().any(|(at, weight)| breaks_by_being_low(*weight) && matrix.is_client_bound(*at))
+        self.terms.iter().any(|(cell, weight)| breaks_by_being_low(*weight) && matrix.is_client_bound(*cell))
     }
 
-    /// Evaluates the contrast on a matrix. None if no round has all its cells, or if the load generator may be the reason that
-    /// the rule is broken.
+    /// Evaluates the contrast in the rounds of a matrix. None if no round has all its cells, or if the load generator may be
+    /// the reason that the rule is broken.
     pub fn evaluate(&self, matrix: &Matrix) -> Option<ContrastOutcome> {
         if self.may_be_client_bound(matrix) {
             return None;
         }
         let d = self.values_by_round(matrix);
         let e_value = e_value(&d, self.limit);
-        let ratio = Ratio::of(d)?;
+        let ratio = Ratio::from_log_ratios(d)?;
         let is_beyond_limit = |ratio: f64| match self.side {
             Side::Below => ratio.ln() < self.limit,
             Side::Above => ratio.ln() > self.limit,
@@ -326,13 +326,16 @@ impl Contrast {
         Some(ContrastOutcome { ratio, breaks_rule, e_value: if is_beyond_limit(ratio.value) { e_value } else { 0.0 } })
     }
 
-    /// The same contrast for another matrix, with cells of the same names and numbers. None if that matrix lacks one.
-    pub fn translated(&self, from: &Matrix, to: &Matrix) -> Option<Contrast> {
-        let translated_term = |(at, weight): &(CellPosition, f64)| {
-            let (variant, mode) = (&from.variants[at.variant].name, &from.modes[at.mode].name);
-            Some((to.find(variant, mode, from.sizes[at.size], from.threads[at.threads])?, *weight))
-        };
-        Some(Contrast { terms: self.terms.iter().map(translated_term).collect::<Option<_>>()?, ..self.clone() })
+    /// Returns this contrast of `source` for the matrix `target`, with cells of the same names and numbers. None if `target`
+    /// lacks one.
+    pub fn translate(&self, source: &Matrix, target: &Matrix) -> Option<Contrast> {
+        let mut terms = vec![];
+        for (cell, weight) in &self.terms {
+            let (variant, mode) = (&source.variants[cell.variant].name, &source.modes[cell.mode].name);
+            let block_size = source.sizes[cell.size];
+            terms.push((target.find(variant, mode, block_size, source.threads[cell.threads])?, *weight));
+        }
+        Some(Contrast { terms, ..self.clone() })
     }
 }
 
@@ -357,10 +360,10 @@ mod tests {
         let matrix =
             Matrix::new(&[row(4096, 2, &[Some(10.0)]), row(512, 1, &[Some(40.0)]), row(512, 2, &[Some(0.0)])]).unwrap();
         assert_eq!((matrix.sizes.as_slice(), matrix.threads.as_slice()), ([512, 4096].as_slice(), [1, 2].as_slice()));
-        let at = matrix.find("a", "seqrd", 4096, 2).unwrap();
-        assert_eq!((matrix.iops(at), matrix.bandwidth(at)), (Some(10.0), Some(40_960.0)));
-        assert_eq!(matrix.iops(CellPosition { threads: 0, ..at }), None, "never measured");
-        assert_eq!(matrix.iops(CellPosition { size: 0, ..at }), None, "zero has no logarithm");
+        let cell = matrix.find("a", "seqrd", 4096, 2).unwrap();
+        assert_eq!((matrix.iops(cell), matrix.bandwidth(cell)), (Some(10.0), Some(40_960.0)));
+        assert_eq!(matrix.iops(CellPosition { threads: 0, ..cell }), None, "never measured");
+        assert_eq!(matrix.iops(CellPosition { size: 0, ..cell }), None, "zero has no logarithm");
         assert_eq!(matrix.cells().count(), 2);
     }
 
@@ -379,6 +382,7 @@ mod tests {
         assert_eq!(Mode::named("é").kind, None);
     }
 
+    /// A matrix with two cells that have these values by round, and their positions.
     fn matrix_of_two_cells(a: &[Option<f64>], b: &[Option<f64>]) -> (Matrix, CellPosition, CellPosition) {
         let row = |threads, iops: &[Option<f64>]| MatrixRow {
             variant: "x".into(),
@@ -390,8 +394,8 @@ mod tests {
             client_bound: false,
         };
         let matrix = Matrix::new(&[row(1, a), row(2, b)]).unwrap();
-        let at = |threads| matrix.find("x", "seqrd", 512, threads).unwrap();
-        let (a, b) = (at(1), at(2));
+        let cell = |threads| matrix.find("x", "seqrd", 512, threads).unwrap();
+        let (a, b) = (cell(1), cell(2));
         (matrix, a, b)
     }
 
@@ -433,10 +437,10 @@ mod tests {
         let breaks_rule = |slow_is_client_bound, fast_is_client_bound, side| {
             let matrix =
                 Matrix::new(&[row(1, 100.0, fast_is_client_bound), row(2, 50.0, slow_is_client_bound)]).unwrap();
-            let at = |threads| matrix.find("x", "seqrd", 512, threads).unwrap();
+            let cell = |threads| matrix.find("x", "seqrd", 512, threads).unwrap();
             let contrast = match side {
-                Side::Below => Contrast::iops_ratio(at(2), at(1), side, 0.95),
-                Side::Above => Contrast::iops_ratio(at(1), at(2), side, 1.05),
+                Side::Below => Contrast::iops_ratio(cell(2), cell(1), side, 0.95),
+                Side::Above => Contrast::iops_ratio(cell(1), cell(2), side, 1.05),
             };
             contrast.evaluate(&matrix).map(|outcome| outcome.breaks_rule)
         };

@@ -48,12 +48,12 @@ pub struct Finding {
     pub parts: Vec<FindingPart>,
     /// How reliable it is.
     pub reliability: Reliability,
-    /// Whether e-BH over all comparisons of the run selected the worst cell of its first part.
+    /// Whether e-BH over all comparisons of the run selected the comparison of the worst cell of its first part.
     pub selected: bool,
 }
 
-/// The order of two flags by how far off their cells are.
-fn by_deviation(a: &&Flag, b: &&Flag) -> Ordering {
+/// Orders two flags by how far off their cells are.
+fn compare_deviations(a: &&Flag, b: &&Flag) -> Ordering {
     a.deviation().total_cmp(&b.deviation())
 }
 
@@ -61,17 +61,17 @@ impl FindingPart {
     /// The cell that is furthest off.
     pub fn worst_flag(&self) -> &Flag {
         // Of equal flags, max_by returns the last; reversed, it returns the first.
-        self.flags.iter().rev().max_by(by_deviation).expect("a part has a cell")
+        self.flags.iter().rev().max_by(compare_deviations).expect("a part has a cell")
     }
 
     /// The cell that is least off.
     pub fn mildest_flag(&self) -> &Flag {
-        self.flags.iter().min_by(by_deviation).expect("a part has a cell")
+        self.flags.iter().min_by(compare_deviations).expect("a part has a cell")
     }
 
     /// The cells.
     pub fn cells(&self) -> BTreeSet<CellPosition> {
-        self.flags.iter().map(|flag| flag.at).collect()
+        self.flags.iter().map(|flag| flag.cell).collect()
     }
 
     /// Its size × extent: the sum of |ln ratio| over the cells.
@@ -93,38 +93,38 @@ impl Finding {
 
     /// Its size × extent: the sum over the cells of the largest |ln ratio| in any part.
     pub fn weight(&self) -> f64 {
-        let mut most: BTreeMap<CellPosition, f64> = BTreeMap::new();
+        let mut largest: BTreeMap<CellPosition, f64> = BTreeMap::new();
         for flag in self.parts.iter().flat_map(|part| &part.flags) {
-            let size = most.entry(flag.at).or_default();
-            *size = size.max(flag.deviation());
+            let deviation = largest.entry(flag.cell).or_default();
+            *deviation = deviation.max(flag.deviation());
         }
-        most.values().sum()
+        largest.values().sum()
     }
 }
 
-/// Groups flags into findings, largest first. `selected_trials` has the indices of the comparisons that e-BH selected.
+/// Groups flags into findings, largest first. `selected_comparisons` has the indices of the comparisons that e-BH selected.
 pub fn group_into_findings(
     flags: Vec<Flag>,
     borders: &BTreeSet<CellPosition>,
-    selected_trials: &[usize],
+    selected_comparisons: &[usize],
 ) -> Vec<Finding> {
     // A region of a break may cross borders. A region of a level may not: on both sides of a border it has different causes.
     let (breaks, levels) = flags.into_iter().partition(|flag| flag.rule.finds_breaks());
     let mut regions = [group_into_regions(breaks, &BTreeSet::new()), group_into_regions(levels, borders)].concat();
-    regions.sort_by_key(|flags| (flags[0].rule, flags[0].at));
+    regions.sort_by_key(|flags| (flags[0].rule, flags[0].cell));
     let mut tables: BTreeMap<(usize, usize), Vec<FindingPart>> = BTreeMap::new();
     for flags in regions {
-        let Flag { rule, at, .. } = flags[0];
-        tables.entry((at.variant, at.mode)).or_default().push(FindingPart { rule, flags });
+        let Flag { rule, cell, .. } = flags[0];
+        tables.entry((cell.variant, cell.mode)).or_default().push(FindingPart { rule, flags });
     }
     let groups = tables.into_values().flat_map(group_by_cause);
-    let mut findings: Vec<Finding> = groups.map(|parts| finding_of(parts, selected_trials)).collect();
+    let mut findings: Vec<Finding> = groups.map(|parts| make_finding(parts, selected_comparisons)).collect();
     findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
     findings
 }
 
-/// Makes a finding from its parts.
-fn finding_of(mut parts: Vec<FindingPart>, selected_trials: &[usize]) -> Finding {
+/// Makes a finding from its parts. `selected_comparisons` is as in [`group_into_findings`].
+fn make_finding(mut parts: Vec<FindingPart>, selected_comparisons: &[usize]) -> Finding {
     let all: BTreeSet<CellPosition> = parts.iter().flat_map(FindingPart::cells).collect();
     // A break that covers most of the region describes it best.
     let describes_best = |part: &FindingPart| part.rule.bounds_region() && 3 * part.flags.len() >= 2 * all.len();
@@ -135,8 +135,8 @@ fn finding_of(mut parts: Vec<FindingPart>, selected_trials: &[usize]) -> Finding
         (_, true) => Reliability::Provisional,
         (_, false) => Reliability::Unconfirmed,
     };
-    let selected = selected_trials.contains(&worst.trial);
-    Finding { variant: worst.at.variant, mode: worst.at.mode, reliability, selected, parts }
+    let selected = selected_comparisons.contains(&worst.comparison);
+    Finding { variant: worst.cell.variant, mode: worst.cell.mode, reliability, selected, parts }
 }
 
 /// Groups the parts that describe the same cells. The heaviest parts come first. A part joins only one group, if possible one
@@ -171,29 +171,29 @@ fn have_one_cause(a: &FindingPart, b: &FindingPart) -> bool {
     if a.rule.finds_breaks() == b.rule.finds_breaks() {
         return a.rule != b.rule && 2 * common >= cells.len().min(others.len());
     }
-    let all = cells.len() + others.len() - common;
+    let in_either = cells.len() + others.len() - common;
     let is_detail = |part: &FindingPart, whole: &FindingPart| {
         common == part.flags.len() && 3.0 * part.worst_flag().deviation() < whole.worst_flag().deviation()
     };
-    3 * common >= 2 * all || is_detail(a, b) || is_detail(b, a)
+    3 * common >= 2 * in_either || is_detail(a, b) || is_detail(b, a)
 }
 
 /// The cells to measure again in new rounds: for every part of every finding, its worst cell and all cells that this one is
 /// compared with.
 pub fn positions_to_rerun(findings: &[Finding]) -> BTreeSet<CellPosition> {
     let worst = findings.iter().flat_map(|finding| &finding.parts).map(|part| part.worst_flag());
-    worst.flat_map(|flag| &flag.tests).flat_map(|test| &test.terms).map(|(at, _)| *at).collect()
+    worst.flat_map(|flag| &flag.tests).flat_map(|test| &test.terms).map(|(cell, _)| *cell).collect()
 }
 
 /// The cells of [`positions_to_rerun`] by their names and numbers.
 pub fn cells_to_rerun(findings: &[Finding], matrix: &Matrix) -> Vec<BlockThreadsCell> {
-    let named = |at: CellPosition| BlockThreadsCell {
-        variant: matrix.variants[at.variant].name.clone(),
-        mode: matrix.modes[at.mode].name.clone(),
-        block_size: matrix.sizes[at.size],
-        threads: matrix.threads[at.threads],
+    let with_names = |cell: CellPosition| BlockThreadsCell {
+        variant: matrix.variants[cell.variant].name.clone(),
+        mode: matrix.modes[cell.mode].name.clone(),
+        block_size: matrix.sizes[cell.size],
+        threads: matrix.threads[cell.threads],
     };
-    positions_to_rerun(findings).into_iter().map(named).collect()
+    positions_to_rerun(findings).into_iter().map(with_names).collect()
 }
 
 /// Checks the findings with new rounds of the cells of [`positions_to_rerun`]. A finding was selected because it is extreme, so
@@ -203,19 +203,20 @@ pub fn cells_to_rerun(findings: &[Finding], matrix: &Matrix) -> Vec<BlockThreads
 /// findings selects it. It is not confirmed if an interval keeps the rule. Its reliability does not change if there are fewer
 /// than eight new rounds, a cell is missing, or the rounds are too few for e-BH.
 pub fn confirm(findings: &mut [Finding], matrix: &Matrix, fresh: &Matrix) {
+    // For each finding that could be tested again: its index, whether all tests break the rule, and their smallest e-value.
     let mut repeated: Vec<(usize, bool, f64)> = vec![];
-    for (i, finding) in findings.iter().enumerate() {
+    for (index, finding) in findings.iter().enumerate() {
         if let Some((all_break_rule, e_value)) = repeat_tests(finding, matrix, fresh) {
-            repeated.push((i, all_break_rule, e_value));
+            repeated.push((index, all_break_rule, e_value));
         }
     }
     let e_values: Vec<f64> = repeated.iter().map(|(.., e_value)| *e_value).collect();
     let selected = e_bh(&e_values, ALPHA);
-    for (k, (i, all_break_rule, _)) in repeated.into_iter().enumerate() {
-        match (all_break_rule, selected.contains(&k)) {
-            (true, true) => findings[i].reliability = Reliability::Confirmed,
-            (true, false) => {}
-            (false, _) => findings[i].reliability = Reliability::NotConfirmed,
+    for (number, (index, all_break_rule, _)) in repeated.into_iter().enumerate() {
+        if !all_break_rule {
+            findings[index].reliability = Reliability::NotConfirmed;
+        } else if selected.contains(&number) {
+            findings[index].reliability = Reliability::Confirmed;
         }
     }
 }
@@ -225,7 +226,7 @@ pub fn confirm(findings: &mut [Finding], matrix: &Matrix, fresh: &Matrix) {
 fn repeat_tests(finding: &Finding, matrix: &Matrix, fresh: &Matrix) -> Option<(bool, f64)> {
     let (mut all_break_rule, mut least_e_value) = (true, f64::INFINITY);
     for test in &finding.main_part().worst_flag().tests {
-        let outcome = test.translated(matrix, fresh)?.evaluate(fresh)?;
+        let outcome = test.translate(matrix, fresh)?.evaluate(fresh)?;
         if outcome.ratio.rounds < FIRST_LOOK_ROUNDS {
             return None;
         }
@@ -279,15 +280,15 @@ pub struct Flag {
     /// The rule.
     pub rule: Rule,
     /// The cell.
-    pub at: CellPosition,
+    pub cell: CellPosition,
     /// The cell that it is compared with; None if it is compared with a stated bandwidth or a fit.
-    pub against: Option<CellPosition>,
+    pub reference: Option<CellPosition>,
     /// The cell's throughput divided by the other's: bandwidth under [`Rule::BandwidthFalls`], else operations per second.
     pub ratio: Ratio,
     /// The tests that the cell failed, which new rounds repeat.
     pub tests: Vec<Contrast>,
-    /// The index of the comparison that raised it.
-    pub trial: usize,
+    /// The index of the comparison that raised the flag.
+    pub comparison: usize,
 }
 
 impl Flag {
@@ -300,29 +301,30 @@ impl Flag {
 /// Groups flags into regions, each of one rule, variant and mode, and sorts these. Cells that are neighbours along one axis are
 /// in one region, unless a border is between them: between a cell of `borders` and the next larger block size.
 pub fn group_into_regions(flags: Vec<Flag>, borders: &BTreeSet<CellPosition>) -> Vec<Vec<Flag>> {
-    let mut rest = flags;
+    let mut unassigned = flags;
     let mut regions = Vec::new();
-    while let Some(seed) = rest.pop() {
+    while let Some(seed) = unassigned.pop() {
         let mut region = vec![seed];
-        let mut seen = 0;
-        while seen < region.len() {
-            let (near, far): (Vec<Flag>, _) =
-                rest.into_iter().partition(|flag| are_neighbours(&region[seen], flag, borders));
-            region.extend(near);
-            rest = far;
-            seen += 1;
+        // Flags of the region whose neighbours have been added.
+        let mut processed = 0;
+        while processed < region.len() {
+            let (neighbours, others): (Vec<Flag>, _) =
+                unassigned.into_iter().partition(|flag| are_neighbours(&region[processed], flag, borders));
+            region.extend(neighbours);
+            unassigned = others;
+            processed += 1;
         }
-        region.sort_by_key(|flag| flag.at);
+        region.sort_by_key(|flag| flag.cell);
         regions.push(region);
     }
-    regions.sort_by_key(|region| (region[0].rule, region[0].at));
+    regions.sort_by_key(|region| (region[0].rule, region[0].cell));
     regions
 }
 
 /// Whether two flags belong to one region: the same rule, variant and mode, in adjacent cells without a border between them.
-fn are_neighbours(one: &Flag, other: &Flag, borders: &BTreeSet<CellPosition>) -> bool {
-    let (a, b) = (one.at, other.at);
-    if (one.rule, a.variant, a.mode) != (other.rule, b.variant, b.mode) {
+fn are_neighbours(flag: &Flag, other: &Flag, borders: &BTreeSet<CellPosition>) -> bool {
+    let (a, b) = (flag.cell, other.cell);
+    if (flag.rule, a.variant, a.mode) != (other.rule, b.variant, b.mode) {
         return false;
     }
     let (sizes, threads) = (a.size.abs_diff(b.size), a.threads.abs_diff(b.threads));
@@ -337,11 +339,11 @@ mod tests {
     fn part(rule: Rule, ratio: f64, places: &[(usize, usize)]) -> FindingPart {
         let flag = |(size, threads): &(usize, usize)| Flag {
             rule,
-            at: CellPosition { variant: 0, mode: 0, size: *size, threads: *threads },
-            against: None,
+            cell: CellPosition { variant: 0, mode: 0, size: *size, threads: *threads },
+            reference: None,
             ratio: Ratio { value: ratio, low: ratio, high: ratio, rounds: 1, provisional: true },
             tests: vec![],
-            trial: 0,
+            comparison: 0,
         };
         FindingPart { rule, flags: places.iter().map(flag).collect() }
     }
@@ -366,7 +368,7 @@ mod tests {
     #[test]
     fn weight_counts_each_cell_once() {
         let (a, b) = (part(Rule::Serialised, 0.5, &[(0, 0)]), part(Rule::FarBehind, 0.25, &[(0, 0), (0, 1)]));
-        let finding = finding_of(vec![a, b], &[]);
+        let finding = make_finding(vec![a, b], &[]);
         assert_eq!(finding.main_part().rule, Rule::FarBehind);
         assert!((finding.weight() - 2.0 * 4f64.ln()).abs() < 1e-12);
         assert_eq!(finding.reliability, Reliability::SingleValues);
@@ -374,12 +376,12 @@ mod tests {
 
     fn flag(size: usize, threads: usize) -> Flag {
         let ratio = Ratio { value: 0.5, low: 0.5, high: 0.5, rounds: 1, provisional: true };
-        let at = CellPosition { variant: 0, mode: 0, size, threads };
-        Flag { rule: Rule::Cliff, at, against: None, ratio, tests: vec![], trial: 0 }
+        let cell = CellPosition { variant: 0, mode: 0, size, threads };
+        Flag { rule: Rule::Cliff, cell, reference: None, ratio, tests: vec![], comparison: 0 }
     }
 
     fn places(regions: Vec<Vec<Flag>>) -> Vec<Vec<(usize, usize)>> {
-        regions.iter().map(|r| r.iter().map(|f| (f.at.size, f.at.threads)).collect()).collect()
+        regions.iter().map(|r| r.iter().map(|f| (f.cell.size, f.cell.threads)).collect()).collect()
     }
 
     #[test]

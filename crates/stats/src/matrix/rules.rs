@@ -56,25 +56,25 @@ pub fn apply_between_variants(screening: &mut Screening) {
 
 /// Compares each cell with the bare device. Above it, a cache served the requests; far below it, the filesystem is the limit.
 fn compare_with_device(screening: &mut Screening) {
-    for at in screening.cells() {
-        if let Some(device_cell) = screening.matrix.bare_device_cell(at) {
+    for cell in screening.cells() {
+        if let Some(device_cell) = screening.matrix.bare_device_cell(cell) {
             for (rule, side, limit) in [
                 (Rule::AboveDevice, Side::Above, ABOVE_DEVICE_FACTOR),
                 (Rule::BelowDevice, Side::Below, BELOW_DEVICE_SHARE),
             ] {
                 screening.flag_cell(
                     rule,
-                    at,
+                    cell,
                     Some(device_cell),
-                    vec![Contrast::iops_ratio(at, device_cell, side, limit)],
+                    vec![Contrast::iops_ratio(cell, device_cell, side, limit)],
                 );
             }
-        } else if let Some(most) = screening.device_bandwidth {
+        } else if let Some(bandwidth) = screening.device_bandwidth {
             // A stated bandwidth is the best case of the device, so a cell below it breaks no rule.
-            let offset = (screening.matrix.sizes[at.size] as f64 / most).ln();
+            let offset = (screening.matrix.sizes[cell.size] as f64 / bandwidth).ln();
             let limit = ABOVE_DEVICE_FACTOR.ln();
-            let test = Contrast { terms: vec![(at, 1.0)], offset, limit, side: Side::Above };
-            screening.flag_cell(Rule::AboveDevice, at, None, vec![test]);
+            let test = Contrast { terms: vec![(cell, 1.0)], offset, limit, side: Side::Above };
+            screening.flag_cell(Rule::AboveDevice, cell, None, vec![test]);
         }
     }
 }
@@ -91,13 +91,14 @@ fn compare_sequential_with_random(screening: &mut Screening) {
     let pairs: Vec<(usize, usize)> = pairs.filter(have_same_direction).collect();
     let subjects = screening.cells();
     for (sequential, random) in pairs {
-        for &at in subjects.iter().filter(|at| at.mode == sequential) {
-            let random = CellPosition { mode: random, ..at };
-            if screening.is_at_ceiling(at) {
+        for &cell in subjects.iter().filter(|cell| cell.mode == sequential) {
+            let random = CellPosition { mode: random, ..cell };
+            if screening.is_at_ceiling(cell) {
                 continue;
             }
-            let tests = screening.with_device_contrast(Contrast::iops_ratio(at, random, Side::Below, SEQUENTIAL_SHARE));
-            screening.flag_cell(Rule::SequentialBelowRandom, at, Some(random), tests);
+            let tests =
+                screening.with_device_contrast(Contrast::iops_ratio(cell, random, Side::Below, SEQUENTIAL_SHARE));
+            screening.flag_cell(Rule::SequentialBelowRandom, cell, Some(random), tests);
         }
     }
 }
@@ -109,8 +110,8 @@ fn check_scaling(screening: &mut Screening) {
         for i in 1..cells.len() {
             let previous = cells[i - 1];
             if !screening.is_at_ceiling(cells[i]) {
-                screening.flag_series(Rule::ScalingCollapse, &cells[i..], previous, |screening, at| {
-                    screening.with_device_contrast(Contrast::iops_ratio(at, previous, Side::Below, SCALING_SHARE))
+                screening.flag_series(Rule::ScalingCollapse, &cells[i..], previous, |screening, cell| {
+                    screening.with_device_contrast(Contrast::iops_ratio(cell, previous, Side::Below, SCALING_SHARE))
                 });
             }
         }
@@ -135,8 +136,8 @@ fn flag_rising_iops(screening: &mut Screening, column: &[CellPosition]) {
         let larger = column[i];
         // Divide the value of the smaller block by that of the larger, never the reverse, so that the ratios of all flags can
         // be compared.
-        screening.flag_series(Rule::IopsRise, column[..i].iter().rev(), larger, |screening, at| {
-            screening.with_device_contrast(Contrast::iops_ratio(at, larger, Side::Below, MONOTONE_SHARE))
+        screening.flag_series(Rule::IopsRise, column[..i].iter().rev(), larger, |screening, cell| {
+            screening.with_device_contrast(Contrast::iops_ratio(cell, larger, Side::Below, MONOTONE_SHARE))
         });
     }
 }
@@ -144,15 +145,16 @@ fn flag_rising_iops(screening: &mut Screening, column: &[CellPosition]) {
 /// Flags cells where bandwidth falls from one block size to the next larger one. Either the cells with larger blocks are too
 /// low, or those with smaller blocks are too high (served by a cache).
 ///
-/// One decision is made for each block size, over all thread counts where bandwidth falls to it: the side is flagged whose
-/// cells are further, in total, from the bare device, or without it from the nearest other variant. Without both, the low side
-/// is flagged.
+/// One decision is made for each block size, over all thread counts where bandwidth falls to it: the side whose cells are
+/// further, in total, from the bare device is flagged; without the bare device, the side whose cells are further from the
+/// nearest other variant; without both, the low side.
 fn flag_falling_bandwidth(screening: &mut Screening, columns: &[Vec<CellPosition>]) {
     for size in 0..screening.matrix.sizes.len() {
-        let found: Vec<(&[CellPosition], usize)> = columns
+        // Each column that has this block size after a smaller one, and the index of the cell with this block size.
+        let steps: Vec<(&[CellPosition], usize)> = columns
             .iter()
             .filter_map(|column| {
-                let i = column.iter().skip(1).position(|at| at.size == size)? + 1;
+                let i = column.iter().skip(1).position(|cell| cell.size == size)? + 1;
                 (!screening.is_at_ceiling(column[i])).then_some((column.as_slice(), i))
             })
             .collect();
@@ -162,46 +164,46 @@ fn flag_falling_bandwidth(screening: &mut Screening, columns: &[Vec<CellPosition
         };
         // The summed distance of the cells with this block size (steps_back 0) or with the next smaller one (1).
         let total_distance = |steps_back: usize| -> f64 {
-            let falls = found.iter().filter(is_fall);
+            let falls = steps.iter().filter(is_fall);
             falls.filter_map(|(column, i)| distance_from_reference(screening, column[*i - steps_back])).sum()
         };
         let flags_high_side = total_distance(1) > total_distance(0);
-        for (column, i) in found {
+        for (column, i) in steps {
             let (before, after) = (column[i - 1], column[i]);
             if flags_high_side {
-                screening.flag_series(Rule::BandwidthFalls, column[..i].iter().rev(), after, |screening, at| {
+                screening.flag_series(Rule::BandwidthFalls, column[..i].iter().rev(), after, |screening, cell| {
                     let test =
-                        Contrast::bandwidth_ratio(screening.matrix, at, after, Side::Above, 1.0 / MONOTONE_SHARE);
+                        Contrast::bandwidth_ratio(screening.matrix, cell, after, Side::Above, 1.0 / MONOTONE_SHARE);
                     screening.with_device_contrast(test)
                 });
             } else {
-                screening.flag_series(Rule::BandwidthFalls, &column[i..], before, |screening, at| {
-                    screening.with_device_contrast(bandwidth_below(screening, at, before))
+                screening.flag_series(Rule::BandwidthFalls, &column[i..], before, |screening, cell| {
+                    screening.with_device_contrast(bandwidth_below(screening, cell, before))
                 });
             }
         }
     }
 }
 
-/// The contrast that a cell's bandwidth is below that of the cell before it.
-fn bandwidth_below(screening: &Screening, at: CellPosition, before: CellPosition) -> Contrast {
-    Contrast::bandwidth_ratio(screening.matrix, at, before, Side::Below, MONOTONE_SHARE)
+/// The contrast for the rule that a cell's bandwidth is not below that of the cell before it.
+fn bandwidth_below(screening: &Screening, cell: CellPosition, before: CellPosition) -> Contrast {
+    Contrast::bandwidth_ratio(screening.matrix, cell, before, Side::Below, MONOTONE_SHARE)
 }
 
 /// The distance |ln ratio| of a cell from the bare device, or if that was not measured, from the nearest other variant.
-fn distance_from_reference(screening: &Screening, at: CellPosition) -> Option<f64> {
-    let own = screening.matrix.iops(at)?.ln();
-    let distance_from = |other: CellPosition| Some((own - screening.matrix.iops(other)?.ln()).abs());
-    if let Some(device_cell) = screening.matrix.bare_device_cell(at) {
+fn distance_from_reference(screening: &Screening, cell: CellPosition) -> Option<f64> {
+    let log_iops = screening.matrix.iops(cell)?.ln();
+    let distance_from = |other: CellPosition| Some((log_iops - screening.matrix.iops(other)?.ln()).abs());
+    if let Some(device_cell) = screening.matrix.bare_device_cell(cell) {
         return distance_from(device_cell);
     }
-    let others = screening.subjects().into_iter().filter(|variant| *variant != at.variant);
-    others.filter_map(|variant| distance_from(CellPosition { variant, ..at })).min_by(f64::total_cmp)
+    let others = screening.subjects().into_iter().filter(|variant| *variant != cell.variant);
+    others.filter_map(|variant| distance_from(CellPosition { variant, ..cell })).min_by(f64::total_cmp)
 }
 
 /// More threads should gain throughput as long as the device can do more.
 fn check_serialised_rows(screening: &mut Screening) {
-    let too_high = screening.too_high();
+    let too_high = screening.too_high_cells();
     for cells in screening.rows() {
         flag_serialised_row(screening, &cells, &too_high);
     }
@@ -211,28 +213,29 @@ fn check_serialised_rows(screening: &mut Screening) {
 fn flag_serialised_row(screening: &mut Screening, cells: &[CellPosition], too_high: &BTreeSet<CellPosition>) {
     let [first, later @ ..] = cells else { return };
     let Some(last) = later.last() else { return };
-    let count = |at: &CellPosition| f64::from(screening.matrix.threads[at.threads]);
-    if count(last) < THREADS_RANGE * count(first) || cells.iter().any(|at| screening.is_at_ceiling(*at)) {
+    let count = |cell: &CellPosition| f64::from(screening.matrix.threads[cell.threads]);
+    if count(last) < THREADS_RANGE * count(first) || cells.iter().any(|cell| screening.is_at_ceiling(*cell)) {
         return;
     }
     let (Some(best), Some(witness)) = (best_cell(screening, later), find_witness(screening, *first, too_high)) else {
         return;
     };
-    // The row is serialised if no larger thread count gains throughput and the witness exceeds even the best of them.
+    // The row is serialised if no larger thread count gains throughput, and the witness exceeds the best cell of the row. Every
+    // flag of the row makes these tests.
     let mut common = vec![Contrast::iops_ratio(witness, best, Side::Above, HEADROOM_FACTOR)];
-    common.extend(later.iter().map(|at| Contrast::iops_ratio(*at, *first, Side::Below, GAIN_FACTOR)));
-    for &at in later {
+    common.extend(later.iter().map(|cell| Contrast::iops_ratio(*cell, *first, Side::Below, GAIN_FACTOR)));
+    for &cell in later {
         // The first test determines the size of the flag: the distance from the witness.
-        let mut tests = vec![Contrast::iops_ratio(at, witness, Side::Below, 1.0 / HEADROOM_FACTOR)];
+        let mut tests = vec![Contrast::iops_ratio(cell, witness, Side::Below, 1.0 / HEADROOM_FACTOR)];
         tests.extend(common.iter().cloned());
-        screening.flag_cell(Rule::Serialised, at, Some(witness), tests);
+        screening.flag_cell(Rule::Serialised, cell, Some(witness), tests);
     }
 }
 
 /// The cell with the most operations per second.
 fn best_cell(screening: &Screening, cells: &[CellPosition]) -> Option<CellPosition> {
-    let known = cells.iter().filter_map(|at| Some((*at, screening.matrix.iops(*at)?)));
-    known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
+    let known = cells.iter().filter_map(|cell| Some((*cell, screening.matrix.iops(*cell)?)));
+    known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cell, _)| cell)
 }
 
 /// The cell that proves that the device can do more with this block size: the best cell of a row of the same kind of request
@@ -259,9 +262,10 @@ fn find_witness(
         })
         .collect::<Vec<_>>()
     };
-    let own = best_cell(screening, &screening.matrix.along_threads(subject.variant, subject.mode, subject.size))?;
-    let is_ahead =
-        |at: &CellPosition| screening.matrix.iops(*at) > screening.matrix.iops(own).map(|most| HEADROOM_FACTOR * most);
+    let best_of_subject =
+        best_cell(screening, &screening.matrix.along_threads(subject.variant, subject.mode, subject.size))?;
+    let needed = screening.matrix.iops(best_of_subject).map(|iops| HEADROOM_FACTOR * iops);
+    let is_ahead = |cell: &CellPosition| screening.matrix.iops(*cell) > needed;
     let variants = &screening.matrix.variants;
     let rank = |variant: &usize| (!variants[*variant].is_bare_device, *variant != subject.variant);
     let mut order: Vec<usize> = (0..variants.len()).collect();
@@ -281,7 +285,7 @@ fn best_of_sound_row(
     cells: &[CellPosition],
     too_high: &BTreeSet<CellPosition>,
 ) -> Option<CellPosition> {
-    if cells.iter().any(|at| too_high.contains(at)) {
+    if cells.iter().any(|cell| too_high.contains(cell)) {
         return None;
     }
     let best = best_cell(screening, cells)?;
@@ -291,9 +295,9 @@ fn best_of_sound_row(
 
 /// Flags cells that are far behind the other variants, and cliffs between block sizes.
 fn compare_with_peers(screening: &mut Screening) {
-    let suspects = screening.suspects();
-    for at in screening.cells() {
-        flag_far_behind(screening, at, &suspects);
+    let suspects = screening.suspect_cells();
+    for cell in screening.cells() {
+        flag_far_behind(screening, cell, &suspects);
     }
     for (variant, mode) in screening.subject_modes() {
         for column in screening.columns(variant, mode) {
@@ -306,9 +310,9 @@ fn compare_with_peers(screening: &mut Screening) {
 
 /// The other variants that have values in all these cells and are not suspect, by ascending value in the first cell.
 fn peers(screening: &Screening, cells: &[CellPosition], suspects: &BTreeSet<CellPosition>) -> Vec<usize> {
-    let is_sound = |at: CellPosition| !suspects.contains(&at) && screening.matrix.iops(at).is_some();
+    let is_sound = |cell: CellPosition| !suspects.contains(&cell) && screening.matrix.iops(cell).is_some();
     let is_peer = |variant: &usize| {
-        *variant != cells[0].variant && cells.iter().all(|at| is_sound(CellPosition { variant: *variant, ..*at }))
+        *variant != cells[0].variant && cells.iter().all(|cell| is_sound(CellPosition { variant: *variant, ..*cell }))
     };
     let mut variants: Vec<usize> = screening.subjects().into_iter().filter(is_peer).collect();
     let first = |variant: &usize| {
@@ -319,13 +323,14 @@ fn peers(screening: &Screening, cells: &[CellPosition], suspects: &BTreeSet<Cell
 }
 
 /// Flags a cell that is far behind every peer. The flag names the peer with the nearest value.
-fn flag_far_behind(screening: &mut Screening, at: CellPosition, suspects: &BTreeSet<CellPosition>) {
-    let peers = peers(screening, &[at], suspects);
-    let test =
-        |variant: &usize| Contrast::iops_ratio(at, CellPosition { variant: *variant, ..at }, Side::Below, BEHIND_SHARE);
+fn flag_far_behind(screening: &mut Screening, cell: CellPosition, suspects: &BTreeSet<CellPosition>) {
+    let peers = peers(screening, &[cell], suspects);
+    let test = |variant: &usize| {
+        Contrast::iops_ratio(cell, CellPosition { variant: *variant, ..cell }, Side::Below, BEHIND_SHARE)
+    };
     if let Some(nearest) = peers.first() {
         let tests = peers.iter().map(test).collect();
-        screening.flag_cell(Rule::FarBehind, at, Some(CellPosition { variant: *nearest, ..at }), tests);
+        screening.flag_cell(Rule::FarBehind, cell, Some(CellPosition { variant: *nearest, ..cell }), tests);
     }
 }
 
@@ -334,22 +339,22 @@ fn flag_far_behind(screening: &mut Screening, at: CellPosition, suspects: &BTree
 /// flags still smaller block sizes as long as they stay below the same limit. A cell without peers is not flagged.
 fn flag_cliff(screening: &mut Screening, column: &[CellPosition], i: usize, suspects: &BTreeSet<CellPosition>) {
     let edge = column[i];
-    let size = |at: CellPosition| screening.matrix.sizes[at.size] as f64;
+    let size = |cell: CellPosition| screening.matrix.sizes[cell.size] as f64;
     let limit = (CLIFF_FACTOR * size(column[i - 1]) / size(edge)).ln();
-    screening.flag_series(Rule::Cliff, column[..i].iter().rev(), edge, |screening, at| {
+    screening.flag_series(Rule::Cliff, column[..i].iter().rev(), edge, |screening, cell| {
         let contrast_with = |variant: usize| {
-            let (theirs, theirs_at_edge) = (CellPosition { variant, ..at }, CellPosition { variant, ..edge });
-            let terms = vec![(at, 1.0), (edge, -1.0), (theirs, -1.0), (theirs_at_edge, 1.0)];
+            let (theirs, theirs_at_edge) = (CellPosition { variant, ..cell }, CellPosition { variant, ..edge });
+            let terms = vec![(cell, 1.0), (edge, -1.0), (theirs, -1.0), (theirs_at_edge, 1.0)];
             Contrast { terms, offset: 0.0, limit, side: Side::Below }
         };
-        peers(screening, &[at, edge], suspects).into_iter().map(contrast_with).collect()
+        peers(screening, &[cell, edge], suspects).into_iter().map(contrast_with).collect()
     });
 }
 
 /// The fewest cells of a table for which residuals are tested.
-const LEAST_CELLS: usize = 12;
-/// The most sweeps of the median polish.
-const SWEEPS: usize = 20;
+const MIN_CELLS: usize = 12;
+/// The largest number of sweeps of the median polish.
+const MAX_SWEEPS: usize = 20;
 /// Converts a median absolute deviation to a standard deviation, for normal data.
 const MAD_TO_SD: f64 = 1.4826;
 
@@ -358,23 +363,24 @@ type SizeAndThreads = (usize, usize);
 
 /// Flags cells that are far below the level that their row and column explain (Tukey's median polish).
 fn flag_polish_residuals(screening: &mut Screening) {
-    let explained: BTreeSet<CellPosition> = screening.flags.iter().map(|flag| flag.at).collect();
+    let already_flagged: BTreeSet<CellPosition> = screening.flags.iter().map(|flag| flag.cell).collect();
     for (variant, mode) in screening.subject_modes() {
-        let is_tested = |at: &CellPosition| {
-            (at.variant, at.mode) == (variant, mode) && !explained.contains(at) && !screening.is_at_ceiling(*at)
+        let is_tested = |cell: &CellPosition| {
+            (cell.variant, cell.mode) == (variant, mode)
+                && !already_flagged.contains(cell)
+                && !screening.is_at_ceiling(*cell)
         };
-        let log = |at: CellPosition| Some(((at.size, at.threads), screening.matrix.iops(at)?.ln()));
+        let log = |cell: CellPosition| Some(((cell.size, cell.threads), screening.matrix.iops(cell)?.ln()));
         let residuals = median_polish(&screening.matrix.cells().filter(is_tested).filter_map(log).collect());
         let absolute: Vec<f64> = residuals.values().map(|r| r.abs()).collect();
-        let Some(mad) = median(&absolute).filter(|_| residuals.len() >= LEAST_CELLS) else { continue };
+        let Some(mad) = median(&absolute).filter(|_| residuals.len() >= MIN_CELLS) else { continue };
         for ((size, threads), residual) in &residuals {
-            let at = CellPosition { variant, mode, size: *size, threads: *threads };
-            let Some(tests) = contrasts_with_neighbours(screening, at) else { continue };
+            let cell = CellPosition { variant, mode, size: *size, threads: *threads };
+            let Some(tests) = contrasts_with_neighbours(screening, cell) else { continue };
             if *residual < -RESIDUAL_SDS * MAD_TO_SD * mad {
-                screening.flag_cell(Rule::Interaction, at, None, tests);
+                screening.flag_cell(Rule::Interaction, cell, None, tests);
             } else {
-                // A comparison without evidence against the rule: the number of comparisons counts in the selection of
-                // findings.
+                // Record the comparison, without evidence against the rule, because e-BH depends on the number of comparisons.
                 screening.e_values.push(0.0);
             }
         }
@@ -382,33 +388,34 @@ fn flag_polish_residuals(screening: &mut Screening) {
 }
 
 /// Compares a cell with its neighbours along the thread axis, and along the block-size axis. None at an edge of the matrix.
-fn contrasts_with_neighbours(screening: &Screening, at: CellPosition) -> Option<Vec<Contrast>> {
+fn contrasts_with_neighbours(screening: &Screening, cell: CellPosition) -> Option<Vec<Contrast>> {
     let matrix = screening.matrix;
-    let row = matrix.along_threads(at.variant, at.mode, at.size);
-    let column = matrix.along_size(at.variant, at.mode, at.threads);
+    let row = matrix.along_threads(cell.variant, cell.mode, cell.size);
+    let column = matrix.along_size(cell.variant, cell.mode, cell.threads);
     Some(vec![
-        contrast_with_interpolation(at, &row, |at| f64::from(matrix.threads[at.threads]).ln())?,
-        contrast_with_interpolation(at, &column, |at| (matrix.sizes[at.size] as f64).ln())?,
+        contrast_with_interpolation(cell, &row, |cell| f64::from(matrix.threads[cell.threads]).ln())?,
+        contrast_with_interpolation(cell, &column, |cell| (matrix.sizes[cell.size] as f64).ln())?,
     ])
 }
 
-/// The logarithm of the cell's value divided by the interpolated value between its two neighbours, on logarithmic axes.
+/// The contrast of a cell with the value interpolated between its two neighbours on a line, on logarithmic axes. `axis` returns
+/// the logarithm of a cell's coordinate. None at an end of the line.
 fn contrast_with_interpolation(
-    at: CellPosition,
+    cell: CellPosition,
     line: &[CellPosition],
     axis: impl Fn(CellPosition) -> f64,
 ) -> Option<Contrast> {
-    let i = line.iter().position(|other| *other == at)?;
+    let i = line.iter().position(|other| *other == cell)?;
     let (before, after) = (*line.get(i.checked_sub(1)?)?, *line.get(i + 1)?);
-    let weight = (axis(at) - axis(before)) / (axis(after) - axis(before));
-    let terms = vec![(at, 1.0), (before, weight - 1.0), (after, -weight)];
+    let weight = (axis(cell) - axis(before)) / (axis(after) - axis(before));
+    let terms = vec![(cell, 1.0), (before, weight - 1.0), (after, -weight)];
     Some(Contrast { terms, offset: 0.0, limit: PIT_SHARE.ln(), side: Side::Below })
 }
 
 /// Median polish: subtracts the medians of rows and of columns in turn until they no longer change; returns the residuals.
 fn median_polish(values: &BTreeMap<SizeAndThreads, f64>) -> BTreeMap<SizeAndThreads, f64> {
     let mut residuals = values.clone();
-    for _ in 0..SWEEPS {
+    for _ in 0..MAX_SWEEPS {
         let change =
             subtract_medians(&mut residuals, |place| place.0) + subtract_medians(&mut residuals, |place| place.1);
         if change < 1e-9 {
@@ -418,18 +425,19 @@ fn median_polish(values: &BTreeMap<SizeAndThreads, f64>) -> BTreeMap<SizeAndThre
     residuals
 }
 
-/// Subtracts from every value the median of its line; returns the sum of the absolute medians.
+/// Subtracts from every value the median of its line, a row or a column; returns the sum of the absolute medians. `line`
+/// returns the number of the line of a place.
 fn subtract_medians(residuals: &mut BTreeMap<SizeAndThreads, f64>, line: impl Fn(&SizeAndThreads) -> usize) -> f64 {
     let mut lines: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (place, value) in residuals.iter() {
         lines.entry(line(place)).or_default().push(*value);
     }
-    let middles: BTreeMap<usize, f64> =
-        lines.into_iter().filter_map(|(at, values)| Some((at, median(&values)?))).collect();
+    let medians: BTreeMap<usize, f64> =
+        lines.into_iter().filter_map(|(number, values)| Some((number, median(&values)?))).collect();
     for (place, value) in residuals.iter_mut() {
-        *value -= middles[&line(place)];
+        *value -= medians[&line(place)];
     }
-    middles.values().map(|middle| middle.abs()).sum()
+    medians.values().map(|median| median.abs()).sum()
 }
 
 #[cfg(test)]

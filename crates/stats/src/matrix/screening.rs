@@ -45,7 +45,7 @@ impl<'a> Screening<'a> {
         (0..self.matrix.variants.len()).filter(|variant| !self.matrix.variants[*variant].is_bare_device).collect()
     }
 
-    /// Every combination of a subject and a mode.
+    /// Every combination of a subject (a variant that is not the bare device) and a mode, by index.
     pub fn subject_modes(&self) -> Vec<(usize, usize)> {
         let modes = |variant| (0..self.matrix.modes.len()).map(move |mode| (variant, mode));
         self.subjects().into_iter().flat_map(modes).collect()
@@ -53,7 +53,7 @@ impl<'a> Screening<'a> {
 
     /// Every cell of the subjects that has a value.
     pub fn cells(&self) -> Vec<CellPosition> {
-        self.matrix.cells().filter(|at| !self.matrix.variants[at.variant].is_bare_device).collect()
+        self.matrix.cells().filter(|cell| !self.matrix.variants[cell.variant].is_bare_device).collect()
     }
 
     /// The rows of all subjects: the cells with one mode and block size, by ascending threads.
@@ -70,15 +70,17 @@ impl<'a> Screening<'a> {
     }
 
     /// Whether the device limits a cell: its bandwidth is near the largest bandwidth of the device. False if that is unknown.
-    pub fn is_at_ceiling(&self, at: CellPosition) -> bool {
-        let ceiling = self.device_bandwidth.or(self.measured_bandwidths[at.mode]);
-        ceiling.is_some_and(|most| self.matrix.bandwidth(at).is_some_and(|bandwidth| bandwidth >= CEILING_SHARE * most))
+    pub fn is_at_ceiling(&self, cell: CellPosition) -> bool {
+        let ceiling = self.device_bandwidth.or(self.measured_bandwidths[cell.mode]);
+        ceiling.is_some_and(|ceiling| {
+            self.matrix.bandwidth(cell).is_some_and(|bandwidth| bandwidth >= CEILING_SHARE * ceiling)
+        })
     }
 
     /// Returns a contrast within one variant, and if the bare device has the same cells, also the contrast relative to it. The
     /// second subtracts the effect of the device.
     pub fn with_device_contrast(&self, contrast: Contrast) -> Vec<Contrast> {
-        let device_term = |(at, weight): &(CellPosition, f64)| Some((self.matrix.bare_device_cell(*at)?, -weight));
+        let device_term = |(cell, weight): &(CellPosition, f64)| Some((self.matrix.bare_device_cell(*cell)?, -weight));
         let Some(device_terms) = contrast.terms.iter().map(device_term).collect::<Option<Vec<_>>>() else {
             return vec![contrast];
         };
@@ -86,9 +88,9 @@ impl<'a> Screening<'a> {
         vec![contrast.clone(), Contrast { terms, offset: 0.0, ..contrast }]
     }
 
-    /// Makes one comparison: flags the cell if every test is beyond its limit.
-    pub fn flag_cell(&mut self, rule: Rule, at: CellPosition, against: Option<CellPosition>, tests: Vec<Contrast>) {
-        self.test_cell(rule, at, against, tests, true);
+    /// Makes one comparison of a cell with `reference`: flags the cell if every test is beyond its limit.
+    pub fn flag_cell(&mut self, rule: Rule, cell: CellPosition, reference: Option<CellPosition>, tests: Vec<Contrast>) {
+        self.test_cell(rule, cell, reference, tests, true);
     }
 
     /// Flags a series of cells up to the first that obeys the rule or has no tests. Only the first cell counts as a comparison.
@@ -96,69 +98,69 @@ impl<'a> Screening<'a> {
         &mut self,
         rule: Rule,
         cells: impl IntoIterator<Item = &'c CellPosition>,
-        against: CellPosition,
+        reference: CellPosition,
         tests: impl Fn(&Screening, CellPosition) -> Vec<Contrast>,
     ) {
-        for (number, at) in cells.into_iter().enumerate() {
-            let tests = tests(self, *at);
-            if tests.is_empty() || !self.test_cell(rule, *at, Some(against), tests, number == 0) {
+        for (number, cell) in cells.into_iter().enumerate() {
+            let tests = tests(self, *cell);
+            if tests.is_empty() || !self.test_cell(rule, *cell, Some(reference), tests, number == 0) {
                 return;
             }
         }
     }
 
-    /// Evaluates the tests, and flags the cell if all are beyond their limits; returns whether they are. If `is_trial`, records
+    /// Evaluates the tests, and flags the cell if all are beyond their limits; returns whether they are. If `counts_as_comparison`, records
     /// an e-value for the comparison: the smallest e-value of the tests, which is an e-value against "some test is within its
     /// limit". If a cell has two flags of one rule, only the larger is kept.
     fn test_cell(
         &mut self,
         rule: Rule,
-        at: CellPosition,
-        against: Option<CellPosition>,
+        cell: CellPosition,
+        reference: Option<CellPosition>,
         tests: Vec<Contrast>,
-        is_trial: bool,
+        counts_as_comparison: bool,
     ) -> bool {
         let outcomes = tests.iter().map(|test| test.evaluate(self.matrix)).collect::<Option<Vec<_>>>();
         let Some(outcomes) = outcomes else { return false };
-        if is_trial {
+        if counts_as_comparison {
             self.e_values.push(outcomes.iter().map(|outcome| outcome.e_value).fold(f64::INFINITY, f64::min));
         }
         if !outcomes.iter().all(|outcome| outcome.breaks_rule) {
             return false;
         }
-        let flag = Flag { rule, at, against, ratio: outcomes[0].ratio, tests, trial: self.e_values.len() - 1 };
-        match self.flags.iter_mut().find(|known| known.rule == rule && known.at == at) {
-            Some(known) if known.deviation() < flag.deviation() => *known = flag,
+        let flag = Flag { rule, cell, reference, ratio: outcomes[0].ratio, tests, comparison: self.e_values.len() - 1 };
+        match self.flags.iter_mut().find(|earlier| earlier.rule == rule && earlier.cell == cell) {
+            Some(earlier) if earlier.deviation() < flag.deviation() => *earlier = flag,
             Some(_) => {}
             None => self.flags.push(flag),
         }
         true
     }
 
-    /// Removes flags without a flagged neighbour unless they are far off or have enough rounds. Then computes the borders that
-    /// the remaining flags make.
+    /// Removes each flag without a flagged neighbour, unless its cell is far off or has enough rounds. Then computes the
+    /// borders that the remaining flags make.
     pub fn drop_isolated_flags(&mut self) {
-        let is_kept = |region: &Vec<Flag>| {
+        let stays = |region: &Vec<Flag>| {
             region.len() > 1
                 || region.iter().any(|flag| !flag.ratio.provisional || flag.deviation() > -ISOLATED_LIMIT.ln())
         };
         let flags = std::mem::take(&mut self.flags);
-        self.flags = group_into_regions(flags, &BTreeSet::new()).into_iter().filter(is_kept).flatten().collect();
+        self.flags = group_into_regions(flags, &BTreeSet::new()).into_iter().filter(stays).flatten().collect();
         self.borders = self.flags.iter().filter_map(border).collect();
     }
 
     /// Cells that other variants must not be compared with, because they are too high for the device or much too low for their
     /// own variant.
-    pub fn suspects(&self) -> BTreeSet<CellPosition> {
+    pub fn suspect_cells(&self) -> BTreeSet<CellPosition> {
         let is_low = |flag: &&Flag| flag.rule.bounds_region() && flag.deviation() > -ISOLATED_LIMIT.ln();
-        self.flags.iter().filter(is_low).map(|flag| flag.at).chain(self.too_high()).collect()
+        self.flags.iter().filter(is_low).map(|flag| flag.cell).chain(self.too_high_cells()).collect()
     }
 
-    /// Cells that are higher than the device can explain.
-    pub fn too_high(&self) -> BTreeSet<CellPosition> {
+    /// Flagged cells that are higher than the device can explain.
+    pub fn too_high_cells(&self) -> BTreeSet<CellPosition> {
         let is_high =
             |flag: &&Flag| matches!(flag.rule, Rule::AboveDevice | Rule::BandwidthFalls) && flag.ratio.value > 1.0;
-        self.flags.iter().filter(is_high).map(|flag| flag.at).collect()
+        self.flags.iter().filter(is_high).map(|flag| flag.cell).collect()
     }
 }
 
@@ -166,14 +168,15 @@ impl<'a> Screening<'a> {
 fn measured_bandwidth(matrix: &Matrix, mode: &Mode) -> Option<f64> {
     let has_same_direction =
         |other: &Mode| other.name == mode.name || (mode.kind.is_some() && other.direction() == mode.direction());
-    let is_device_cell =
-        |at: &CellPosition| matrix.variants[at.variant].is_bare_device && has_same_direction(&matrix.modes[at.mode]);
-    matrix.cells().filter(is_device_cell).filter_map(|at| matrix.bandwidth(at)).max_by(f64::total_cmp)
+    let is_device_cell = |cell: &CellPosition| {
+        matrix.variants[cell.variant].is_bare_device && has_same_direction(&matrix.modes[cell.mode])
+    };
+    matrix.cells().filter(is_device_cell).filter_map(|cell| matrix.bandwidth(cell)).max_by(f64::total_cmp)
 }
 
 /// The border of a break along the block-size axis. All cells of a break are compared with the first cell beyond the border.
 fn border(flag: &Flag) -> Option<CellPosition> {
-    let against = flag.against.filter(|_| matches!(flag.rule, Rule::IopsRise | Rule::BandwidthFalls))?;
-    let size = if against.size > flag.at.size { against.size - 1 } else { against.size };
-    Some(CellPosition { size, ..flag.at })
+    let reference = flag.reference.filter(|_| matches!(flag.rule, Rule::IopsRise | Rule::BandwidthFalls))?;
+    let size = if reference.size > flag.cell.size { reference.size - 1 } else { reference.size };
+    Some(CellPosition { size, ..flag.cell })
 }

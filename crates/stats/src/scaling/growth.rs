@@ -3,10 +3,10 @@
 
 use super::Series;
 use super::laws::{FittedLaw, Law, LawChoice, distinct_count, fit_power};
-use super::least_squares::LinearFit;
 use crate::average::{mean, variance};
+use crate::cost::{t_quantile, welch_degrees_of_freedom};
 use crate::ratio::Estimate;
-use statrs::distribution::{ContinuousCDF, FisherSnedecor, StudentsT};
+use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 /// Costs are extrapolated up to this many times the largest measured amount.
 pub const MAX_MULTIPLE: f64 = 10.0;
@@ -22,9 +22,9 @@ pub struct Growth {
     pub choice: Option<LawChoice>,
     /// Whether the growth changes within the data.
     pub bend: BendFinding,
-    /// The cost beyond the data. None if no law was fitted, if there are fewer than four amounts, or if a law that may be right
-    /// has so many parameters that the amounts leave fewer than two degrees of freedom.
-    pub beyond: Option<Extrapolation>,
+    /// The cost at [`MAX_MULTIPLE`] times the largest amount. None if no law was fitted, if there are fewer than four amounts,
+    /// or if a law that may be right has so many parameters that the amounts leave fewer than two degrees of freedom.
+    pub extrapolation: Option<Extrapolation>,
 }
 
 /// Whether the exponent of the growth changes within the data.
@@ -42,11 +42,11 @@ pub enum BendFinding {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bend {
     /// The amount of work where the exponent changes, with its 95% interval.
-    pub at: Estimate,
+    pub amount: Estimate,
     /// The exponent before it.
-    pub before: f64,
+    pub exponent_before: f64,
     /// The exponent after it.
-    pub after: f64,
+    pub exponent_after: f64,
 }
 
 /// A cost beyond the data.
@@ -61,28 +61,29 @@ pub struct Extrapolation {
 /// Analyses one series of costs.
 pub fn analyse_growth(series: Series) -> Growth {
     let points = series.points();
-    let choice = LawChoice::among(&fit_growth_laws(&points), &points);
-    let levels = Levels::of(&series);
+    let choice = LawChoice::compare(&fit_growth_laws(&points), &points);
+    let means = AmountMeans::from_series(&series);
     Growth {
-        bend: levels.find_bend(choice.as_ref()),
-        beyond: choice.as_ref().and_then(|choice| levels.extrapolate(choice, MAX_MULTIPLE)),
+        bend: means.find_bend(choice.as_ref()),
+        extrapolation: choice.as_ref().and_then(|choice| means.extrapolate(choice, MAX_MULTIPLE)),
         choice,
         series,
     }
 }
 
 impl Growth {
-    /// The costs from the largest amount to [`MAX_MULTIPLE`] times it, with their intervals, at `steps` equal ratios and the
-    /// largest amount itself; empty where [`Growth::beyond`] is None.
+    /// The costs at the largest amount and at `steps` further amounts up to [`MAX_MULTIPLE`] times the largest, with their
+    /// intervals. Each amount is the same multiple of the one before. Empty if [`Growth::extrapolation`] is None.
     pub fn extrapolations(&self, steps: u32) -> Vec<Extrapolation> {
-        let (Some(choice), levels) = (&self.choice, Levels::of(&self.series)) else { return vec![] };
-        let at = |step: u32| levels.extrapolate(choice, MAX_MULTIPLE.powf(f64::from(step) / f64::from(steps)));
-        (0..=steps).filter_map(at).collect()
+        let Some(choice) = &self.choice else { return vec![] };
+        let means = AmountMeans::from_series(&self.series);
+        let at_step = |step: u32| means.extrapolate(choice, MAX_MULTIPLE.powf(f64::from(step) / f64::from(steps)));
+        (0..=steps).filter_map(at_step).collect()
     }
 }
 
-/// Fits every law of growth for which there are enough points: constant, power law, a fixed cost beside that of each unit,
-/// logarithmic growth, and a power law that bends.
+/// Fits every law of growth for which there are enough points: constant, power law, a fixed cost in addition to that of each
+/// unit, logarithmic growth, and a power law that bends.
 fn fit_growth_laws(points: &[(f64, f64)]) -> Vec<FittedLaw> {
     let distinct = distinct_count(points);
     if distinct < 3 {
@@ -90,7 +91,7 @@ fn fit_growth_laws(points: &[(f64, f64)]) -> Vec<FittedLaw> {
     }
     let level = mean(points.iter().map(|point| point.1)).exp();
     let first = points[0].0;
-    let mut fits = vec![FittedLaw::of(Law::Constant { a: level }, points), fit_power(points)];
+    let mut fits = vec![FittedLaw::new(Law::Constant { a: level }, points), fit_power(points)];
     fits.push(fit_by_profile(points, (1e-4 * first, 1e4 * first), |r, a| Law::Fixed { a, c: a * r }));
     fits.push(fit_by_profile(points, (1e-4, 1e4), |b, a| Law::Logarithm { a, b, first }));
     if distinct > 4 {
@@ -99,94 +100,104 @@ fn fit_growth_laws(points: &[(f64, f64)]) -> Vec<FittedLaw> {
     fits
 }
 
-/// The best of the laws that differ in one parameter and in the level `a`, the parameter within a range, by least squares.
+/// Fits a law with one parameter besides the level `a`, by least squares. `law(parameter, a)` makes the law; the parameter is
+/// searched within `range`, first on a logarithmic grid, then by halving steps around the best value of the grid.
 fn fit_by_profile(points: &[(f64, f64)], range: (f64, f64), law: impl Fn(f64, f64) -> Law) -> FittedLaw {
-    const STEPS: u32 = 160;
+    const GRID_STEPS: u32 = 160;
     let fit = |parameter: f64| {
         let shape = law(parameter, 1.0);
         let level = mean(points.iter().map(|(n, y)| y - shape.ln_at(*n)));
-        FittedLaw::of(law(parameter, level.exp()), points)
+        FittedLaw::new(law(parameter, level.exp()), points)
     };
     let (low, high) = (range.0.ln(), range.1.ln());
-    let width = (high - low) / f64::from(STEPS);
-    let at = |step: f64| fit((low + width * step).exp());
-    let best = (0..=STEPS).map(|step| (f64::from(step), at(f64::from(step))));
-    let Some((mut centre, mut best)) = best.min_by(|a, b| a.1.rss.total_cmp(&b.1.rss)) else {
+    let grid_step = (high - low) / f64::from(GRID_STEPS);
+    // Positions are in steps of the grid.
+    let fit_at = |position: f64| fit((low + grid_step * position).exp());
+    let grid_fits = (0..=GRID_STEPS).map(|step| (f64::from(step), fit_at(f64::from(step))));
+    let Some((mut best_position, mut best)) = grid_fits.min_by(|a, b| a.1.rss.total_cmp(&b.1.rss)) else {
         return fit(0.0);
     };
-    let mut reach = 0.5;
-    while reach > 1e-4 {
-        match [centre - reach, centre + reach].map(|step| (step, at(step))).into_iter().find(|f| f.1.rss < best.rss) {
-            Some(better) => (centre, best) = better,
-            None => reach /= 2.0,
+    let mut step = 0.5;
+    while step > 1e-4 {
+        let neighbours = [best_position - step, best_position + step].map(|position| (position, fit_at(position)));
+        match neighbours.into_iter().find(|(_, fit)| fit.rss < best.rss) {
+            Some(better) => (best_position, best) = better,
+            None => step /= 2.0,
         }
     }
     best
 }
 
-/// The power law that bends, by least squares. None if two amounts before or after the bend are the same.
+/// Fits the power law that bends, by least squares. None if no place of the bend allows a fit. The points must be sorted by
+/// amount.
 fn fit_bend(points: &[(f64, f64)]) -> Option<FittedLaw> {
     let mut n: Vec<f64> = points.iter().map(|point| point.0).collect();
     n.dedup();
     let (x, y): (Vec<f64>, Vec<f64>) = points.iter().map(|(n, y)| (n.ln(), *y)).unzip();
     let (knee, fit) = best_knee(&n, &x, &y)?;
-    let law = Law::Bend { a: fit.beta[0].exp(), b: fit.beta[1], knee: knee.exp(), after: fit.beta[2] };
-    Some(FittedLaw::of(law, points))
+    let law = Law::Bend { a: fit.beta[0].exp(), b: fit.beta[1], c: fit.beta[2], knee: knee.exp() };
+    Some(FittedLaw::new(law, points))
 }
 
-/// The place of the bend with the least squares, and its fit.
+/// The logarithm of the amount at which a bend gives the least sum of squares, and the fit with this bend. `n` has the distinct
+/// amounts, and each point has x = ln N and y = ln Y.
 fn best_knee(n: &[f64], x: &[f64], y: &[f64]) -> Option<(f64, LinearFit)> {
     let ends = (n[1].ln(), n[n.len() - 2].ln());
     let fit = |knee: f64| Some((knee, fit_at_knee(x, y, knee)?));
-    let mut best = knees(n).filter_map(fit).min_by(|a, b| a.1.rss.total_cmp(&b.1.rss))?;
-    let mut reach = (ends.1 - ends.0) / 64.0;
-    while reach > 1e-6 {
-        let beside = [best.0 - reach, best.0 + reach].into_iter().filter(|knee| (ends.0..=ends.1).contains(knee));
-        match beside.filter_map(fit).find(|beside| beside.1.rss < best.1.rss) {
+    let mut best = candidate_knees(n).filter_map(fit).min_by(|a, b| a.1.rss.total_cmp(&b.1.rss))?;
+    let mut step = (ends.1 - ends.0) / 64.0;
+    while step > 1e-6 {
+        let neighbours = [best.0 - step, best.0 + step].into_iter().filter(|knee| (ends.0..=ends.1).contains(knee));
+        match neighbours.filter_map(fit).find(|neighbour| neighbour.1.rss < best.1.rss) {
             Some(better) => best = better,
-            None => reach /= 2.0,
+            None => step /= 2.0,
         }
     }
     Some(best)
 }
 
-/// The logarithms of the amounts at which a power law may bend: 16 between any two amounts, from the second to the last but
-/// one.
-fn knees(n: &[f64]) -> impl Iterator<Item = f64> + '_ {
-    const KNEES_BETWEEN: u32 = 16;
+/// The logarithms of the amounts at which a bend is tried: each amount from the second to the last but one, and 15 in equal
+/// steps between any two of them.
+fn candidate_knees(n: &[f64]) -> impl Iterator<Item = f64> + '_ {
+    const STEPS_BETWEEN: u32 = 16;
     n[1..n.len() - 1].windows(2).flat_map(|ends| {
-        let step = (ends[1] / ends[0]).ln() / f64::from(KNEES_BETWEEN);
-        (0..=KNEES_BETWEEN).map(move |at| ends[0].ln() + step * f64::from(at))
+        let step = (ends[1] / ends[0]).ln() / f64::from(STEPS_BETWEEN);
+        (0..=STEPS_BETWEEN).map(move |number| ends[0].ln() + step * f64::from(number))
     })
 }
 
 /// A fit of ln Y = α + b·min(x, knee) + c·max(x − knee, 0), with x = ln N.
 fn fit_at_knee(x: &[f64], y: &[f64], knee: f64) -> Option<LinearFit> {
-    LinearFit::of(&x.iter().map(|x| row_at_knee(*x, knee)).collect::<Vec<_>>(), y)
+    LinearFit::fit(&x.iter().map(|x| row_with_knee(*x, knee)).collect::<Vec<_>>(), y)
 }
 
-fn row_at_knee(x: f64, knee: f64) -> Vec<f64> {
+/// The row of the matrix X of that fit for one x.
+fn row_with_knee(x: f64, knee: f64) -> Vec<f64> {
     vec![1.0, x.min(knee), (x - knee).max(0.0)]
 }
 
 /// The number of parameters of the curve of a power law that bends.
 const BEND_PARAMETERS: usize = 4;
 
-/// The means over rounds of ln Y at each amount. Intervals are computed from these, not from every value, so that the
-/// deviation of the amounts from a law counts besides the noise of rounds.
-struct Levels {
+/// The means over rounds of ln Y at each amount. Intervals are computed from these means, not from every value, so that they
+/// include the deviations of the amounts from a law and not only the noise of rounds.
+struct AmountMeans {
+    /// The amounts N.
     n: Vec<f64>,
+    /// ln N.
     x: Vec<f64>,
+    /// The mean of ln Y.
     y: Vec<f64>,
-    /// What all amounts of a round have in common: the variance of its mean over rounds, and the number of rounds. 0 without
-    /// rounds.
-    round_variance: (f64, usize),
+    /// The variance of the mean effect of a round on all its amounts; 0 without rounds.
+    round_variance: f64,
+    /// The number of rounds; 0 without rounds.
+    rounds: usize,
 }
 
-impl Levels {
-    fn of(series: &Series) -> Levels {
-        let y = series.means();
-        let offset = |round: usize| {
+impl AmountMeans {
+    fn from_series(series: &Series) -> AmountMeans {
+        let y = series.log_means();
+        let round_effect = |round: usize| {
             let known = series.x.iter().zip(&y).filter_map(|(x, mean)| {
                 let x = x.get(round).filter(|x| !x.is_nan())?;
                 Some(x.ln() - mean)
@@ -194,10 +205,10 @@ impl Levels {
             mean(known)
         };
         let rounds = if series.paired { series.rounds() } else { 0 };
-        let offsets: Vec<f64> = (0..rounds).map(offset).filter(|offset| offset.is_finite()).collect();
-        let between = if offsets.len() > 1 { variance(&offsets) / offsets.len() as f64 } else { 0.0 };
+        let effects: Vec<f64> = (0..rounds).map(round_effect).filter(|effect| effect.is_finite()).collect();
+        let round_variance = if effects.len() > 1 { variance(&effects) / effects.len() as f64 } else { 0.0 };
         let x = series.n.iter().map(|n| n.ln()).collect();
-        Levels { n: series.n.clone(), x, y, round_variance: (between, offsets.len()) }
+        AmountMeans { n: series.n.clone(), x, y, round_variance, rounds: effects.len() }
     }
 
     /// Degrees of freedom that a law with this many parameters leaves; None if it leaves none.
@@ -205,45 +216,48 @@ impl Levels {
         (self.y.len() > parameters).then(|| (self.y.len() - parameters) as f64)
     }
 
-    /// The fit of a power law that bends at each amount, and the largest sum of squares that 95% confidence allows.
+    /// The fits of a power law that bends, each with the logarithm of the amount at which it bends, and the largest sum of
+    /// squares of a fit in the 95% confidence region.
     fn bend_fits(&self) -> Option<(Vec<(f64, LinearFit)>, f64)> {
         let freedom = self.degrees_of_freedom(BEND_PARAMETERS)?;
-        let at = |knee: f64| Some((knee, fit_at_knee(&self.x, &self.y, knee)?));
+        let fit = |knee: f64| Some((knee, fit_at_knee(&self.x, &self.y, knee)?));
         let best = best_knee(&self.n, &self.x, &self.y);
-        let fits: Vec<(f64, LinearFit)> = knees(&self.n).filter_map(at).chain(best).collect();
-        let least = fits.iter().map(|(_, fit)| fit.rss).fold(f64::INFINITY, f64::min);
-        let most = least * (1.0 + FisherSnedecor::new(1.0, freedom).ok()?.inverse_cdf(0.95) / freedom);
-        Some((fits, most + f64::MIN_POSITIVE))
+        let fits: Vec<(f64, LinearFit)> = candidate_knees(&self.n).filter_map(fit).chain(best).collect();
+        let min_rss = fits.iter().map(|(_, fit)| fit.rss).fold(f64::INFINITY, f64::min);
+        let max_rss = min_rss * (1.0 + FisherSnedecor::new(1.0, freedom).ok()?.inverse_cdf(0.95) / freedom);
+        Some((fits, max_rss + f64::MIN_POSITIVE))
     }
 
-    /// Whether the growth bends: the bent law is the winner and its change of the exponent significant; or the change is slight
-    /// wherever it may be.
+    /// Whether the growth bends. It does if the law that bends is the winner and its change of the exponent is significant. It
+    /// is straight if the change of the exponent is slight at every amount, with 95% confidence.
     fn find_bend(&self, choice: Option<&LawChoice>) -> BendFinding {
-        let Some((fits, most)) = self.bend_fits() else { return BendFinding::NotExcluded };
+        let Some((fits, max_rss)) = self.bend_fits() else { return BendFinding::NotExcluded };
         let freedom = self.degrees_of_freedom(BEND_PARAMETERS).unwrap_or(1.0);
-        let change = |fit: &LinearFit, rss: f64| {
-            let error = (rss / freedom * fit.leverage(&[0.0, -1.0, 1.0])).sqrt();
-            let half = t_quantile(freedom) * error;
+        let change_interval = |fit: &LinearFit| {
+            let standard_error = (fit.rss / freedom * fit.leverage(&[0.0, -1.0, 1.0])).sqrt();
+            let half_width = t_quantile(freedom).unwrap_or(f64::INFINITY) * standard_error;
             let change = fit.beta[2] - fit.beta[1];
-            (change - half, change + half)
+            (change - half_width, change + half_width)
         };
-        if let Some(Law::Bend { b, knee, after, .. }) = choice.and_then(LawChoice::winner).map(|fit| fit.law) {
+        if let Some(Law::Bend { b, c, knee, .. }) = choice.and_then(LawChoice::winner).map(|fit| fit.law) {
             let best = fits.iter().min_by(|a, b| a.1.rss.total_cmp(&b.1.rss));
-            let is_certain = best.map(|(_, fit)| change(fit, fit.rss)).is_some_and(|(low, high)| low * high > 0.0);
-            let possible_knees = || fits.iter().filter(|(_, fit)| fit.rss <= most).map(|(knee, _)| knee.exp());
+            let is_significant = best.map(|(_, fit)| change_interval(fit)).is_some_and(|(low, high)| low * high > 0.0);
+            let possible_knees = || fits.iter().filter(|(_, fit)| fit.rss <= max_rss).map(|(knee, _)| knee.exp());
             let (low, high) = (possible_knees().fold(knee, f64::min), possible_knees().fold(knee, f64::max));
-            if is_certain {
-                return BendFinding::Bends(Bend { at: Estimate { value: knee, low, high }, before: b, after });
+            if is_significant {
+                let amount = Estimate { value: knee, low, high };
+                return BendFinding::Bends(Bend { amount, exponent_before: b, exponent_after: c });
             }
         }
         let is_slight = |(_, fit): &(f64, LinearFit)| {
-            let (low, high) = change(fit, fit.rss);
+            let (low, high) = change_interval(fit);
             -SLIGHT_CHANGE < low && high < SLIGHT_CHANGE
         };
         if fits.iter().all(is_slight) { BendFinding::Straight } else { BendFinding::NotExcluded }
     }
 
-    /// The cost at a multiple of the largest amount. Its interval has those of all laws that may be right.
+    /// The cost at a multiple of the largest amount by the best law. Its interval covers the prediction intervals of all laws
+    /// that may be right. None in the cases of [`Growth::extrapolation`].
     fn extrapolate(&self, choice: &LawChoice, multiple: f64) -> Option<Extrapolation> {
         if self.n.len() < 4 {
             return None;
@@ -252,8 +266,8 @@ impl Levels {
         let value = choice.fits.first()?.law.ln_at(amount);
         let (mut low, mut high) = (value, value);
         for fit in choice.contenders() {
-            for (from, to) in self.prediction_intervals(&fit.law, amount)? {
-                (low, high) = (low.min(from), high.max(to));
+            for (law_low, law_high) in self.prediction_intervals(&fit.law, amount)? {
+                (low, high) = (low.min(law_low), high.max(law_high));
             }
         }
         let cost = Estimate { value: value.exp(), low: low.exp(), high: high.exp() };
@@ -261,56 +275,113 @@ impl Levels {
     }
 
     /// The 95% prediction intervals of ln Y at an amount by one law; by a law that bends, for each place of the bend that the
-    /// data allow. None if the amounts are too few for an interval of use.
+    /// data allow. None if the amounts leave fewer than two degrees of freedom.
     fn prediction_intervals(&self, law: &Law, amount: f64) -> Option<Vec<(f64, f64)>> {
         let freedom = self.degrees_of_freedom(law.curve_parameters()).filter(|freedom| *freedom >= 2.0)?;
         if let Law::Bend { .. } = law {
-            let (fits, most) = self.bend_fits()?;
-            let possible = fits.iter().filter(|(_, fit)| fit.rss <= most);
-            let intervals = possible
-                .map(|(knee, fit)| {
-                    let row = row_at_knee(amount.ln(), *knee);
-                    let centre = super::least_squares::dot_product(&row, &fit.beta);
-                    self.prediction_interval(centre, fit.rss / freedom, fit.leverage(&row), freedom)
-                })
-                .collect();
+            let (fits, max_rss) = self.bend_fits()?;
+            let mut intervals = vec![];
+            for (knee, fit) in fits.iter().filter(|(_, fit)| fit.rss <= max_rss) {
+                let row = row_with_knee(amount.ln(), *knee);
+                let centre = dot_product(&row, &fit.beta);
+                intervals.push(self.prediction_interval(centre, fit.rss / freedom, fit.leverage(&row), freedom));
+            }
             return Some(intervals);
         }
         let rows: Vec<Vec<f64>> = self.n.iter().map(|n| law.gradient(*n)).collect();
         let residuals: Vec<f64> = self.n.iter().zip(&self.y).map(|(n, y)| y - law.ln_at(*n)).collect();
-        let fit = LinearFit::of(&rows, &residuals)?;
+        let fit = LinearFit::fit(&rows, &residuals)?;
         let rss = residuals.iter().map(|residual| residual * residual).sum::<f64>();
         let leverage = fit.leverage(&law.gradient(amount));
         Some(vec![self.prediction_interval(law.ln_at(amount), rss / freedom, leverage, freedom)])
     }
 
-    /// A 95% prediction interval around a value, from the variance of a residual with its degrees of freedom, and the leverage;
-    /// the variance of rounds is added (Welch 1947, Satterthwaite 1946).
-    fn prediction_interval(&self, centre: f64, residual: f64, leverage: f64, freedom: f64) -> (f64, f64) {
-        let (between, rounds) = self.round_variance;
-        let of_levels = residual * (1.0 + leverage);
-        let parts = of_levels.powi(2) / freedom + between.powi(2) / (rounds.max(2) - 1) as f64;
-        let freedom = if parts > 0.0 { (of_levels + between).powi(2) / parts } else { freedom };
-        let half = t_quantile(freedom) * (of_levels + between).sqrt();
-        (centre - half, centre + half)
+    /// The 95% prediction interval around a value, from the variance of a residual with its degrees of freedom `freedom`, and
+    /// the leverage. The variance of rounds is added, with the degrees of freedom of the sum (Welch 1947, Satterthwaite 1946).
+    fn prediction_interval(&self, centre: f64, residual_variance: f64, leverage: f64, freedom: f64) -> (f64, f64) {
+        let of_amounts = (residual_variance * (1.0 + leverage), freedom);
+        let of_rounds = (self.round_variance, (self.rounds.max(2) - 1) as f64);
+        let variance = of_amounts.0 + of_rounds.0;
+        let combined = welch_degrees_of_freedom(of_amounts, of_rounds);
+        // It is not finite if the variances are so small that their squares are rounded to 0.
+        let freedom = if combined.is_finite() { combined } else { freedom };
+        let half_width = t_quantile(freedom).unwrap_or(f64::INFINITY) * variance.sqrt();
+        (centre - half_width, centre + half_width)
     }
 }
 
-/// The 97.5% quantile of Student's t distribution.
-fn t_quantile(freedom: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.975))
+/// A linear model y = X·β, fitted by ordinary least squares.
+#[derive(Debug, Clone)]
+struct LinearFit {
+    /// The parameters.
+    beta: Vec<f64>,
+    /// (XᵀX)⁻¹, from which the variance of a prediction follows.
+    inverse: Vec<Vec<f64>>,
+    /// The sum of the squared residuals.
+    rss: f64,
+}
+
+impl LinearFit {
+    /// Fits y = X·β by the normal equations; `rows` are the rows of X. None if the columns of X depend on each other.
+    fn fit(rows: &[Vec<f64>], y: &[f64]) -> Option<LinearFit> {
+        let columns = rows.first()?.len();
+        let sum = |term: &dyn Fn(&Vec<f64>, f64) -> f64| rows.iter().zip(y).map(|(row, y)| term(row, *y)).sum::<f64>();
+        let squares = (0..columns).map(|i| (0..columns).map(|j| sum(&|row, _| row[i] * row[j])).collect());
+        let inverse = invert(squares.collect())?;
+        let moments: Vec<f64> = (0..columns).map(|i| sum(&|row, y| row[i] * y)).collect();
+        let beta: Vec<f64> = inverse.iter().map(|row| dot_product(row, &moments)).collect();
+        let rss = sum(&|row, y| (y - dot_product(row, &beta)).powi(2));
+        Some(LinearFit { beta, inverse, rss })
+    }
+
+    /// xᵀ(XᵀX)⁻¹x: the variance of x·β in units of the variance of a residual.
+    fn leverage(&self, x: &[f64]) -> f64 {
+        let weighted: Vec<f64> = self.inverse.iter().map(|row| dot_product(row, x)).collect();
+        dot_product(&weighted, x)
+    }
+}
+
+/// The scalar product.
+fn dot_product(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// The inverse of a matrix by Gauss and Jordan's method with pivots. None if it is singular.
+fn invert(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
+    let size = matrix.len();
+    for (i, row) in matrix.iter_mut().enumerate() {
+        row.extend((0..size).map(|column| f64::from(u8::from(column == i))));
+    }
+    for i in 0..size {
+        let pivot = (i..size).max_by(|a, b| matrix[*a][i].abs().total_cmp(&matrix[*b][i].abs()))?;
+        matrix.swap(i, pivot);
+        let scale = matrix[i][i];
+        if scale.abs() < 1e-12 {
+            return None;
+        }
+        matrix[i].iter_mut().for_each(|value| *value /= scale);
+        let pivot_row = matrix[i].clone();
+        for (_, row) in matrix.iter_mut().enumerate().filter(|(other, _)| *other != i) {
+            let factor = row[i];
+            row.iter_mut().zip(&pivot_row).for_each(|(value, pivot)| *value -= factor * pivot);
+        }
+    }
+    Some(matrix.into_iter().map(|row| row[size..].to_vec()).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::series::tests::unreplicated;
+    use super::super::series::tests::one_round;
     use super::*;
 
+    /// The analysis of costs that follow a law, at seven amounts in one round.
     fn growth_of(law: impl Fn(f64) -> f64) -> Growth {
-        // A deviation of 0.1% that is not that of any law.
-        let wobble = [1.001, 0.999, 1.0005, 0.9995, 1.0008, 0.9992, 1.0];
+        // Deviations of 0.1% that follow none of the laws.
+        let deviations = [1.001, 0.999, 1.0005, 0.9995, 1.0008, 0.9992, 1.0];
         let n = [1e3, 3e3, 1e4, 3e4, 1e5, 3e5, 1e6];
-        analyse_growth(unreplicated(&n.into_iter().zip(wobble).map(|(n, off)| (n, law(n) * off)).collect::<Vec<_>>()))
+        analyse_growth(one_round(
+            &n.into_iter().zip(deviations).map(|(n, deviation)| (n, law(n) * deviation)).collect::<Vec<_>>(),
+        ))
     }
 
     #[test]
@@ -318,21 +389,22 @@ mod tests {
         let growth = growth_of(|n| 2.0 * n.powf(0.1));
         assert_eq!(growth.choice.unwrap().winner().unwrap().law.name(), "power law");
         assert_eq!(growth.bend, BendFinding::Straight);
-        let beyond = growth.beyond.unwrap();
-        assert_eq!(beyond.amount, 1e7);
-        let truth = 2.0 * 1e7f64.powf(0.1);
-        assert!(beyond.cost.low < truth && truth < beyond.cost.high, "{beyond:?}");
-        assert!(beyond.cost.high / beyond.cost.low < 1.05, "{beyond:?}");
+        let extrapolation = growth.extrapolation.unwrap();
+        assert_eq!(extrapolation.amount, 1e7);
+        let (truth, cost) = (2.0 * 1e7f64.powf(0.1), extrapolation.cost);
+        assert!(cost.low < truth && truth < cost.high, "{cost:?}");
+        assert!(cost.high / cost.low < 1.05, "{cost:?}");
     }
 
     #[test]
     fn extrapolations_reach_from_the_last_amount_to_ten_times_it_and_widen() {
         let growth = growth_of(|n| 2.0 * n.powf(0.1));
-        let ahead = growth.extrapolations(8);
-        assert_eq!((ahead.len(), ahead[0].amount, ahead[8]), (9, 1e6, growth.beyond.unwrap()));
-        let widths: Vec<f64> = ahead.iter().map(|at| at.cost.high / at.cost.low).collect();
+        let all = growth.extrapolations(8);
+        assert_eq!((all.len(), all[0].amount, all[8]), (9, 1e6, growth.extrapolation.unwrap()));
+        let widths: Vec<f64> =
+            all.iter().map(|extrapolation| extrapolation.cost.high / extrapolation.cost.low).collect();
         assert!(widths.is_sorted(), "{widths:?}");
-        assert!(analyse_growth(unreplicated(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)])).extrapolations(8).is_empty());
+        assert!(analyse_growth(one_round(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)])).extrapolations(8).is_empty());
     }
 
     #[test]
@@ -359,17 +431,28 @@ mod tests {
             .collect();
         let growth = analyse_growth(Series::new("s", &rows).unwrap());
         let BendFinding::Bends(bend) = growth.bend else { panic!("{growth:?}") };
-        assert!((bend.at.value / 5e4 - 1.0).abs() < 0.01 && bend.at.high / bend.at.low < 1.5, "{bend:?}");
-        assert!((bend.before - 0.05).abs() < 0.01 && (bend.after - 0.55).abs() < 0.01, "{bend:?}");
+        assert!((bend.amount.value / 5e4 - 1.0).abs() < 0.01 && bend.amount.high / bend.amount.low < 1.5, "{bend:?}");
+        assert!((bend.exponent_before - 0.05).abs() < 0.01 && (bend.exponent_after - 0.55).abs() < 0.01, "{bend:?}");
         let truth = 3.0 * 1e7f64.powf(0.05) * 200f64.powf(0.5);
-        let cost = growth.beyond.unwrap().cost;
+        let cost = growth.extrapolation.unwrap().cost;
         assert!(cost.low < truth && truth < cost.high, "{cost:?} {truth}");
     }
 
     #[test]
     fn three_amounts_without_rounds_exclude_no_bend() {
-        let growth = analyse_growth(unreplicated(&[(1e7, 10.9), (1e8, 62.3), (1e9, 62.4)]));
-        assert_eq!((growth.bend, growth.beyond), (BendFinding::NotExcluded, None));
+        let growth = analyse_growth(one_round(&[(1e7, 10.9), (1e8, 62.3), (1e9, 62.4)]));
+        assert_eq!((growth.bend, growth.extrapolation), (BendFinding::NotExcluded, None));
         assert!(growth.choice.is_none());
+    }
+
+    #[test]
+    fn the_fit_of_a_line_agrees_with_r() {
+        // R: lm(c(1, 3, 2, 5, 4) ~ c(1, 2, 3, 4, 5)): intercept 0.6, slope 0.8, deviance 3.6; leverage at 6: 1/5 + 9/10.
+        let rows: Vec<Vec<f64>> = (1..=5).map(|x| vec![1.0, f64::from(x)]).collect();
+        let fit = LinearFit::fit(&rows, &[1.0, 3.0, 2.0, 5.0, 4.0]).unwrap();
+        assert!((fit.beta[0] - 0.6).abs() < 1e-9 && (fit.beta[1] - 0.8).abs() < 1e-9, "{fit:?}");
+        assert!((fit.rss - 3.6).abs() < 1e-9 && (fit.leverage(&[1.0, 6.0]) - 1.1).abs() < 1e-9, "{fit:?}");
+        let dependent = vec![vec![1.0, 2.0]; 3];
+        assert!(LinearFit::fit(&dependent, &[1.0, 2.0, 3.0]).is_none());
     }
 }

@@ -44,14 +44,15 @@ pub enum Law {
         /// The level.
         a: f64,
     },
-    /// X = a + c/N: each unit of work costs a, and all of them together c besides.
+    /// X = a + c/N: each unit of work costs a, and all units together cost c in addition.
     Fixed {
         /// The cost of a unit.
         a: f64,
         /// The fixed cost.
         c: f64,
     },
-    /// X = a·(1 + b·ln(N/N₁)), with b ≥ 0: a search tree is deeper by a level for each factor.
+    /// X = a·(1 + b·ln(N/N₁)), with b ≥ 0, as for a search tree, which gets one level deeper each time N is multiplied by a
+    /// factor.
     Logarithm {
         /// The value at the first N.
         a: f64,
@@ -66,10 +67,10 @@ pub enum Law {
         a: f64,
         /// The exponent before the bend.
         b: f64,
+        /// The exponent after the bend.
+        c: f64,
         /// The place of the bend, Nₛ.
         knee: f64,
-        /// The exponent after the bend, c.
-        after: f64,
     },
 }
 
@@ -83,7 +84,8 @@ pub struct FittedLaw {
 }
 
 impl FittedLaw {
-    pub(super) fn of(law: Law, points: &[(f64, f64)]) -> FittedLaw {
+    /// A law whose parameters were fitted to points (N, ln X).
+    pub(super) fn new(law: Law, points: &[(f64, f64)]) -> FittedLaw {
         FittedLaw { law, rss: points.iter().map(|(n, y)| (y - law.ln_at(*n)).powi(2)).sum() }
     }
 }
@@ -128,7 +130,7 @@ impl Law {
             Law::Constant { a } => a.ln(),
             Law::Fixed { a, c } => (a + c / n).ln(),
             Law::Logarithm { a, b, first } => a.ln() + (1.0 + b * (n / first).ln()).ln(),
-            Law::Bend { a, b, knee, after } => a.ln() + b * n.min(knee).ln() + after * (n / knee).ln().max(0.0),
+            Law::Bend { a, b, c, knee } => a.ln() + b * n.min(knee).ln() + c * (n / knee).ln().max(0.0),
         }
     }
 
@@ -193,15 +195,15 @@ pub fn distinct_count(points: &[(f64, f64)]) -> usize {
     distinct_numbers(points).len()
 }
 
-/// Converts points (N, ln X) to (ln N, ln X), with N limited to `most`.
-fn log_points(points: &[(f64, f64)], most: f64) -> Vec<(f64, f64)> {
-    points.iter().map(|(n, y)| (n.min(most).ln(), *y)).collect()
+/// Converts points (N, ln X) to (ln N, ln X), with N limited to `max_n`.
+fn log_points(points: &[(f64, f64)], max_n: f64) -> Vec<(f64, f64)> {
+    points.iter().map(|(n, y)| (n.min(max_n).ln(), *y)).collect()
 }
 
 /// The power law: ordinary least squares of ln X on ln N.
 pub(super) fn fit_power(points: &[(f64, f64)]) -> FittedLaw {
     let (intercept, b) = fit_line(&log_points(points, f64::INFINITY));
-    FittedLaw::of(Law::Power { a: intercept.exp(), b }, points)
+    FittedLaw::new(Law::Power { a: intercept.exp(), b }, points)
 }
 
 /// Fits a power law up to a knee that is constant beyond it, by least squares in closed form.
@@ -212,9 +214,9 @@ pub(super) fn fit_power(points: &[(f64, f64)]) -> FittedLaw {
 /// clients, because a single one would be no evidence that the curve is level there.
 fn fit_hinge(points: &[(f64, f64)]) -> Option<FittedLaw> {
     let numbers = distinct_numbers(points);
-    let between = (2..numbers.len() - 1).filter_map(|at| hinge_between(points, numbers[at - 1], numbers[at]));
+    let between = (2..numbers.len() - 1).filter_map(|i| hinge_between(points, numbers[i - 1], numbers[i]));
     let at_numbers = numbers[1..numbers.len() - 1].iter().map(|knee| hinge_at(points, *knee));
-    let fitted = between.chain(at_numbers).map(|law| FittedLaw::of(law, points));
+    let fitted = between.chain(at_numbers).map(|law| FittedLaw::new(law, points));
     fitted.min_by(|a, b| a.rss.total_cmp(&b.rss))
 }
 
@@ -235,10 +237,10 @@ fn hinge_at(points: &[(f64, f64)], knee: f64) -> Law {
 
 /// Intercept and slope of y over x by ordinary least squares.
 fn fit_line(points: &[(f64, f64)]) -> (f64, f64) {
-    let (mx, my) = (mean(points.iter().map(|p| p.0)), mean(points.iter().map(|p| p.1)));
-    let sxy: f64 = points.iter().map(|(x, y)| (x - mx) * (y - my)).sum();
-    let slope = sxy / squared_deviations(points.iter().map(|p| p.0));
-    (my - slope * mx, slope)
+    let (mean_x, mean_y) = (mean(points.iter().map(|p| p.0)), mean(points.iter().map(|p| p.1)));
+    let products: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    let slope = products / squared_deviations(points.iter().map(|p| p.0));
+    (mean_y - slope * mean_x, slope)
 }
 
 /// The starting points (σ, κ) of the search, for machines that scale well to badly. Several are needed, because the sum of
@@ -247,18 +249,18 @@ const STARTS: [(f64, f64); 4] = [(0.01, 1e-4), (0.1, 1e-3), (0.5, 0.01), (0.9, 0
 /// A smaller κ has no measurable effect even with a thousand clients.
 const NEGLIGIBLE_KAPPA: f64 = 1e-9;
 /// The most steps of a search.
-const MOST_STEPS: usize = 400;
+const MAX_STEPS: usize = 400;
 /// The smallest damping. With less, rounding can make the equations of a step singular, and that would end the search.
-const LEAST_DAMPING: f64 = 1e-12;
+const MIN_DAMPING: f64 = 1e-12;
 /// The damping at which a step is too short to change anything.
-const MOST_DAMPING: f64 = 1e16;
+const MAX_DAMPING: f64 = 1e16;
 
 /// Fits the USL by least squares with σ, κ ≥ 0. None if κ is practically 0.
 pub(super) fn fit_usl(points: &[(f64, f64)]) -> Option<FittedLaw> {
-    let found = STARTS.iter().map(|(sigma, kappa)| search_usl(points, [*sigma, *kappa], true));
+    let general = STARTS.iter().map(|(sigma, kappa)| search_usl(points, [*sigma, *kappa], true));
     // A search that starts with σ > 0 cannot end exactly at σ = 0, so that edge is searched separately.
     let edge = STARTS.iter().map(|(_, kappa)| search_usl(points, [0.0, *kappa], true));
-    let best = found.chain(edge).min_by(|a, b| a.rss.total_cmp(&b.rss))?;
+    let best = general.chain(edge).min_by(|a, b| a.rss.total_cmp(&b.rss))?;
     matches!(best.law, Law::Usl { kappa, .. } if kappa > NEGLIGIBLE_KAPPA).then_some(best)
 }
 
@@ -269,12 +271,14 @@ fn fit_amdahl(points: &[(f64, f64)]) -> FittedLaw {
     starts.fold(linear, |best, fit| if fit.rss < best.rss { fit } else { best })
 }
 
+/// Searches for the parameters with the least sum of squares from the starting point (σ, κ): those of the USL, or without
+/// coherency those of Amdahl's law, with κ = 0.
 fn search_usl(points: &[(f64, f64)], start: [f64; 2], with_coherency: bool) -> FittedLaw {
-    let found = minimise(points, Candidate::of(points, start.map(f64::sqrt)));
-    let [sigma, kappa] = found.squares();
-    let lambda = found.ln_lambda.exp();
+    let best = minimise(points, Candidate::new(points, start.map(f64::sqrt)));
+    let [sigma, kappa] = best.sigma_and_kappa();
+    let lambda = best.ln_lambda.exp();
     let law = if with_coherency { Law::Usl { lambda, sigma, kappa } } else { Law::Amdahl { lambda, sigma } };
-    FittedLaw::of(law, points)
+    FittedLaw::new(law, points)
 }
 
 /// A candidate for σ and κ, and its fit.
@@ -289,26 +293,28 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn of(points: &[(f64, f64)], roots: [f64; 2]) -> Candidate {
+    /// The candidate with these roots of σ and κ.
+    fn new(points: &[(f64, f64)], roots: [f64; 2]) -> Candidate {
         let [sigma, kappa] = roots.map(|root| root * root);
         let ln_lambda = mean(points.iter().map(|(n, y)| y - usl_at(*n, 0.0, sigma, kappa)));
-        let mut found = Candidate { roots, ln_lambda, rss: 0.0 };
-        found.rss = points.iter().map(|point| found.residual(*point).powi(2)).sum();
-        found
+        let mut candidate = Candidate { roots, ln_lambda, rss: 0.0 };
+        candidate.rss = points.iter().map(|point| candidate.residual(*point).powi(2)).sum();
+        candidate
     }
 
-    fn squares(&self) -> [f64; 2] {
+    fn sigma_and_kappa(&self) -> [f64; 2] {
         self.roots.map(|root| root * root)
     }
 
+    /// ln X of the law minus the measured ln X, at a point (N, ln X).
     fn residual(&self, (n, y): (f64, f64)) -> f64 {
-        let [sigma, kappa] = self.squares();
+        let [sigma, kappa] = self.sigma_and_kappa();
         usl_at(n, self.ln_lambda, sigma, kappa) - y
     }
 
     /// The derivatives of each residual by √σ and √κ. The mean of each column is subtracted, because ln λ is a mean.
     fn jacobian(&self, points: &[(f64, f64)]) -> Vec<[f64; 2]> {
-        let [sigma, kappa] = self.squares();
+        let [sigma, kappa] = self.sigma_and_kappa();
         let derivatives = |n: f64| {
             let denominator = usl_denominator(n, sigma, kappa);
             [-2.0 * self.roots[0] * (n - 1.0) / denominator, -2.0 * self.roots[1] * n * (n - 1.0) / denominator]
@@ -347,15 +353,15 @@ impl Candidate {
 /// Least-Squares Estimation of Nonlinear Parameters").
 fn minimise(points: &[(f64, f64)], start: Candidate) -> Candidate {
     let (mut best, mut damping) = (start, 1e-3);
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         let Some(step) = best.step(points, damping) else { break };
-        let next = Candidate::of(points, [best.roots[0] + step[0], best.roots[1] + step[1]]);
+        let next = Candidate::new(points, [best.roots[0] + step[0], best.roots[1] + step[1]]);
         if next.rss < best.rss {
             best = next;
-            damping = f64::max(damping / 10.0, LEAST_DAMPING);
+            damping = f64::max(damping / 10.0, MIN_DAMPING);
         } else {
             damping *= 10.0;
-            if damping > MOST_DAMPING {
+            if damping > MAX_DAMPING {
                 break;
             }
         }
@@ -405,13 +411,13 @@ pub struct LawChoice {
 
 impl LawChoice {
     /// Fits every law for which there are enough points. None if there are too few for any.
-    pub fn of(series: &Series) -> Option<LawChoice> {
+    pub fn fit(series: &Series) -> Option<LawChoice> {
         let points = series.points();
-        LawChoice::among(&fit_laws(&points), &points)
+        LawChoice::compare(&fit_laws(&points), &points)
     }
 
     /// Compares fitted laws. None if there are too few points for any.
-    pub(super) fn among(fitted: &[FittedLaw], points: &[(f64, f64)]) -> Option<LawChoice> {
+    pub(super) fn compare(fitted: &[FittedLaw], points: &[(f64, f64)]) -> Option<LawChoice> {
         let mut fits: Vec<ScoredFit> = fitted.iter().filter_map(|fit| score_fit(fit, points)).collect();
         fits.sort_by(|a, b| a.aicc.total_cmp(&b.aicc));
         (!fits.is_empty()).then_some(LawChoice { fits })
@@ -437,28 +443,154 @@ fn score_fit(fit: &FittedLaw, points: &[(f64, f64)]) -> Option<ScoredFit> {
         return None;
     }
     let rss = fit.rss.max(n * RELATIVE_PRECISION * RELATIVE_PRECISION);
-    let total = squared_deviations(points.iter().map(|p| p.1));
+    let total_squares = squared_deviations(points.iter().map(|p| p.1));
     Some(ScoredFit {
         law: fit.law,
         rss: fit.rss,
-        r_squared: if total > 0.0 { 1.0 - fit.rss / total } else { f64::NAN },
+        r_squared: if total_squares > 0.0 { 1.0 - fit.rss / total_squares } else { f64::NAN },
         aicc: n * (rss / n).ln() + 2.0 * k + 2.0 * k * (k + 1.0) / (n - k - 1.0),
         lack_of_fit: lack_of_fit(fit, points),
     })
 }
 
-/// Tests the lack of fit. None without several values at a number of clients.
+/// Tests the lack of fit. None unless some number of clients has several values that differ, and there are more numbers of
+/// clients than parameters.
 fn lack_of_fit(fit: &FittedLaw, points: &[(f64, f64)]) -> Option<LackOfFit> {
     let (n, d, p) = (points.len(), distinct_count(points), fit.law.curve_parameters());
-    // Pure error: the sum of squared differences of values from the mean at their number of clients.
-    let pure: f64 = points.chunk_by(|a, b| a.0 == b.0).map(|group| squared_deviations(group.iter().map(|p| p.1))).sum();
-    if n <= d || d <= p || pure <= 0.0 {
+    // The sum of squared differences of values from the mean at their number of clients.
+    let same_number = points.chunk_by(|a, b| a.0 == b.0);
+    let pure_error: f64 = same_number.map(|group| squared_deviations(group.iter().map(|p| p.1))).sum();
+    if n <= d || d <= p || pure_error <= 0.0 {
         return None;
     }
-    let (above, below) = ((d - p) as f64, (n - d) as f64);
-    let f = ((fit.rss - pure).max(0.0) / above) / (pure / below);
-    Some(LackOfFit { f, p: FisherSnedecor::new(above, below).ok()?.sf(f) })
+    let (numerator_freedom, denominator_freedom) = ((d - p) as f64, (n - d) as f64);
+    let f = ((fit.rss - pure_error).max(0.0) / numerator_freedom) / (pure_error / denominator_freedom);
+    Some(LackOfFit { f, p: FisherSnedecor::new(numerator_freedom, denominator_freedom).ok()?.sf(f) })
 }
 
+/// Compares the fits with scipy, for three rounds of eight numbers of clients. The reference values are from `numpy.polyfit` of
+/// ln X on ln N for the power law; `scipy.optimize.least_squares` with bounds 0 on σ and κ and tolerances 1e-15 for Amdahl's
+/// law and the USL; a grid of 200,001 knees for the hinge; and `scipy.stats.f.sf` for F and p.
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::scaling::series::{Series, tests::one_round};
+
+    const N: [f64; 8] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0];
+    const USL: [[f64; 8]; 3] = [
+        [101.2, 185.3, 254.1, 305.8, 371.0, 402.5, 401.1, 374.8],
+        [99.1, 188.0, 250.9, 309.2, 368.4, 399.0, 404.2, 371.9],
+        [100.3, 186.9, 256.0, 303.1, 374.2, 405.3, 398.8, 376.0],
+    ];
+    const AMDAHL: [[f64; 8]; 3] = [
+        [98.9, 180.1, 252.0, 304.7, 401.1, 470.3, 575.9, 640.8],
+        [101.5, 183.6, 247.3, 310.2, 396.0, 476.2, 566.8, 648.1],
+        [100.2, 181.4, 250.8, 306.9, 399.5, 472.8, 573.3, 642.0],
+    ];
+    const POWER: [[f64; 8]; 3] = [
+        [34.1, 41.0, 47.3, 50.4, 57.9, 61.8, 70.3, 75.6],
+        [33.8, 42.1, 46.2, 51.5, 56.6, 62.9, 69.1, 76.8],
+        [34.3, 41.6, 46.9, 50.7, 57.2, 62.3, 69.9, 76.0],
+    ];
+    const HINGE: [[f64; 8]; 3] = [
+        [50.2, 99.0, 151.2, 201.0, 229.9, 231.4, 228.7, 230.5],
+        [49.7, 101.3, 148.8, 198.7, 231.6, 228.9, 231.8, 229.4],
+        [50.4, 100.1, 150.6, 200.3, 230.2, 230.8, 229.6, 231.1],
+    ];
+
+    fn choose_law(x: &[[f64; 8]; 3]) -> LawChoice {
+        let row = |(round, x): (usize, &[f64; 8])| -> Vec<(f64, u32, f64)> {
+            N.iter().zip(x).map(|(n, x)| (*n, round as u32, *x)).collect()
+        };
+        let rows: Vec<_> = x.iter().enumerate().flat_map(row).collect();
+        LawChoice::fit(&Series::new("s", &rows).unwrap()).unwrap()
+    }
+
+    fn assert_near(value: f64, expected: f64) {
+        assert!((value - expected).abs() <= 1e-4 * expected.abs(), "{value} is not {expected}");
+    }
+
+    fn fit_named(choice: &LawChoice, name: &str) -> ScoredFit {
+        *choice.fits.iter().find(|fit| fit.law.name() == name).unwrap()
+    }
+
+    #[test]
+    fn data_of_a_power_law_select_it() {
+        let choice = choose_law(&POWER);
+        let fit = choice.winner().unwrap();
+        let Law::Power { a, b } = fit.law else { panic!("{fit:?}") };
+        assert_near(a, 34.039029);
+        assert_near(b, 0.28989297);
+        assert_near(fit.aicc, -221.600965);
+        assert_near(fit.lack_of_fit.unwrap().f, 0.074377017);
+        assert_near(fit.lack_of_fit.unwrap().p, 0.99792266);
+        assert_eq!(choice.contenders().len(), 1);
+    }
+
+    #[test]
+    fn data_of_the_universal_scalability_law_select_it() {
+        let choice = choose_law(&USL);
+        let fit = choice.winner().unwrap();
+        let Law::Usl { lambda, sigma, kappa } = fit.law else { panic!("{fit:?}") };
+        assert_near(lambda, 100.678281);
+        assert_near(sigma, 0.06658623);
+        assert_near(kappa, 0.00963537);
+        assert_near(fit.rss, 0.0014093379);
+        assert_near(fit.aicc, -223.719275);
+        assert_near(fit.lack_of_fit.unwrap().f, 0.7769803);
+        assert_near(fit.lack_of_fit.unwrap().p, 0.5804394);
+        assert_near(fit.r_squared, 0.99971701);
+        assert_near(fit.law.peak().unwrap(), ((1.0f64 - 0.06658623) / 0.00963537).sqrt());
+    }
+
+    #[test]
+    fn data_of_amdahls_law_select_it_and_not_a_usl_without_coherency() {
+        let choice = choose_law(&AMDAHL);
+        let fit = choice.winner().unwrap();
+        let Law::Amdahl { lambda, sigma } = fit.law else { panic!("{fit:?}") };
+        assert_near(lambda, 99.912679);
+        assert_near(sigma, 0.09932123);
+        assert_near(fit.aicc, -226.702933);
+        assert_near(fit.lack_of_fit.unwrap().p, 0.91397315);
+        assert!(choice.fits.iter().all(|fit| fit.law.name() != "universal scalability law"));
+    }
+
+    #[test]
+    fn data_of_a_hinge_select_it() {
+        let choice = choose_law(&HINGE);
+        let fit = choice.winner().unwrap();
+        let Law::Hinge { a, b, knee } = fit.law else { panic!("{fit:?}") };
+        assert_near(a, 50.1053489);
+        assert_near(b, 0.99878695);
+        assert_near(knee, 4.6052983);
+        assert_near(fit.aicc, -237.155347);
+    }
+
+    #[test]
+    fn a_wrong_law_can_have_a_high_r_squared() {
+        // The power law has R² = 0.98 on data of Amdahl's law, but a significant lack of fit.
+        let fit = fit_named(&choose_law(&AMDAHL), "power law");
+        assert_near(fit.r_squared, 0.98396885);
+        assert_near(fit.lack_of_fit.unwrap().f, 279.731683);
+        assert!(fit.lack_of_fit.unwrap().p < 1e-14);
+    }
+
+    #[test]
+    fn few_points_allow_only_laws_with_two_parameters() {
+        let doubled = [(1.0, 100.0), (2.0, 180.0), (4.0, 300.0), (8.0, 420.0), (16.0, 500.0)];
+        let choice = LawChoice::fit(&one_round(&doubled)).unwrap();
+        // Five points suffice for two parameters and the variance, but not for three parameters.
+        assert!(
+            choice.fits.iter().all(|fit| fit.law.curve_parameters() == 2 && fit.lack_of_fit.is_none()),
+            "{choice:?}"
+        );
+        assert!(LawChoice::fit(&one_round(&doubled[..2])).is_none());
+    }
+
+    #[test]
+    fn a_step_exists_if_the_parameters_have_the_same_effect() {
+        // With two numbers of clients, σ and κ have the same effect on the curve: the equations are singular without damping.
+        let candidate = Candidate::new(&[(1.0, 0.0), (3.0, 0.5)], [0.3, 0.7]);
+        assert!(candidate.step(&[(1.0, 0.0), (3.0, 0.5)], MIN_DAMPING).is_some());
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::average::{mean, sorted};
 use crate::ratio::{Ratio, independent_ratio, log_ratios};
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use rand::{Rng, RngExt};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ pub enum SeriesError {
     },
 }
 
-impl Exits for SeriesError {
+impl HasExitCode for SeriesError {
     fn exit_code(&self) -> ExitCode {
         ExitCode::Usage
     }
@@ -50,13 +50,14 @@ impl Series {
     /// # Errors
     /// A value is not above 0, or there are fewer than two numbers of clients.
     pub fn new(name: &str, rows: &[SeriesRow]) -> Result<Series, SeriesError> {
-        let numbers = distinct_numbers(name, rows.iter().map(|(n, _, x)| (*n, *x)))?;
+        let numbers = checked_numbers(name, rows.iter().map(|(n, _, x)| (*n, *x)))?;
         let rounds: BTreeSet<u32> = rows.iter().map(|row| row.1).collect();
         let rounds: Vec<u32> = rounds.into_iter().collect();
         let mut cells: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
         for (n, round, x) in rows {
-            let at = (numbers.partition_point(|m| m < n), rounds.partition_point(|b| b < round));
-            cells.entry(at).or_default().push(*x);
+            let number_index = numbers.partition_point(|number| number < n);
+            let round_index = rounds.partition_point(|other| other < round);
+            cells.entry((number_index, round_index)).or_default().push(*x);
         }
         let mut x = vec![vec![f64::NAN; rounds.len()]; numbers.len()];
         // Sort before summing, because the rounding of a sum depends on the order.
@@ -69,7 +70,7 @@ impl Series {
     /// # Errors
     /// A value is not above 0, or there are fewer than two numbers of clients.
     pub fn unpaired(name: &str, points: &[(f64, f64)]) -> Result<Series, SeriesError> {
-        let numbers = distinct_numbers(name, points.iter().copied())?;
+        let numbers = checked_numbers(name, points.iter().copied())?;
         let values_at = |n: &f64| sorted(points.iter().filter(|point| point.0 == *n).map(|point| point.1));
         let x = numbers.iter().map(values_at).collect();
         Ok(Series { name: name.into(), n: numbers, x, paired: false })
@@ -85,14 +86,11 @@ impl Series {
         self.x.iter().map(|x| x.iter().filter(|x| !x.is_nan()).count()).min().unwrap_or(0)
     }
 
-    /// The throughput at one number of clients divided by that at another (`to` / `from`, indices): within rounds, or of two
-    /// independent samples if there are no rounds. None without values.
-    pub fn ratio(&self, to: usize, from: usize) -> Option<Ratio> {
-        if self.paired {
-            Ratio::of(log_ratios(&self.x[from], &self.x[to]).d)
-        } else {
-            independent_ratio(&self.x[from], &self.x[to])
-        }
+    /// The throughput at the number of clients with the index `numerator` divided by that at the index `denominator`: within
+    /// rounds, or of two independent samples if there are no rounds. None without values.
+    pub fn ratio(&self, numerator: usize, denominator: usize) -> Option<Ratio> {
+        let (x, y) = (&self.x[denominator], &self.x[numerator]);
+        if self.paired { Ratio::from_log_ratios(log_ratios(x, y).d) } else { independent_ratio(x, y) }
     }
 
     /// The points (N, ln X) of all values: number of clients and logarithm of the throughput.
@@ -104,7 +102,7 @@ impl Series {
     }
 
     /// The mean of ln X at each number of clients, over the rounds that have it.
-    pub fn means(&self) -> Vec<f64> {
+    pub fn log_means(&self) -> Vec<f64> {
         let mean = |x: &Vec<f64>| mean(x.iter().filter(|x| !x.is_nan()).map(|x| x.ln()));
         self.x.iter().map(mean).collect()
     }
@@ -113,7 +111,8 @@ impl Series {
     /// clients would have no value.
     pub(super) fn resample(&self, rng: &mut impl Rng) -> Option<Series> {
         let mut draw = |count: usize| -> Vec<usize> { (0..count).map(|_| rng.random_range(0..count)).collect() };
-        let take = |row: &Vec<f64>, at: &[usize]| -> Vec<f64> { at.iter().map(|at| row[*at]).collect() };
+        let take =
+            |row: &Vec<f64>, indices: &[usize]| -> Vec<f64> { indices.iter().map(|index| row[*index]).collect() };
         let x: Vec<Vec<f64>> = if self.paired {
             let rounds = draw(self.rounds());
             self.x.iter().map(|row| take(row, &rounds)).collect()
@@ -130,13 +129,16 @@ impl Series {
     }
 }
 
-/// The distinct numbers of clients, ascending. Fails unless all numbers and values are positive.
-fn distinct_numbers(name: &str, points: impl Iterator<Item = (f64, f64)> + Clone) -> Result<Vec<f64>, SeriesError> {
+/// The distinct numbers of clients, ascending.
+///
+/// # Errors
+/// A number or a throughput is not above 0, or there are fewer than two distinct numbers.
+fn checked_numbers(name: &str, points: impl Iterator<Item = (f64, f64)> + Clone) -> Result<Vec<f64>, SeriesError> {
     for (n, x) in points.clone() {
-        for (what, value) in [("number of clients", n), ("throughput", x)] {
+        for (name_of_value, value) in [("number of clients", n), ("throughput", x)] {
             // The limit keeps sums finite.
             if !(value > 0.0 && value < 1e300) {
-                return Err(SeriesError::NotPositive(name.into(), what, value));
+                return Err(SeriesError::NotPositive(name.into(), name_of_value, value));
             }
         }
     }
@@ -153,8 +155,8 @@ pub(super) mod tests {
     use super::*;
     use crate::simulate::run_rng;
 
-    /// A series without replicates.
-    pub fn unreplicated(points: &[(f64, f64)]) -> Series {
+    /// A series with one round, from points of (clients, throughput).
+    pub fn one_round(points: &[(f64, f64)]) -> Series {
         Series::new("s", &points.iter().map(|(n, x)| (*n, 0, *x)).collect::<Vec<_>>()).unwrap()
     }
 
@@ -165,7 +167,7 @@ pub(super) mod tests {
         assert_eq!(series.x[0], [2.0, 4.0]);
         assert!(series.x[1][0].is_nan() && series.x[1][1] == 8.0);
         assert_eq!(series.points().len(), 3);
-        assert_eq!(series.means()[1], 8f64.ln());
+        assert_eq!(series.log_means()[1], 8f64.ln());
     }
 
     #[test]
@@ -179,7 +181,7 @@ pub(super) mod tests {
     #[test]
     fn a_resample_has_whole_rounds_or_the_values_of_each_number() {
         let rows: Vec<SeriesRow> =
-            (0..8).flat_map(|r| [(1.0, r, 1.0 + f64::from(r)), (2.0, r, 2.0 + f64::from(r))]).collect();
+            (0..8).flat_map(|round| [1.0, 2.0].map(|n| (n, round, n + f64::from(round)))).collect();
         let points: Vec<(f64, f64)> = rows.iter().map(|(n, _, x)| (*n, *x)).collect();
         let keeps_rounds_together = |series: Series| {
             let drawn = series.resample(&mut run_rng(1, 0)).unwrap();

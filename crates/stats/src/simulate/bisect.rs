@@ -1,15 +1,15 @@
 //! Simulates bisections by time: how often one ends at a wrong candidate.
 
 use super::noise::{Noise, SD, simulate_measurements};
-use crate::bisect::{StepRound, judge_confirmation, judge_ends, judge_step, next_look};
+use crate::bisect::{StepRound, judge_confirmation, judge_ends, judge_step, rounds_at_next_look};
 use crate::critical_values::LAST_LOOK_ROUNDS;
-use fsarena_core::bisect::{ComparisonResult, steps};
-use fsarena_core::claim::{Op, Pair, RightSide};
+use fsarena_core::bisect::{ComparisonResult, worst_case_steps};
+use fsarena_core::claim::{ClaimOperator, PairRelation, RightSide};
 use rand::{Rng, RngExt};
 
 /// The candidates after GOOD.
 const CANDIDATES: usize = 64;
-/// The sizes of the step, in units of the noise of a measurement.
+/// The sizes of the step in ln(cost), in units of the noise of a measurement.
 const STEP_SIZES: [f64; 5] = [0.2, 0.5, 1.0, 2.0, 4.0];
 
 /// How a simulated bisection ended.
@@ -23,16 +23,16 @@ pub enum BisectionEnd {
     Inconclusive,
 }
 
-/// Whether a bisection of 64 candidates errs. With `changed`, the cost steps up at a random one of them, both ends included, by
-/// a random size, and the margin is half of that: to find another one or no change is an error. Otherwise all cost the same,
-/// and to find one is an error.
-pub fn errs(changed: bool, noise: Noise, rng: &mut impl Rng) -> bool {
+/// Whether a simulated bisection of 64 candidates errs. If `has_change`, the cost steps up at a random one of them, the last
+/// included, by one of [`STEP_SIZES`], and the margin is half of that: to find another candidate or no change is an error.
+/// Otherwise all cost the same, and to find one is an error.
+pub fn bisection_errs(has_change: bool, noise: Noise, rng: &mut impl Rng) -> bool {
     let size = SD * STEP_SIZES[rng.random_range(0..STEP_SIZES.len())];
     let first_bad = rng.random_range(1..=CANDIDATES);
-    let step = if changed { size } else { 0.0 };
+    let step = if has_change { size } else { 0.0 };
     match bisect(noise, first_bad, step, size / 2.0, judge_step, rng) {
-        BisectionEnd::Found(found) => !changed || found != first_bad,
-        BisectionEnd::NoChange => changed,
+        BisectionEnd::Found(found) => !has_change || found != first_bad,
+        BisectionEnd::NoChange => has_change,
         BisectionEnd::Inconclusive => false,
     }
 }
@@ -49,12 +49,12 @@ fn bisect(
     judge: StepJudge,
     rng: &mut impl Rng,
 ) -> BisectionEnd {
-    let cost = |candidate: usize| if candidate >= first_bad { step } else { 0.0 };
-    let error_split = steps(CANDIDATES) + 2;
+    let log_cost = |candidate: usize| if candidate >= first_bad { step } else { 0.0 };
+    let error_split = worst_case_steps(CANDIDATES) + 2;
     let right = RightSide::Variant("baseline".into());
     let percent = Some(100.0 * margin.exp_m1());
-    let pair = Pair { left: "candidate".into(), op: Op::AtMost, factor: 1.0, right, percent };
-    let ends = measure_until_decided(noise, error_split, &[0.0, cost(CANDIDATES)], rng, |rounds| {
+    let pair = PairRelation { left: "candidate".into(), op: ClaimOperator::AtMost, factor: 1.0, right, percent };
+    let ends = measure_until_decided(noise, error_split, &[0.0, log_cost(CANDIDATES)], rng, |rounds| {
         judge_ends(&pair, &log_ratios(rounds), 0.0, error_split)
     });
     match ends {
@@ -65,7 +65,7 @@ fn bisect(
     let (mut good, mut bad) = (0, CANDIDATES);
     while bad - good > 1 {
         let candidate = (good + bad) / 2;
-        let costs = [0.0, cost(candidate), cost(CANDIDATES)];
+        let costs = [0.0, log_cost(candidate), log_cost(CANDIDATES)];
         let judge_step = |rounds: &[Vec<f64>]| {
             let rounds: Vec<[f64; 3]> = rounds.iter().map(|round| [round[0], round[1], round[2]]).collect();
             judge(&rounds, 1.0, error_split)
@@ -76,7 +76,7 @@ fn bisect(
             None => return BisectionEnd::Inconclusive,
         }
     }
-    let confirmed = measure_until_decided(noise, error_split, &[cost(good), cost(bad)], rng, |rounds| {
+    let confirmed = measure_until_decided(noise, error_split, &[log_cost(good), log_cost(bad)], rng, |rounds| {
         judge_confirmation(&log_ratios(rounds), 1.0, 2.0 * margin, error_split)
     });
     match confirmed {
@@ -90,7 +90,8 @@ fn log_ratios(rounds: &[Vec<f64>]) -> Vec<f64> {
     rounds.iter().map(|round| round[1] - round[0]).collect()
 }
 
-/// Measures candidates of these costs until a look decides; None if the last one does not.
+/// Simulates rounds of candidates until `judge` decides at a look. `costs` has ln(cost) of each candidate without noise. None
+/// if the last look does not decide.
 fn measure_until_decided(
     noise: Noise,
     error_split: usize,
@@ -99,9 +100,9 @@ fn measure_until_decided(
     judge: impl Fn(&[Vec<f64>]) -> Option<ComparisonResult>,
 ) -> Option<ComparisonResult> {
     let logs = simulate_measurements(&vec![(noise, 1.0); costs.len()], LAST_LOOK_ROUNDS, rng);
-    let round = |at: usize| costs.iter().zip(&logs).map(|(cost, logs)| cost + logs[at]).collect();
+    let round = |number: usize| costs.iter().zip(&logs).map(|(cost, logs)| cost + logs[number]).collect();
     let mut rounds: Vec<Vec<f64>> = vec![];
-    while let Some(look) = next_look(rounds.len(), error_split) {
+    while let Some(look) = rounds_at_next_look(rounds.len(), error_split) {
         rounds.extend((rounds.len()..look).map(round));
         let result = judge(&rounds);
         if result.is_some() {

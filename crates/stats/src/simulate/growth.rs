@@ -12,11 +12,15 @@ use rand_distr::{Distribution, StandardNormal};
 pub const ROUNDS: u32 = 4;
 /// The amounts of work: 1e4..1e6 with three a decade.
 const AMOUNTS: [f64; 7] = [1e4, 2.2e4, 4.6e4, 1e5, 2.2e5, 4.6e5, 1e6];
-/// Standard deviations of ln cost: shared by a round, of a single value, and shared by an amount of work over all
-/// rounds.
-const NOISE: (f64, f64, f64) = (0.03, 0.03, 0.01);
-/// The largest share of runs in which the interval may miss, and in which a law without a bend may be found to bend.
-pub const MOST_WRONG: f64 = 0.07;
+/// The standard deviation of the effect of a round on ln(cost) at all its amounts.
+const ROUND_SD: f64 = 0.03;
+/// The standard deviation of the noise of ln(cost) of a single value.
+const VALUE_SD: f64 = 0.03;
+/// The standard deviation of the effect of an amount of work on ln(cost) in all rounds.
+const AMOUNT_SD: f64 = 0.01;
+/// The largest accepted share of runs in which the interval misses the true cost, and of runs in which a bend is found where
+/// there is none or excluded where there is one.
+pub const MAX_WRONG: f64 = 0.07;
 
 /// The law that the simulated cost follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,19 +58,19 @@ impl Truth {
 
     /// The cost of a unit at an amount of work.
     fn cost(self, n: f64) -> f64 {
-        let bent = |at: f64| n.powf(0.05) * (n / at).max(1.0).powf(0.5);
+        let with_bend_at = |knee: f64| n.powf(0.05) * (n / knee).max(1.0).powf(0.5);
         match self {
             Truth::Constant => 1.0,
             Truth::Power => n.powf(0.1),
             Truth::Fixed => 1.0 + 20_000.0 / n,
             Truth::Logarithm => 1.0 + 0.1 * (n / 1e4).ln(),
-            Truth::BendWithin => bent(1e5),
-            Truth::BendBeyond => bent(3e6),
+            Truth::BendWithin => with_bend_at(1e5),
+            Truth::BendBeyond => with_bend_at(3e6),
         }
     }
 
     /// Whether it bends within the data.
-    fn bends(self) -> bool {
+    fn bends_within_data(self) -> bool {
         self == Truth::BendWithin
     }
 }
@@ -76,37 +80,37 @@ impl Truth {
 pub struct GrowthCheck {
     /// The law.
     pub truth: Truth,
-    /// Runs.
+    /// The number of runs.
     pub runs: usize,
-    /// Runs in which a bend was found.
+    /// The number of runs in which a bend was found.
     pub bends: usize,
-    /// Runs in which a bend was excluded.
+    /// The number of runs in which a bend was excluded.
     pub straight: usize,
-    /// Runs in which the interval at ten times the largest amount missed the true cost.
+    /// The number of runs in which the interval at ten times the largest amount missed the true cost.
     pub missed: usize,
 }
 
 impl GrowthCheck {
-    /// The number of wrong runs, the larger of two numbers: of runs whose interval missed the true cost, and of runs
-    /// that found a bend where there is none or excluded a bend where there is one. Of the negative test, the number of
-    /// runs whose interval missed the true cost, which it must show.
+    /// The number of wrong runs: the larger of the number of runs whose interval missed the true cost, and of the number of
+    /// runs that found a bend where there is none or excluded a bend where there is one. For the negative test only the first
+    /// number.
     pub fn errors(&self) -> ErrorCount {
-        if self.is_negative() {
+        if self.is_negative_test() {
             return ErrorCount { wrong: self.missed, runs: self.runs };
         }
-        let wrong_bends = if self.truth.bends() { self.straight } else { self.bends };
+        let wrong_bends = if self.truth.bends_within_data() { self.straight } else { self.bends };
         ErrorCount { wrong: self.missed.max(wrong_bends), runs: self.runs }
     }
 
     /// Whether it is the negative test: the interval must miss, because the bend lies beyond the data and so cannot be
     /// seen in them.
-    pub fn is_negative(&self) -> bool {
+    pub fn is_negative_test(&self) -> bool {
         self.truth == Truth::BendBeyond
     }
 
-    /// The state of the promise that at most [`MOST_WRONG`] of all runs are wrong; of the negative test, that more are.
+    /// The state of the promise that at most [`MAX_WRONG`] of all runs are wrong; of the negative test, that more are.
     pub fn state(&self) -> PromiseState {
-        match (self.errors().state(MOST_WRONG), self.is_negative()) {
+        match (self.errors().state(MAX_WRONG), self.is_negative_test()) {
             (PromiseState::Kept, true) => PromiseState::Broken,
             (PromiseState::Broken, true) => PromiseState::Kept,
             (state, _) => state,
@@ -115,37 +119,37 @@ impl GrowthCheck {
 }
 
 /// Simulates `runs` runs of [`ROUNDS`] rounds for each law.
-pub fn growth_checks(runs: usize, seed: u64) -> Vec<GrowthCheck> {
+pub fn check_growth(runs: usize, seed: u64) -> Vec<GrowthCheck> {
     let check = |(number, truth): (usize, Truth)| {
         let seed = mix(seed, number as u64);
-        let found = in_parallel(runs, |run| {
+        let simulated = in_parallel(runs, |run| {
             let growth = analyse_growth(simulate_costs(truth, &mut run_rng(seed, run)));
             let true_cost = truth.cost(MAX_MULTIPLE * AMOUNTS[AMOUNTS.len() - 1]);
-            let contains =
-                growth.beyond.is_some_and(|beyond| beyond.cost.low <= true_cost && true_cost <= beyond.cost.high);
+            let contains = growth
+                .extrapolation
+                .is_some_and(|at_end| at_end.cost.low <= true_cost && true_cost <= at_end.cost.high);
             (growth.bend, contains)
         });
         GrowthCheck {
             truth,
             runs,
-            bends: found.iter().filter(|(bend, _)| matches!(bend, BendFinding::Bends(_))).count(),
-            straight: found.iter().filter(|(bend, _)| *bend == BendFinding::Straight).count(),
-            missed: found.iter().filter(|(_, contains)| !contains).count(),
+            bends: simulated.iter().filter(|(bend, _)| matches!(bend, BendFinding::Bends(_))).count(),
+            straight: simulated.iter().filter(|(bend, _)| *bend == BendFinding::Straight).count(),
+            missed: simulated.iter().filter(|(_, contains)| !contains).count(),
         }
     };
     Truth::ALL.into_iter().enumerate().map(check).collect()
 }
 
-/// A series under a law.
+/// Simulates a series of costs that follow a law.
 fn simulate_costs(truth: Truth, rng: &mut impl Rng) -> Series {
     let mut normal = || -> f64 { StandardNormal.sample(rng) };
-    let (of_round, of_value, of_amount) = NOISE;
-    let deviations = AMOUNTS.map(|_| of_amount * normal());
+    let amount_effects = AMOUNTS.map(|_| AMOUNT_SD * normal());
     let mut rows = vec![];
     for round in 0..ROUNDS {
-        let common = of_round * normal();
-        for (n, deviation) in AMOUNTS.into_iter().zip(deviations) {
-            rows.push((n, round, truth.cost(n) * (common + deviation + of_value * normal()).exp()));
+        let round_effect = ROUND_SD * normal();
+        for (n, amount_effect) in AMOUNTS.into_iter().zip(amount_effects) {
+            rows.push((n, round, truth.cost(n) * (round_effect + amount_effect + VALUE_SD * normal()).exp()));
         }
     }
     Series::new("simulated", &rows).expect("costs are above 0")
@@ -157,11 +161,11 @@ mod tests {
 
     #[test]
     fn extrapolations_hold_and_bends_are_found_unless_they_are_beyond_the_data() {
-        for check in growth_checks(200, 1) {
+        for check in check_growth(200, 1) {
             assert_eq!(check.state(), PromiseState::Kept, "{check:?}");
-            // What bends within the data is found.
-            let found = check.bends > check.runs * 9 / 10;
-            assert_eq!(found, check.truth == Truth::BendWithin, "{check:?}");
+            // A bend within the data is found.
+            let bends_mostly = check.bends > check.runs * 9 / 10;
+            assert_eq!(bends_mostly, check.truth == Truth::BendWithin, "{check:?}");
         }
     }
 

@@ -15,16 +15,16 @@ const TRUE_RATIO: f64 = 1.05;
 /// The standard deviation of a shape, as a share of the mean.
 const RELATIVE_SD: f64 = 0.2;
 /// The largest accepted share of runs in which the interval misses at some look, for the shapes of [`PROMISED`].
-const MOST_MISSES: f64 = 0.07;
+const MAX_MISSES: f64 = 0.07;
 /// The smallest accepted share of runs that have an interval at a look, for the shapes of [`PROMISED`].
-const LEAST_WITH_INTERVAL: f64 = 0.9;
+const MIN_WITH_INTERVAL: f64 = 0.9;
 /// The share of rounds with a stall, and the additional cost of a stall in units of the mean cost.
 const STALL_SHARE_AND_COST: (f64, f64) = (0.02, 3.0);
 
 /// How the costs of a variant vary around a mean of 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Normal, a tenth of the others' size.
+    /// Normal, with a tenth of the standard deviation of the others.
     Quiet,
     /// Normal.
     Normal,
@@ -99,8 +99,8 @@ const PROMISED: [ShapePair; 10] = [
     (Shape::Normal, Shape::LogNormal),
 ];
 
-/// The shapes whose misses are shown, without a promise.
-const SHOWN: [ShapePair; 5] = [
+/// The shapes whose misses are only reported, without a promise.
+const NOT_PROMISED: [ShapePair; 5] = [
     (Shape::WideLogNormal, Shape::WideLogNormal),
     (Shape::Quiet, Shape::WideLogNormal),
     (Shape::Pareto, Shape::Pareto),
@@ -113,7 +113,7 @@ const SHOWN: [ShapePair; 5] = [
 pub struct MeanCheck {
     /// The shapes of the two variants.
     pub shapes: ShapePair,
-    /// Whether the machine drifts: it slows both variants, and also one place of a round more than the other.
+    /// Whether the machine drifts: it becomes slower or faster for both variants, and more so for the second place of a round.
     pub drifts: bool,
     /// Whether the interval keeps a promise for these shapes.
     pub promised: bool,
@@ -126,12 +126,12 @@ pub struct MeanCheck {
 impl MeanCheck {
     /// The largest accepted share of runs with a miss; None for shapes without a promise.
     pub fn limit(&self) -> Option<f64> {
-        self.promised.then_some(MOST_MISSES)
+        self.promised.then_some(MAX_MISSES)
     }
 
     /// The state of the promise; None for shapes without a promise.
     pub fn state(&self) -> Option<PromiseState> {
-        let has_too_few_intervals = self.share_with_interval < LEAST_WITH_INTERVAL;
+        let has_too_few_intervals = self.share_with_interval < MIN_WITH_INTERVAL;
         let state = |limit| if has_too_few_intervals { PromiseState::Broken } else { self.misses.state(limit) };
         self.limit().map(state)
     }
@@ -139,22 +139,22 @@ impl MeanCheck {
 
 /// Simulates `runs` runs of 400 rounds for each pair of shapes, with and without drift. The looks are one at
 /// [`ROUNDS_FOR_MEAN_RATIO`] rounds, and all later ones of [`LOOKS`].
-pub fn mean_checks(runs: usize, seed: u64) -> Vec<MeanCheck> {
+pub fn check_mean_intervals(runs: usize, seed: u64) -> Vec<MeanCheck> {
     let promised = PROMISED.into_iter().map(|shapes| (shapes, true));
-    let all = promised.chain(SHOWN.into_iter().map(|shapes| (shapes, false)));
+    let all = promised.chain(NOT_PROMISED.into_iter().map(|shapes| (shapes, false)));
     let all = all.flat_map(|(shapes, promised)| [false, true].map(|drifts| (shapes, promised, drifts)));
     let check = |(number, (shapes, promised, drifts)): (usize, (ShapePair, bool, bool))| {
         let seed = mix(seed, number as u64);
         let misses = in_parallel(runs, |run| misses_at_looks(shapes, drifts, &mut run_rng(seed, run)));
         let wrong = misses.iter().filter(|looks| looks.contains(&Some(true))).count();
         let with_interval = |look: usize| misses.iter().filter(|looks| looks[look].is_some()).count();
-        let least = (0..misses.first().map_or(0, Vec::len)).map(with_interval).min().unwrap_or(0);
+        let fewest = (0..misses.first().map_or(0, Vec::len)).map(with_interval).min().unwrap_or(0);
         MeanCheck {
             shapes,
             drifts,
             promised,
             misses: ErrorCount { wrong, runs },
-            share_with_interval: least as f64 / runs as f64,
+            share_with_interval: fewest as f64 / runs as f64,
         }
     };
     all.enumerate().map(check).collect()
@@ -170,20 +170,20 @@ fn misses_at_looks((a, b): ShapePair, drifts: bool, rng: &mut impl Rng) -> Vec<O
             // An autoregressive process of order 1 with coefficient 0.95; 0.31² = 1 − 0.95² gives it a standard deviation of 1.
             let step: f64 = StandardNormal.sample(rng);
             drift = 0.95 * drift + 0.31 * step;
-            let second = if rng.random() { &mut cost_a } else { &mut cost_b };
-            *second += 0.2 * RELATIVE_SD * drift;
-            let machine = (0.1 * drift).exp();
-            (cost_a, cost_b) = (cost_a * machine, cost_b * machine);
+            let second_in_round = if rng.random() { &mut cost_a } else { &mut cost_b };
+            *second_in_round += 0.2 * RELATIVE_SD * drift;
+            let machine_factor = (0.1 * drift).exp();
+            (cost_a, cost_b) = (cost_a * machine_factor, cost_b * machine_factor);
         }
         costs_of_a.push(cost_a);
         costs_of_b.push(TRUE_RATIO * cost_b);
     }
-    let further = LOOKS.iter().map(|look| look.rounds).filter(|rounds| *rounds > ROUNDS_FOR_MEAN_RATIO);
+    let later_looks = LOOKS.iter().map(|look| look.rounds).filter(|rounds| *rounds > ROUNDS_FOR_MEAN_RATIO);
     let misses_after = |rounds: usize| {
-        let costs = SharedCosts::of(&costs_of_a[..rounds], &costs_of_b[..rounds])?;
+        let costs = SharedCosts::new(&costs_of_a[..rounds], &costs_of_b[..rounds])?;
         costs.excludes(TRUE_RATIO, 2).ok()
     };
-    std::iter::once(ROUNDS_FOR_MEAN_RATIO).chain(further).map(misses_after).collect()
+    std::iter::once(ROUNDS_FOR_MEAN_RATIO).chain(later_looks).map(misses_after).collect()
 }
 
 #[cfg(test)]
@@ -207,12 +207,12 @@ mod tests {
 
     #[test]
     fn few_runs_break_no_promise() {
-        let checks = mean_checks(100, 1);
+        let checks = check_mean_intervals(100, 1);
         assert_eq!(checks.len(), 30);
         assert!(checks.iter().all(|check| check.state() != Some(PromiseState::Broken)), "{checks:?}");
-        // Stalls that few runs of 20 rounds have seen are not excluded.
+        // Rare stalls occur in few runs of 20 rounds, so the interval does not include their cost.
         let missed = |shapes: ShapePair| checks.iter().find(|check| check.shapes == shapes).unwrap().misses.wrong;
         assert!(missed((Shape::Quiet, Shape::Stalls)) > 30 && missed((Shape::Quiet, Shape::Pareto)) > 10);
-        assert_eq!(mean_checks(3, 1), mean_checks(3, 1));
+        assert_eq!(check_mean_intervals(3, 1), check_mean_intervals(3, 1));
     }
 }

@@ -26,7 +26,7 @@ pub enum Noise {
     StudentT2,
     /// Normal with spikes, and the second place in a round drifts against the first: an AR(.95) of 1%.
     Drift,
-    /// Normal, in bursts ten times as large that last twenty rounds in the mean.
+    /// Normal, and ten times as large in bursts that last twenty rounds in the mean.
     Bursts,
     /// Normal, and three in ten measurements take ten times the noise longer. No promise covers it, because no test with few
     /// rounds keeps its level if only one of two variants has it.
@@ -83,9 +83,9 @@ pub fn simulate_measurements(noises: &[(Noise, f64)], rounds: usize, rng: &mut i
         machine.begin_round(&kinds, rng);
         places.shuffle(rng);
         for ((variant, (noise, size)), place) in noises.iter().enumerate().zip(&places) {
-            let own = size * machine.measurement(*noise, rng);
+            let noise_log = size * machine.measurement(*noise, rng);
             let drift = if drifts { machine.drift * *place as f64 / (noises.len() - 1) as f64 } else { 0.0 };
-            logs[variant].push(own + drift);
+            logs[variant].push(noise_log + drift);
         }
     }
     logs
@@ -93,7 +93,7 @@ pub fn simulate_measurements(noises: &[(Noise, f64)], rounds: usize, rng: &mut i
 
 /// A machine whose noise in a round depends on earlier rounds.
 struct NoisyMachine {
-    /// What the last place of a round takes longer than the first.
+    /// ln(time in the last place of a round/time in the first place), apart from noise.
     drift: f64,
     is_in_burst: bool,
 }
@@ -108,7 +108,7 @@ impl NoisyMachine {
         if noises.contains(&Noise::Drift) {
             self.drift = next_drift(self.drift, rng);
         }
-        // On for 20 rounds, off for 80, in the mean.
+        // Bursts last 20 rounds in the mean, with 80 rounds between them.
         if noises.contains(&Noise::Bursts) && rng.random_bool(if self.is_in_burst { 0.05 } else { 0.0125 }) {
             self.is_in_burst = !self.is_in_burst;
         }
@@ -120,7 +120,7 @@ impl NoisyMachine {
             Noise::Normal => SD * normal(rng),
             Noise::Exponential => SD * exponential(rng),
             Noise::Spikes | Noise::Drift => spiky_measurement(rng),
-            Noise::StudentT2 => SD * StudentT::new(2.0).expect("two degrees of freedom are some").sample(rng),
+            Noise::StudentT2 => SD * StudentT::new(2.0).expect("the degrees of freedom are above 0").sample(rng),
             Noise::Bursts => SD * normal(rng) * if self.is_in_burst { 10.0 } else { 1.0 },
             Noise::TwoSpeeds => SD * (normal(rng) + if rng.random_bool(0.3) { 10.0 } else { 0.0 }),
         }
@@ -134,15 +134,14 @@ impl NoisyMachine {
     }
 }
 
-/// `runs` measurements one after the other, on the logarithmic scale, without rounds: 1% noise, and an
-/// AR(.95) drift of 1% where `drifts`.
-pub fn simulate_series(drifts: bool, runs: usize, rng: &mut impl Rng) -> Vec<f64> {
+/// Simulates the logarithms of consecutive measurements without rounds: 1% noise, and an AR(.95) drift of 1% if `drifts`.
+pub fn simulate_series(drifts: bool, measurements: usize, rng: &mut impl Rng) -> Vec<f64> {
     let mut drift = SD * normal(rng);
-    let run = |_| {
+    let measurement = |_| {
         drift = next_drift(drift, rng);
         SD * normal(rng) + if drifts { drift } else { 0.0 }
     };
-    (0..runs).map(run).collect()
+    (0..measurements).map(measurement).collect()
 }
 
 /// The next value of an AR(.95) whose standard deviation is 1%.
@@ -150,6 +149,7 @@ fn next_drift(drift: f64, rng: &mut impl Rng) -> f64 {
     DRIFT_AUTOCORRELATION * drift + SD * (1.0 - DRIFT_AUTOCORRELATION * DRIFT_AUTOCORRELATION).sqrt() * normal(rng)
 }
 
+/// The logarithm of a measurement with 1% of noise, and with a spike in some cases.
 fn spiky_measurement(rng: &mut impl Rng) -> f64 {
     let spike = if rng.random_bool(SPIKE_PROBABILITY) { SPIKE_SIZE * exponential(rng) } else { 0.0 };
     SD * normal(rng) + spike
@@ -160,6 +160,7 @@ pub(super) fn normal(rng: &mut impl Rng) -> f64 {
     StandardNormal.sample(rng)
 }
 
+/// A number from the exponential distribution with mean 1.
 fn exponential(rng: &mut impl Rng) -> f64 {
     Exp1.sample(rng)
 }
@@ -186,7 +187,7 @@ mod tests {
         for noise in Noise::ALL {
             let d = simulate_log_ratios(noise, Order::Random, 20_000, &mut run_rng(2, 0));
             let above = d.iter().filter(|d| **d > 0.0).count();
-            // 10,000 ± 70.7; five of these.
+            // 10,000 are expected, with a standard deviation of 70.7. The limit is five standard deviations.
             assert!(above.abs_diff(10_000) < 354, "{noise:?}: {above}");
         }
     }

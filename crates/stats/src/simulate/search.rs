@@ -11,42 +11,41 @@ const MEASUREMENT_SD: f64 = 0.03;
 /// The regret at which a run ends, as a fraction.
 const SMALL_REGRET: f64 = 0.01;
 
-/// The costs of eight variants relative to the cheapest.
+/// By how much each of eight variants costs more than the cheapest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effects {
+pub enum CostDifferences {
     /// 0, 1, … 7%.
     Spread,
-    /// 0, 1 and six of 15%.
-    Two,
+    /// 0, 1%, and six times 15%.
+    TwoClose,
     /// All cost the same.
     Equal,
 }
 
-impl Effects {
-    /// All of them.
-    pub const ALL: [Effects; 3] = [Effects::Spread, Effects::Two, Effects::Equal];
+impl CostDifferences {
+    /// Every set of differences.
+    pub const ALL: [CostDifferences; 3] = [CostDifferences::Spread, CostDifferences::TwoClose, CostDifferences::Equal];
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Effects::Spread => "0, 1, … 7%",
-            Effects::Two => "0, 1, 15, 15, … %",
-            Effects::Equal => "equal",
+            CostDifferences::Spread => "0, 1, … 7%",
+            CostDifferences::TwoClose => "0, 1, 15, 15, … %",
+            CostDifferences::Equal => "equal",
         }
     }
 
-    /// The most time that the median run may take for the check of the simulation to pass, as a share of the median
-    /// time of the same runs without elimination.
-    pub fn largest_median_time_share(self) -> f64 {
-        if self == Effects::Equal { 1.05 } else { 0.65 }
+    /// The largest accepted median time of a run, as a share of the median time of the same runs without elimination.
+    pub fn max_median_time_share(self) -> f64 {
+        if self == CostDifferences::Equal { 1.05 } else { 0.65 }
     }
 
-    /// ln(cost of a variant/cost of the cheapest).
-    fn truth(self, variant: usize) -> f64 {
+    /// ln(cost of a variant/cost of the cheapest) without noise.
+    fn true_log_cost(self, variant: usize) -> f64 {
         let percent = match (self, variant) {
-            (Effects::Spread, _) | (Effects::Two, 0 | 1) => variant,
-            (Effects::Two, _) => 15,
-            (Effects::Equal, _) => 0,
+            (CostDifferences::Spread, _) | (CostDifferences::TwoClose, 0 | 1) => variant,
+            (CostDifferences::TwoClose, _) => 15,
+            (CostDifferences::Equal, _) => 0,
         };
         (percent as f64 / 100.0).ln_1p()
     }
@@ -54,11 +53,11 @@ impl Effects {
 
 /// Simulates a run that searches for the best variant, to the last look at most. Also returns the time of the same run without
 /// elimination of variants.
-pub(super) fn simulate_search(effects: Effects, noise: Noise, rng: &mut impl Rng) -> (SearchRun, f64) {
-    let truth: Vec<f64> = (0..8).map(|variant| effects.truth(variant)).collect();
-    let costs = simulate_costs(&truth, noise, rng);
-    let without_elimination = simulate_run(&costs, &truth, false, 1);
-    (simulate_run(&costs, &truth, true, 1), without_elimination.time)
+pub(super) fn simulate_search(differences: CostDifferences, noise: Noise, rng: &mut impl Rng) -> (SearchRun, f64) {
+    let log_costs: Vec<f64> = (0..8).map(|variant| differences.true_log_cost(variant)).collect();
+    let costs = simulate_costs(&log_costs, noise, rng);
+    let without_elimination = simulate_run(&costs, &log_costs, false, 1);
+    (simulate_run(&costs, &log_costs, true, 1), without_elimination.time)
 }
 
 /// Simulates advice: a run of four filesystems that cost 0, 1, 3 and 8% more than the best, then a run of the filesystems that
@@ -68,22 +67,23 @@ pub(super) fn advice_errs(noise: Noise, rng: &mut impl Rng) -> bool {
     let filesystems = [0.0f64, 0.01, 0.03, 0.08].map(f64::ln_1p);
     let first = simulate_run(&simulate_costs(&filesystems, noise, rng), &filesystems, true, 2);
     let options = [0.0f64, -0.02, 0.01, 0.05].map(f64::ln_1p);
-    let of_survivor = |fs: &usize| options.map(|option| filesystems[*fs] + option);
-    let truth: Vec<f64> = first.possible.iter().flat_map(of_survivor).collect();
-    let second = simulate_run(&simulate_costs(&truth, noise, rng), &truth, true, 2);
+    let with_options = |fs: &usize| options.map(|option| filesystems[*fs] + option);
+    let log_costs: Vec<f64> = first.possible.iter().flat_map(with_options).collect();
+    let second = simulate_run(&simulate_costs(&log_costs, noise, rng), &log_costs, true, 2);
     first.erred || second.erred
 }
 
-/// Simulates the costs of each variant in each round, `[variant][round]`. `truth` is ln(cost) of each variant without noise.
-fn simulate_costs(truth: &[f64], noise: Noise, rng: &mut impl Rng) -> Vec<Vec<f64>> {
+/// Simulates the costs of each variant in each round, `[variant][round]`. `log_costs` has ln(cost) of each variant without
+/// noise.
+fn simulate_costs(log_costs: &[f64], noise: Noise, rng: &mut impl Rng) -> Vec<Vec<f64>> {
     // `simulate_log_ratios` gives the noise of a difference of two measurements of the size `SD`; scale it to the noise
     // of one measurement of the size `MEASUREMENT_SD`.
     let scale = MEASUREMENT_SD / SD / std::f64::consts::SQRT_2;
-    let mut series = |truth: &f64| -> Vec<f64> {
+    let mut costs_of = |log_cost: &f64| -> Vec<f64> {
         let d = simulate_log_ratios(noise, Order::Random, LAST_LOOK_ROUNDS, rng);
-        d.iter().map(|d| (truth + scale * d).exp()).collect()
+        d.iter().map(|d| (log_cost + scale * d).exp()).collect()
     };
-    truth.iter().map(&mut series).collect()
+    log_costs.iter().map(&mut costs_of).collect()
 }
 
 /// A simulated run.
@@ -96,39 +96,42 @@ pub(super) struct SearchRun {
     possible: Vec<usize>,
 }
 
-/// Runs until the regret of the choice is small enough, or to the last look. `costs` are those of each variant in each round,
-/// and `truth` is ln(cost) without noise. If `eliminates`, a variant that cannot be the best is measured no further. `split` is
-/// the number of runs that share the error.
-fn simulate_run(costs: &[Vec<f64>], truth: &[f64], eliminates: bool, split: usize) -> SearchRun {
-    let least = truth.iter().copied().fold(f64::INFINITY, f64::min);
+/// Runs until the regret of the choice is small enough, or to the last look. `costs[variant][round]` are the measured costs,
+/// and `log_costs[variant]` is ln(cost) without noise. If `eliminates`, a variant that cannot be the best is measured no
+/// further. `error_split` is the number of runs that share the error.
+fn simulate_run(costs: &[Vec<f64>], log_costs: &[f64], eliminates: bool, error_split: usize) -> SearchRun {
+    let min_log_cost = log_costs.iter().copied().fold(f64::INFINITY, f64::min);
     let variants = 0..costs.len();
-    let mut seen = vec![vec![]; costs.len()];
+    let mut measured = vec![vec![]; costs.len()];
     let (mut rounds_before, mut eliminated) = (0, vec![false; costs.len()]);
     let mut search = SearchRun { time: 0.0, erred: false, possible: variants.clone().collect() };
     for look in LOOKS {
         for variant in variants.clone() {
             let rounds = &costs[variant][rounds_before..look.rounds];
             if eliminated[variant] {
-                seen[variant].resize(look.rounds, f64::NAN);
+                measured[variant].resize(look.rounds, f64::NAN);
             } else {
-                seen[variant].extend(rounds);
-                search.time += rounds.len() as f64 * truth[variant].exp();
+                measured[variant].extend(rounds);
+                search.time += rounds.len() as f64 * log_costs[variant].exp();
             }
         }
         rounds_before = look.rounds;
-        let regrets = Regrets::compute(&seen, &[], Direction::Lower, split);
+        let regrets = Regrets::compute(&measured, &[], Direction::Lower, error_split);
         if regrets.provisional {
             continue;
         }
-        let is_too_low = |variant: usize| regrets.of(variant).is_some_and(|bound| bound < truth[variant] - least);
+        let is_regret_too_low = |variant: usize| {
+            regrets.regret_of(variant).is_some_and(|regret| regret < log_costs[variant] - min_log_cost)
+        };
         // If several variants are equally good, the best is lost only with the last of them.
-        let is_best_lost = variants.clone().all(|variant| truth[variant] > least || regrets.is_dominated(variant));
-        search.erred |= is_best_lost || variants.clone().any(is_too_low);
+        let is_best_lost =
+            variants.clone().all(|variant| log_costs[variant] > min_log_cost || regrets.is_dominated(variant));
+        search.erred |= is_best_lost || variants.clone().any(is_regret_too_low);
         // An eliminated variant stays so: without new rounds, its bounds against the others do not change.
         eliminated = variants.clone().map(|variant| eliminates && regrets.is_dominated(variant)).collect();
         search.possible = variants.clone().filter(|variant| !regrets.is_dominated(*variant)).collect();
-        let choice = regrets.choose(&search.possible).and_then(|choice| regrets.of(choice));
-        if choice.is_some_and(|regret| regret <= SMALL_REGRET.ln_1p()) {
+        let regret_of_choice = regrets.choose(&search.possible).and_then(|choice| regrets.regret_of(choice));
+        if regret_of_choice.is_some_and(|regret| regret <= SMALL_REGRET.ln_1p()) {
             break;
         }
     }

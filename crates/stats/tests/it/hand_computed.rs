@@ -5,14 +5,14 @@ use fsarena_core::event::{Note, NoteKind, Outcome};
 use fsarena_core::observations::{Grid, InvalidReason, MetricSeries, invalid_figures, reading_totals};
 use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan};
 use fsarena_core::record::{CellRecord, RunRecord, RunStatus, SampleTable};
-use fsarena_core::sample::{Direction, Fold, MetricSpec, Over, Unit};
-use fsarena_core::setting::{Settings, Value};
+use fsarena_core::sample::{Direction, Fold, FoldRules, MetricSpec, Unit};
+use fsarena_core::setting::{SettingValue, Settings};
 use fsarena_core::{host::Host, scale::Scale, series::SeriesTable};
 use fsarena_stats::analyse::{Analysis, analyse, task_medians};
 
 const ROUNDS: u32 = 8;
-/// Elapsed seconds of "untar", "tar" and "mkfs" in round b for variant a.
-/// The machine drifts: round b takes (1 + b) times as long as round 0, for every variant.
+// Elapsed seconds of each variant in round 0, by task. The machine drifts: round b takes (1 + b) times as long, for every
+// variant.
 const UNTAR: [f64; 3] = [2.0, 3.0, 2.5];
 const TAR: [f64; 3] = [4.0, 2.0, 4.0];
 const MKFS: [f64; 3] = [0.5, 0.5, 0.25];
@@ -48,7 +48,7 @@ fn plan() -> Plan {
     }
 }
 
-/// In round 1 variant 2 (btrfs) fails before "tar", and it never runs again.
+/// A run in which variant 2 (btrfs) fails before "tar" in round 1, and never runs again.
 fn record() -> RunRecord {
     let task = |name: &str, in_totals| TaskInfo { id: TaskId::new(name), title: name.into(), number: None, in_totals };
     let tasks = vec![task("mkfs", false), task("untar", true), task("tar", true)];
@@ -95,7 +95,7 @@ fn record() -> RunRecord {
         variants: vec![variant("ext4"), variant("xfs"), variant("btrfs")],
         tasks,
         readings: vec![MetricSpec {
-            over: Over::all(Fold::Sum),
+            over: FoldRules::all(Fold::Sum),
             ..MetricSpec::new("elapsed_ns".into(), Unit::Nanoseconds, Direction::Lower, String::new())
         }],
         cells,
@@ -103,7 +103,7 @@ fn record() -> RunRecord {
         series: SeriesTable::default(),
         latencies: Default::default(),
         notes: vec![],
-        commands: 0,
+        command_count: 0,
     }
 }
 
@@ -111,7 +111,7 @@ fn analysed(record: &RunRecord, metric: &str) -> Analysis {
     analyse(MetricSeries::of(record, metric).unwrap())
 }
 
-fn near(found: f64, expected: f64) {
+fn assert_near(found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} is not {expected}");
 }
 
@@ -122,18 +122,18 @@ fn tasks_totals_and_winners_match_values_computed_by_hand() {
     assert_eq!(analysis.grid.rounds, (0..8).collect::<Vec<_>>());
     let untar = &analysis.tasks[1].comparison;
     // 2(1+b) over b = 0…7 has the median 2 × 4.5.
-    near(untar.variants[0].median.unwrap(), 9.0);
+    assert_near(untar.variants[0].median.unwrap(), 9.0);
     // Within each round xfs takes 3/2 of ext4, whatever the drift.
     let ratio = untar.variants[1].ratio.unwrap();
-    near(ratio.value, 1.5);
-    near(ratio.low, 1.5);
-    near(ratio.high, 1.5);
+    assert_near(ratio.value, 1.5);
+    assert_near(ratio.low, 1.5);
+    assert_near(ratio.high, 1.5);
     assert_eq!(untar.winner(), Some(0));
-    // btrfs has two rounds: 1.25 of ext4 in both, but nothing is decided about it.
-    near(untar.variants[2].ratio.unwrap().value, 1.25);
+    // btrfs has two rounds, with a ratio of 1.25 to ext4 in both, which are too few for a verdict.
+    assert_near(untar.variants[2].ratio.unwrap().value, 1.25);
     assert!(untar.variants[2].ratio.unwrap().provisional);
     assert_eq!(untar.with_too_few_rounds(), [2]);
-    // Letters, best first: ext4 apart from xfs; btrfs apart from neither.
+    // ext4 and xfs differ significantly; btrfs differs from neither.
     assert_eq!(untar.variants.iter().map(|variant| variant.letters.as_str()).collect::<Vec<_>>(), ["a", "b", "ab"]);
 }
 
@@ -145,14 +145,14 @@ fn the_geometric_mean_needs_every_task() {
     let total = overall.total.as_ref().unwrap();
     // (3+2)/(2+4) = 5/6 in each round: xfs wins the sum.
     assert_eq!(total.comparison.winner(), Some(1));
-    near(total.comparison.variants[0].ratio.unwrap().value, 6.0 / 5.0);
-    near(total.comparison.variants[0].median.unwrap(), 6.0 * 4.5);
-    // btrfs has one whole round and one that lacks "tar".
+    assert_near(total.comparison.variants[0].ratio.unwrap().value, 6.0 / 5.0);
+    assert_near(total.comparison.variants[0].median.unwrap(), 6.0 * 4.5);
+    // btrfs has one complete round and one that lacks "tar".
     assert_eq!(total.left_out_rounds, [0, 0, 1]);
     assert_eq!(total.comparison.variants[2].rounds, 1);
-    near(total.comparison.variants[2].ratio.unwrap().value, 6.5 / 5.0);
+    assert_near(total.comparison.variants[2].ratio.unwrap().value, 6.5 / 5.0);
     // Geometric: √(2·4) against √(3·2).
-    near(overall.geometric.comparison.variants[0].ratio.unwrap().value, (8.0f64 / 6.0).sqrt());
+    assert_near(overall.geometric.comparison.variants[0].ratio.unwrap().value, (8.0f64 / 6.0).sqrt());
     assert!(overall.with_all_rounds.is_none());
 }
 
@@ -162,7 +162,7 @@ fn a_dropped_round_is_excluded_and_its_effect_is_reported() {
     record.notes.push((Some(3), Note::new(NoteKind::Dropped, "throttled")));
     let analysis = analysed(&record, "elapsed");
     assert_eq!((analysis.grid.rounds.len(), analysis.dropped.as_slice()), (7, &[3][..]));
-    // Seven rounds decide nothing; with the dropped one there would be a verdict.
+    // Seven rounds are too few for a verdict; with the dropped round there would be one.
     assert!(analysis.is_provisional());
     let overall = analysis.overall.unwrap();
     assert_eq!(overall.total.as_ref().unwrap().comparison.winner(), None);
@@ -191,8 +191,8 @@ fn repeats_in_one_round_are_averaged() {
         record.samples.values[0].push(3.0 * value);
     }
     let analysis = analysed(&record, "elapsed");
-    // The mean of 1 and 3 times the value; as many rounds as before.
-    near(analysis.tasks[1].comparison.variants[0].median.unwrap(), 18.0);
+    // Each value is the mean of the old value and three times it; the number of rounds is the same.
+    assert_near(analysis.tasks[1].comparison.variants[0].median.unwrap(), 18.0);
     assert_eq!(analysis.tasks[1].comparison.variants[1].ratio.unwrap().rounds, 8);
 }
 
@@ -221,23 +221,23 @@ fn totals_of_readings_equal_the_totals_of_the_grid() {
     let mut of_grid = grid.totals(&grid.comparable_tasks()).unwrap();
     of_grid.iter_mut().for_each(|rounds| rounds.retain(|total| !total.is_nan()));
     assert_eq!(totals[0].values, of_grid);
-    near(totals[1].values[0][0], 7.0);
+    assert_near(totals[1].values[0][0], 7.0);
 }
 
 #[test]
 fn medians_are_computed_for_each_task_in_the_totals() {
     let medians = task_medians(&Grid::of(&record(), "elapsed").unwrap());
     assert_eq!(medians.iter().map(|task| task.task.id.name.as_str()).collect::<Vec<_>>(), ["untar", "tar"]);
-    near(medians[0].medians[0].unwrap(), 9.0);
+    assert_near(medians[0].medians[0].unwrap(), 9.0);
 }
 
-/// Where "untar" asks for direct I/O and the page cache serves btrfs, "tar" alone ranks, for every variant.
+/// If "untar" requests direct I/O and the page cache served btrfs, no variant is ranked in "untar", only in "tar".
 #[test]
-fn a_task_that_the_page_cache_served_ranks_no_variant() {
+fn a_task_that_the_page_cache_served_is_not_ranked() {
     let mut record = record();
     let direct = |direct| WorkloadPlan {
         name: record.cells[0].workload.clone(),
-        settings: Settings([("direct".to_string(), Value::Bool(direct))].into()),
+        settings: Settings([("direct".to_string(), SettingValue::Bool(direct))].into()),
         ..WorkloadPlan::default()
     };
     let (yes, no) = (direct(true), direct(false));

@@ -5,10 +5,11 @@ use fsarena_stats::matrix::finding::{Finding, Reliability};
 use fsarena_stats::{matrix::find_anomalies, matrix::finding::Rule};
 use std::collections::BTreeSet;
 
-/// The device's throughput as its author states it, in bytes a second.
-const DEVICE: f64 = 650e6;
+/// The bandwidth of the device as the author states it, in bytes per second.
+const DEVICE_BANDWIDTH: f64 = 650e6;
 
-fn engel() -> Matrix {
+/// The matrix that Engel published.
+fn engel_matrix() -> Matrix {
     let rows: Vec<MatrixRow> = include_str!("../../../../studies/engel/published.csv")
         .lines()
         .skip(1)
@@ -28,7 +29,7 @@ fn engel() -> Matrix {
     Matrix::new(&rows).unwrap()
 }
 
-/// Variant, mode, the rule that comes first, the bytes of the smallest and the largest round, cells.
+/// A finding: variant, mode, rule of the first part, smallest and largest block size in bytes, and number of cells.
 type Line<'a> = (&'a str, &'a str, Rule, u64, u64, usize);
 
 fn lines<'a>(matrix: &'a Matrix, findings: &[Finding]) -> Vec<Line<'a>> {
@@ -50,9 +51,9 @@ fn lines<'a>(matrix: &'a Matrix, findings: &[Finding]) -> Vec<Line<'a>> {
 /// The expected findings, by size × extent. They were checked by hand against the tables; `docs/guide/analysis.md` explains
 /// each, and which anomalies were examined and rejected.
 #[test]
-fn the_tables_give_these_and_no_others() {
-    let matrix = engel();
-    let analysis = find_anomalies(&matrix, Some(DEVICE));
+fn the_published_tables_have_exactly_the_expected_findings() {
+    let matrix = engel_matrix();
+    let analysis = find_anomalies(&matrix, Some(DEVICE_BANDWIDTH));
     let expected = [
         // Threads gain nothing, 12 to 1 from random reads.
         ("xfs", "seqrd", Rule::Serialised, 512, 16384, 42),
@@ -79,23 +80,23 @@ fn the_tables_give_these_and_no_others() {
 }
 
 #[test]
-fn the_stated_ceiling_excuses_one_cell_and_suppresses_nothing_else() {
-    let matrix = engel();
+fn the_stated_bandwidth_removes_exactly_one_finding() {
+    let matrix = engel_matrix();
     let names = |device| -> BTreeSet<_> {
         let analysis = find_anomalies(&matrix, device);
         lines(&matrix, &analysis.findings).into_iter().map(|(variant, mode, rule, ..)| (variant, mode, rule)).collect()
     };
-    let (with, without) = (names(Some(DEVICE)), names(None));
+    let (with, without) = (names(Some(DEVICE_BANDWIDTH)), names(None));
     assert!(with.is_subset(&without));
-    // 512 B from 4 to 8 threads: from 629 to 589 MB/s.
-    let excused: Vec<_> = without.difference(&with).collect();
-    assert_eq!(excused, [&("ext4", "rndwr", Rule::ScalingCollapse)]);
+    // From 4 to 8 threads with 512 B, the bandwidth falls from 629 to 589 MB/s, which is near the stated one.
+    let removed: Vec<_> = without.difference(&with).collect();
+    assert_eq!(removed, [&("ext4", "rndwr", Rule::ScalingCollapse)]);
 }
 
 #[test]
-fn figures_that_a_reader_can_look_up() {
-    let matrix = engel();
-    let analysis = find_anomalies(&matrix, Some(DEVICE));
+fn the_worst_cells_have_the_ratios_of_the_published_figures() {
+    let matrix = engel_matrix();
+    let analysis = find_anomalies(&matrix, Some(DEVICE_BANDWIDTH));
     let find = |variant: &str, mode: &str, rule| {
         let named = |f: &&Finding| matrix.variants[f.variant].name == variant && matrix.modes[f.mode].name == mode;
         let mut parts = analysis.findings.iter().filter(named).flat_map(|finding| &finding.parts);
@@ -103,17 +104,17 @@ fn figures_that_a_reader_can_look_up() {
     };
     // 512 B, 4 threads: 221,629 sequential against 1,227,643 random.
     let worst = find("ext4", "seqwr", Rule::SequentialBelowRandom).worst_flag();
-    assert_eq!(Some(worst.at), matrix.find("ext4", "seqwr", 512, 4));
+    assert_eq!(Some(worst.cell), matrix.find("ext4", "seqwr", 512, 4));
     assert!((worst.ratio.value - 221_629.0 / 1_227_643.0).abs() < 1e-12);
     // From 4 KiB (30,740) to 512 B (1,888) with one thread.
     let worst = find("btrfs", "seqwr", Rule::IopsRise).worst_flag();
     assert_eq!(
-        (Some(worst.at), worst.against),
+        (Some(worst.cell), worst.reference),
         (matrix.find("btrfs", "seqwr", 512, 1), matrix.find("btrfs", "seqwr", 4096, 1))
     );
     assert!((worst.ratio.value - 1_888.0 / 30_740.0).abs() < 1e-12);
     // 4 KiB: 89,250 with one thread, 12,917 with 16.
     let worst = find("xfs", "seqwr", Rule::ScalingCollapse).worst_flag();
-    assert_eq!(Some(worst.at), matrix.find("xfs", "seqwr", 4096, 16));
+    assert_eq!(Some(worst.cell), matrix.find("xfs", "seqwr", 4096, 16));
     assert!((worst.ratio.value - 12_917.0 / 89_250.0).abs() < 1e-12);
 }

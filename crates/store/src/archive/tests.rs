@@ -1,8 +1,10 @@
 use super::*;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-const SMALL: ArchiveLimits = ArchiveLimits { members: 4, bytes: 1 << 20, ratio: 10, free_bytes: 64 << 10 };
+const SMALL_LIMITS: ArchiveLimits =
+    ArchiveLimits { max_members: 4, max_bytes: 1 << 20, max_ratio: 10, bytes_without_ratio: 64 << 10 };
 
+/// The header and content of a member, as in a tar file.
 fn member(name: &[u8], kind: EntryType, content: &[u8]) -> Vec<u8> {
     let mut header = Header::new_ustar();
     header.as_old_mut().name[..name.len()].copy_from_slice(name);
@@ -25,14 +27,14 @@ fn extract_members(members: &[Vec<u8>]) -> std::result::Result<Vec<String>, Erro
 
 fn extract_bytes(zstd: &[u8]) -> std::result::Result<Vec<String>, Error> {
     let dir = tempfile::tempdir().unwrap();
-    let (archive, into) = (dir.path().join("a.tar.zst"), dir.path().join("into"));
+    let (archive, target) = (dir.path().join("a.tar.zst"), dir.path().join("into"));
     fs::write(&archive, zstd).unwrap();
-    fs::create_dir(&into).unwrap();
-    let extracted = extract(&archive, &into, SMALL);
+    fs::create_dir(&target).unwrap();
+    let extracted = extract(&archive, &target, SMALL_LIMITS);
     let outside = files_below(dir.path()).unwrap();
     assert!(outside.iter().all(|name| name == "a.tar.zst" || name.starts_with("into/")), "{outside:?}");
     let files = extracted?;
-    assert_eq!(files_below(&into).unwrap().len(), files.len());
+    assert_eq!(files_below(&target).unwrap().len(), files.len());
     Ok(files)
 }
 
@@ -96,33 +98,33 @@ fn archives_beyond_the_limits_are_refused() {
     // Members end after the first, and zeros follow.
     let zeros_after_end = [member(b"a", EntryType::Regular, b"x"), vec![0; 4 << 20]].concat();
     let bomb = extract_bytes(&compress_to_vec(&zeros_after_end[..], CompressionLevel::Fastest));
-    assert!(matches!(bomb, Err(Error::Hostile(_, what)) if what.contains("decompression bomb")));
+    assert!(matches!(bomb, Err(Error::Hostile(_, reason)) if reason.contains("decompression bomb")));
 }
 
 #[test]
 fn data_after_the_end_is_refused() {
-    let one = member(b"a", EntryType::Regular, b"x");
-    let two = member(b"b", EntryType::Regular, b"y");
-    assert_refused(&[one.clone(), vec![0; 1024], two], "follows the end");
-    let mut zstd = compress_to_vec(&[one, vec![0; 1024]].concat()[..], CompressionLevel::Fastest);
+    let first = member(b"a", EntryType::Regular, b"x");
+    let second = member(b"b", EntryType::Regular, b"y");
+    assert_refused(&[first.clone(), vec![0; 1024], second], "follows the end");
+    let mut zstd = compress_to_vec(&[first, vec![0; 1024]].concat()[..], CompressionLevel::Fastest);
     zstd.push(7);
-    assert!(matches!(extract_bytes(&zstd), Err(Error::Hostile(_, what)) if what.contains("follows the end")));
+    assert!(matches!(extract_bytes(&zstd), Err(Error::Hostile(_, reason)) if reason.contains("follows the end")));
 }
 
 #[test]
-fn damaged_archives_are_named_as_such() {
-    let one = member(b"a", EntryType::Regular, &[7; 3000]);
-    let good = compress_to_vec(&one[..], CompressionLevel::Fastest);
-    for bytes in [&b""[..], b"no archive", &good[..good.len() / 2]] {
+fn a_damaged_archive_is_reported_as_damaged() {
+    let whole = member(b"a", EntryType::Regular, &[7; 3000]);
+    let archive = compress_to_vec(&whole[..], CompressionLevel::Fastest);
+    for bytes in [&b""[..], b"no archive", &archive[..archive.len() / 2]] {
         assert!(matches!(extract_bytes(bytes), Err(Error::Damaged(..))));
     }
-    assert!(matches!(extract_members(&[one[..1024].to_vec()]), Err(Error::Damaged(..))));
+    assert!(matches!(extract_members(&[whole[..1024].to_vec()]), Err(Error::Damaged(..))));
 }
 
 #[test]
 fn equal_files_give_equal_bytes_whatever_their_order_and_times() {
     let names = ["b", "a/z", "a/b/c", "empty"];
-    let archive = |order: &[&str]| {
+    let write_and_extract = |order: &[&str]| {
         let dir = tempfile::tempdir().unwrap();
         let files = dir.path().join("files");
         for name in order {
@@ -131,21 +133,21 @@ fn equal_files_give_equal_bytes_whatever_their_order_and_times() {
             fs::write(&path, name.repeat(400 * name.len())).unwrap();
         }
         fs::write(files.join("empty"), "").unwrap();
-        let to = dir.path().join("x.tar.zst");
-        write(&files, "root", 1_700_000_000, &to).unwrap();
-        let into = dir.path().join("into");
-        fs::create_dir(&into).unwrap();
-        let extracted = extract(&to, &into, SMALL).unwrap();
+        let archive = dir.path().join("x.tar.zst");
+        write(&files, "root", 1_700_000_000, &archive).unwrap();
+        let target = dir.path().join("into");
+        fs::create_dir(&target).unwrap();
+        let extracted = extract(&archive, &target, SMALL_LIMITS).unwrap();
         assert_eq!(extracted, ["root/a/b/c", "root/a/z", "root/b", "root/empty"]);
         for name in extracted {
             let original = fs::read(files.join(name.strip_prefix("root/").unwrap())).unwrap();
-            assert_eq!(fs::read(into.join(&name)).unwrap(), original);
+            assert_eq!(fs::read(target.join(&name)).unwrap(), original);
         }
         assert!(!dir.path().join("x.tar.zst.partial").exists());
-        fs::read(to).unwrap()
+        fs::read(archive).unwrap()
     };
     let reversed: Vec<&str> = names.iter().rev().copied().collect();
-    assert_eq!(archive(&names), archive(&reversed));
+    assert_eq!(write_and_extract(&names), write_and_extract(&reversed));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::{cells, create_run, plan, run_cell, sample};
 use fsarena_core::event::{CellEvent, Event, Outcome};
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, HasExitCode};
 use proptest::prelude::*;
 use rusqlite::Connection;
 
@@ -32,8 +32,8 @@ fn columns_hold_the_measured_values() {
     let record = read(&write_run(root.path())).unwrap();
     assert_eq!(record.samples.cell, [0, 0, 1, 1, 2, 2, 3, 3]);
     assert_eq!(record.samples.task, [0, 1, 0, 1, 0, 1, 0, 1]);
-    let (info, elapsed) = record.metric("elapsed_ns").unwrap();
-    assert_eq!((info.unit.suffix(), elapsed.into_owned()), ("ns", vec![0.0, 0.0, 1.0, 1.0, 10.0, 10.0, 11.0, 11.0]));
+    let (spec, elapsed) = record.metric("elapsed_ns").unwrap();
+    assert_eq!((spec.unit.suffix(), elapsed.into_owned()), ("ns", vec![0.0, 0.0, 1.0, 1.0, 10.0, 10.0, 11.0, 11.0]));
 }
 
 #[test]
@@ -41,10 +41,10 @@ fn a_run_is_read_while_it_is_written() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4", "xfs"]);
     let (run, mut writer) = create_run(root.path(), &plan);
-    for (i, cell) in cells(&plan, 0).iter().enumerate() {
+    for (index, cell) in cells(&plan, 0).iter().enumerate() {
         run_cell(&mut writer, cell, Outcome::Done);
         let record = read(&run).unwrap();
-        assert_eq!((record.cells.len(), record.status.why.as_str()), (i + 1, "running"));
+        assert_eq!((record.cells.len(), record.status.why.as_str()), (index + 1, "running"));
     }
 }
 
@@ -95,7 +95,7 @@ fn too_many_readings_are_refused() {
     let insert_many = format!(
         "WITH RECURSIVE n(i) AS (SELECT 9 UNION ALL SELECT i + 1 FROM n WHERE i < {}) \
          INSERT INTO metric SELECT i, 'm' || i, 'count', 'lower', 'process', 'sum', 'sum', 'sum', NULL, NULL, '' FROM n",
-        MOST_READINGS + 9
+        MAX_READINGS + 9
     );
     let error = read_error_after(&write_run(root.path()), &insert_many);
     assert!(error.to_string().contains("absurd number of readings"), "{error}");
@@ -163,11 +163,11 @@ fn write_rounds(root: &std::path::Path, rounds: u32) -> RunDir {
     let (run, mut writer) = create_run(root, &plan);
     for cell in (0..rounds).flat_map(|round| cells(&plan, round)) {
         let mut load = sample("load", 1.0);
-        load.latencies = Latencies::new([(100, u64::from(cell.round) + 1), (200, 1)]);
+        load.latencies = LatencyHistogram::new([(100, u64::from(cell.round) + 1), (200, 1)]);
         for event in [
             Event::CellStarted { cell: cell.clone() },
-            Event::Cell { cell: cell.id(), what: CellEvent::Sample(sample("mount", 2.0)) },
-            Event::Cell { cell: cell.id(), what: CellEvent::Sample(load) },
+            Event::Cell { cell: cell.id(), event: CellEvent::Sample(sample("mount", 2.0)) },
+            Event::Cell { cell: cell.id(), event: CellEvent::Sample(load) },
             Event::CellFinished { cell: cell.id(), outcome: Outcome::Done },
         ] {
             writer.apply(&event).unwrap();
@@ -183,7 +183,7 @@ fn latencies_add_up_over_rounds_without_dropped_ones() {
     let root = tempfile::tempdir().unwrap();
     let record = read(&write_rounds(root.path(), 3)).unwrap();
     let task = record.tasks.iter().position(|task| task.id.name == "load").unwrap();
-    let pooled: Vec<_> = record.latencies.iter().map(|(key, latencies)| (*key, latencies.entries().to_vec())).collect();
+    let pooled: Vec<_> = record.latencies.iter().map(|(key, latencies)| (*key, latencies.buckets().to_vec())).collect();
     assert_eq!(pooled, [((task, 0), vec![(100, 1 + 3), (200, 2)])]);
 }
 
@@ -226,8 +226,8 @@ fn samples_keep_their_tasks_after_sorting() {
     for clients in ["20", "5", "10"] {
         let mut sample = sample("dbench", clients.parse().unwrap());
         sample.task.id.params.insert("clients".into(), clients.into());
-        let what = CellEvent::Sample(sample);
-        writer.apply(&Event::Cell { cell: cell.id(), what }).unwrap();
+        let event = CellEvent::Sample(sample);
+        writer.apply(&Event::Cell { cell: cell.id(), event }).unwrap();
     }
     writer.apply(&Event::CellFinished { cell: cell.id(), outcome: Outcome::Done }).unwrap();
     let record = crate::read(&run).unwrap();

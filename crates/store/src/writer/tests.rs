@@ -5,11 +5,11 @@ mod power;
 use super::*;
 use crate::read;
 use crate::testing::{cells, command, create_run, host, plan, run_cell, run_unfinished_cell, sample};
-use fsarena_core::event::{Cause, Note, NoteKind, Phase, SpentOn, VariantDeparture};
+use fsarena_core::event::{Activity, Cause, Note, NoteKind, Phase, VariantDeparture};
 use fsarena_core::{metric::TIMER_READINGS, state::RunState};
 
-fn cell_event(id: &CellId, what: CellEvent) -> Event {
-    Event::Cell { cell: id.clone(), what }
+fn cell_event(id: &CellId, event: CellEvent) -> Event {
+    Event::Cell { cell: id.clone(), event }
 }
 
 /// Copies a run in the state in which a crash at this moment would leave it.
@@ -43,9 +43,9 @@ fn every_event_can_be_read_back() {
         cell_event(&id, CellEvent::Command(CommandRecord { times: 3, ..command("touch") })),
         cell_event(&id, CellEvent::Sample(sample("untar", 1.5e9))),
         cell_event(&id, CellEvent::Note(note.clone())),
-        cell_event(&id, CellEvent::Spent { what: SpentOn::Timed, ns: 5 }),
-        cell_event(&id, CellEvent::Spent { what: SpentOn::Idle, ns: 7 }),
-        cell_event(&id, CellEvent::Spent { what: SpentOn::Timed, ns: 6 }),
+        cell_event(&id, CellEvent::Spent { activity: Activity::Timed, ns: 5 }),
+        cell_event(&id, CellEvent::Spent { activity: Activity::Idle, ns: 7 }),
+        cell_event(&id, CellEvent::Spent { activity: Activity::Timed, ns: 6 }),
         Event::CellFinished { cell: id.clone(), outcome: Outcome::Done },
         Event::RoundFinished { round: 0 },
         Event::RunFinished { why: "all rounds done".into(), complete: true },
@@ -59,7 +59,7 @@ fn every_event_can_be_read_back() {
     assert_eq!((record.id, record.version, record.plan), (run.id(), "0.1.0".into(), plan));
     assert_eq!((record.status.complete, record.status.why.as_str()), (true, "all rounds done"));
     assert!(record.started.ends_with('Z') && record.ended >= record.started);
-    assert_eq!(record.commands, 4);
+    assert_eq!(record.command_count, 4);
     assert_eq!(record.hosts, [host("b1")]);
     assert_eq!(record.variants.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
     assert_eq!(record.tasks, [sample("untar", 0.0).task]);
@@ -68,8 +68,8 @@ fn every_event_can_be_read_back() {
     assert_eq!(record.variants[stored_cell.variant], cell.variant);
     assert_eq!((stored_cell.workload.as_str(), &stored_cell.outcome, stored_cell.host), ("tasks", &Outcome::Done, 0));
     assert!(stored_cell.started_at > 1.7e9);
-    assert_eq!(stored_cell.spent[0].0, SpentOn::Total);
-    assert_eq!(stored_cell.spent[1..], [(SpentOn::Timed, 11), (SpentOn::Idle, 7)]);
+    assert_eq!(stored_cell.spent[0].0, Activity::Total);
+    assert_eq!(stored_cell.spent[1..], [(Activity::Timed, 11), (Activity::Idle, 7)]);
     assert_eq!((record.samples.cell, record.samples.task, record.samples.started_at), (vec![0], vec![0], vec![1e9]));
     let ids: Vec<_> = record.readings.iter().map(|reading| reading.id.as_str()).collect();
     assert_eq!(ids, TIMER_READINGS.iter().map(|def| def.id).collect::<Vec<_>>());

@@ -1,10 +1,10 @@
 //! Encryption by dm-crypt with the default cipher and key size of LUKS, and a fixed key, because the data is no secret.
 
 use super::def::{LinkDef, LinkSetup, nothing_to_finish};
-use crate::device_mapper::Target;
+use crate::device_mapper::DmTarget;
 use std::{io::Result, path::PathBuf};
 
-/// The link.
+/// The link with the id `crypt`.
 pub const LINK: LinkDef = LinkDef {
     id: "crypt",
     program: None,
@@ -33,5 +33,5 @@ pub(super) fn key_hex() -> String {
 
 fn make(setup: &LinkSetup) -> Result<PathBuf> {
     let arguments = format!("{CIPHER} {} 0 {} 0", key_hex(), setup.device_below.display());
-    setup.mapper.make(&setup.name, &[Target::whole(setup.sectors, "crypt", arguments)])
+    setup.mapper.make(&setup.name, &[DmTarget::whole(setup.sectors, "crypt", arguments)])
 }

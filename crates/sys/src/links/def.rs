@@ -20,7 +20,7 @@ pub struct LinkDef {
     pub modules: &'static [&'static str],
     /// Kernel modules that make it faster, if the kernel and the CPU have them.
     pub accelerators: &'static [&'static str],
-    /// The number of sectors that the device below needs, for a device of a number of sectors.
+    /// Returns the number of sectors that the device below must have, so that the device has a number of sectors.
     pub(super) sectors_below: fn(u64) -> u64,
     /// Makes the device, and returns its path.
     pub(super) make: fn(&LinkSetup) -> Result<PathBuf>,
@@ -34,7 +34,7 @@ impl fmt::Debug for LinkDef {
     }
 }
 
-/// A function that returns the command which starts a program.
+/// A function that returns the command that starts a program: installed, fetched, or in a guest.
 pub type CommandForProgram = fn(&str) -> Argv;
 
 /// The arguments of [`LinkDef::make`]: where the device is made, and with what.

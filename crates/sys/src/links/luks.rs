@@ -3,7 +3,7 @@
 
 use super::crypt::key_hex;
 use super::def::{LinkDef, LinkSetup, clear_superblock, nothing_to_finish};
-use crate::device_mapper::{SECTOR_BYTES, Target};
+use crate::device_mapper::{DmTarget, SECTOR_BYTES};
 use crate::process_output::make_memory_file;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::{fs::File, path::Path, path::PathBuf};
 
-/// The link.
+/// The link with the id `luks`.
 pub const LINK: LinkDef = LinkDef {
     id: "luks",
     program: Some(("cryptsetup", "cryptsetup-bin")),
@@ -31,20 +31,23 @@ struct Header {
     segments: BTreeMap<String, Segment>,
 }
 
+/// A range of the device with encrypted data.
 #[derive(Debug, Deserialize, PartialEq)]
 struct Segment {
-    /// The offset of the data in bytes.
+    /// Its offset in bytes.
     offset: String,
+    /// The cipher: `aes-xts-plain64`.
     encryption: String,
+    /// The size of a sector in bytes.
     sector_size: u64,
 }
 
-/// The first bytes of a header, and the offsets of its size and of its JSON.
+/// The first bytes of a header, and the offsets of its size and of its JSON, in bytes.
 const MAGIC: &[u8] = b"LUKS\xba\xbe";
-const SIZE_AT: usize = 8;
-const JSON_AT: u64 = 4096;
+const SIZE_OFFSET: usize = 8;
+const JSON_OFFSET: u64 = 4096;
 /// The largest size of a header in bytes.
-const MAX_HEADER: u64 = 4 << 20;
+const MAX_HEADER_BYTES: u64 = 4 << 20;
 
 /// Rounds a number of sectors up to whole sectors of 4096 bytes, a size that cryptsetup may choose.
 fn round_to_4k_sectors(sectors: u64) -> u64 {
@@ -58,11 +61,13 @@ fn make(setup: &LinkSetup) -> Result<PathBuf> {
     let offset: u64 = segment.offset.parse().map_err(Error::other)?;
     let arguments =
         format!("{} {} 0 {} {}", segment.encryption, key_hex(), setup.device_below.display(), offset / SECTOR_BYTES);
-    let option = match segment.sector_size {
+    let sector_option = match segment.sector_size {
         SECTOR_BYTES => String::new(),
         size => format!(" 1 sector_size:{size}"),
     };
-    setup.mapper.make(&setup.name, &[Target::whole(round_to_4k_sectors(setup.sectors), "crypt", arguments + &option)])
+    setup
+        .mapper
+        .make(&setup.name, &[DmTarget::whole(round_to_4k_sectors(setup.sectors), "crypt", arguments + &sector_option)])
 }
 
 /// Writes the header with cryptsetup(8).
@@ -71,14 +76,14 @@ fn format_header(setup: &LinkSetup) -> Result<()> {
     key.write_all(key_hex().as_bytes())?;
     let mut volume_key = make_memory_file("volume-key")?;
     volume_key.write_all(&super::crypt::key())?;
-    let path = |file: &File| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    let path_of = |file: &File| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
     let argv = (setup.command)("cryptsetup")
         .args(["luksFormat", "--batch-mode", "--type", "luks2", "--disable-locks"])
         .args(["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000", "--key-size", "512"])
         .arg("--volume-key-file")
-        .arg(path(&volume_key))
+        .arg(path_of(&volume_key))
         .arg("--key-file")
-        .arg(path(&key))
+        .arg(path_of(&key))
         .arg(&setup.device_below)
         .env("DM_DISABLE_UDEV", "1");
     argv.run_checked(&mut |_| ()).map_err(Error::other)?;
@@ -88,17 +93,18 @@ fn format_header(setup: &LinkSetup) -> Result<()> {
 /// Reads the description of the data from the header on a device.
 fn read_segment(device: &Path) -> Result<Segment> {
     let file = File::open(device)?;
-    let mut head = [0; 16];
-    file.read_exact_at(&mut head, 0)?;
-    let size = u64::from_be_bytes(head[SIZE_AT..].try_into().map_err(Error::other)?);
-    if !head.starts_with(MAGIC) || !(JSON_AT..MAX_HEADER).contains(&size) {
+    let mut start = [0; 16];
+    file.read_exact_at(&mut start, 0)?;
+    let size = u64::from_be_bytes(start[SIZE_OFFSET..].try_into().map_err(Error::other)?);
+    if !start.starts_with(MAGIC) || !(JSON_OFFSET..MAX_HEADER_BYTES).contains(&size) {
         return Err(Error::other("cryptsetup wrote no LUKS2 header"));
     }
-    let mut json = vec![0; (size - JSON_AT) as usize];
-    file.read_exact_at(&mut json, JSON_AT)?;
+    let mut json = vec![0; (size - JSON_OFFSET) as usize];
+    file.read_exact_at(&mut json, JSON_OFFSET)?;
     parse_segment(&json)
 }
 
+/// Parses the first segment of a header from its JSON, which NUL bytes may follow.
 fn parse_segment(json: &[u8]) -> Result<Segment> {
     let text = json.split(|byte| *byte == 0).next().unwrap_or_default();
     let header: Header = serde_json::from_slice(text)?;

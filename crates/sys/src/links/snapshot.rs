@@ -1,10 +1,10 @@
 //! A device with a snapshot by dm-snapshot, taken when the filesystem was made: the first write to each chunk copies it.
 
 use super::def::{LinkDef, LinkSetup, clear_superblock};
-use crate::device_mapper::Target;
+use crate::device_mapper::DmTarget;
 use std::{io::Result, path::PathBuf};
 
-/// The link of a stack of devices with the id `snapshot`.
+/// The link with the id `snapshot`.
 pub const LINK: LinkDef = LinkDef {
     id: "snapshot",
     program: None,
@@ -42,7 +42,7 @@ fn take_snapshot(setup: &LinkSetup) -> Result<()> {
     let [data, copies] = ["data", "copies"].map(|part| mapper.resume(&format!("{name}-{part}")));
     let (data, copies) = (data?, copies?);
     let arguments = format!("{} {} P {CHUNK_SECTORS}", data.display(), copies.display());
-    mapper.make(&format!("{name}-snapshot"), &[Target::whole(*sectors, "snapshot", arguments)])?;
+    mapper.make(&format!("{name}-snapshot"), &[DmTarget::whole(*sectors, "snapshot", arguments)])?;
     let arguments = data.display().to_string();
-    mapper.replace_table(name, &[Target::whole(*sectors, "snapshot-origin", arguments)]).map(drop)
+    mapper.replace_table(name, &[DmTarget::whole(*sectors, "snapshot-origin", arguments)]).map(drop)
 }

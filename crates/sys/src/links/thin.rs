@@ -2,25 +2,25 @@
 //! first write to each block copies it.
 
 use super::def::{LinkDef, LinkSetup, clear_superblock, nothing_to_finish};
-use crate::device_mapper::Target;
+use crate::device_mapper::DmTarget;
 use std::{io::Result, path::PathBuf};
 
-/// The link.
+/// The link with the id `thin`.
 pub const LINK: LinkDef = LinkDef {
     id: "thin",
     program: None,
     targets: &["linear", "thin-pool", "thin"],
     modules: &["dm_mod", "dm_thin_pool"],
     accelerators: &[],
-    sectors_below: |sectors| metadata_sectors(sectors) + whole_blocks(sectors),
+    sectors_below: |sectors| metadata_sectors(sectors) + round_up_to_blocks(sectors),
     make: |setup| make(setup, 1),
     finish_after_mkfs: nothing_to_finish,
 };
 
-/// The link whose device has a snapshot, taken when the filesystem was made.
+/// The link with the id `thin-snapshot`: its device has a snapshot, taken when the filesystem was made.
 pub const SNAPSHOT: LinkDef = LinkDef {
     id: "thin-snapshot",
-    sectors_below: |sectors| metadata_sectors(sectors) + 2 * whole_blocks(sectors),
+    sectors_below: |sectors| metadata_sectors(sectors) + 2 * round_up_to_blocks(sectors),
     make: |setup| make(setup, 2),
     finish_after_mkfs: take_snapshot,
     ..LINK
@@ -29,7 +29,8 @@ pub const SNAPSHOT: LinkDef = LinkDef {
 /// The size of a block in sectors: the default of LVM.
 const BLOCK_SECTORS: u64 = 128;
 
-fn whole_blocks(sectors: u64) -> u64 {
+/// Rounds a number of sectors up to whole blocks.
+fn round_up_to_blocks(sectors: u64) -> u64 {
     sectors.next_multiple_of(BLOCK_SECTORS)
 }
 
@@ -41,20 +42,22 @@ fn metadata_sectors(sectors: u64) -> u64 {
 /// Makes a pool with room for `copies` copies of all blocks, and the device in it.
 fn make(setup: &LinkSetup, copies: u64) -> Result<PathBuf> {
     let LinkSetup { mapper, name, device_below, sectors, .. } = setup;
-    let (metadata, data) = (metadata_sectors(*sectors), copies * whole_blocks(*sectors));
-    let meta_part = mapper.make_part(&format!("{name}-metadata"), device_below, 0, metadata)?;
-    let data_part = mapper.make_part(&format!("{name}-data"), device_below, metadata, data)?;
-    clear_superblock(&meta_part)?;
-    let arguments = format!("{} {} {BLOCK_SECTORS} 0", meta_part.display(), data_part.display());
-    let pool = mapper.make(&pool_name(setup), &[Target::whole(data, "thin-pool", arguments)])?;
+    let (metadata_sectors, data_sectors) = (metadata_sectors(*sectors), copies * round_up_to_blocks(*sectors));
+    let metadata_part = mapper.make_part(&format!("{name}-metadata"), device_below, 0, metadata_sectors)?;
+    let data_part = mapper.make_part(&format!("{name}-data"), device_below, metadata_sectors, data_sectors)?;
+    clear_superblock(&metadata_part)?;
+    let arguments = format!("{} {} {BLOCK_SECTORS} 0", metadata_part.display(), data_part.display());
+    let pool = mapper.make(&pool_name(setup), &[DmTarget::whole(data_sectors, "thin-pool", arguments)])?;
     mapper.send_message(&pool_name(setup), "create_thin 0")?;
-    mapper.make(name, &[Target::whole(*sectors, "thin", format!("{} 0", pool.display()))])
+    mapper.make(name, &[DmTarget::whole(*sectors, "thin", format!("{} 0", pool.display()))])
 }
 
+/// The name of the device of the pool.
 fn pool_name(setup: &LinkSetup) -> String {
     format!("{}-pool", setup.name)
 }
 
+/// Takes the snapshot, while the device is suspended so that no write is in progress.
 fn take_snapshot(setup: &LinkSetup) -> Result<()> {
     setup.mapper.suspend(&setup.name)?;
     setup.mapper.send_message(&pool_name(setup), "create_snap 1 0")?;

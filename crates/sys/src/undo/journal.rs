@@ -1,6 +1,6 @@
 //! The undo journal of this process, its owner, and directories that fsarena makes and the journal removes.
 
-use super::step::{Identity, UndoStep};
+use super::step::{FileIdentity, UndoStep};
 use crate::{Error, cancel, dirs, kernel::SysRoot, process};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -50,7 +50,7 @@ pub fn state_dir() -> PathBuf {
 /// [`Error::StateDirUnwritable`] if it cannot be made.
 pub fn make_state_dir(state_dir: &Path) -> Result<(), Error> {
     let dir = journals_dir(state_dir);
-    make_private(&dir).map_err(|source| Error::StateDirUnwritable { dir, source })
+    make_private_dir(&dir).map_err(|source| Error::StateDirUnwritable { dir, source })
 }
 
 /// The file extension of a journal.
@@ -102,7 +102,7 @@ impl Journal {
         make_state_dir(state_dir)?;
         let kernel = SysRoot::host();
         let owner = Owner::this_process(&kernel, run_dir)?;
-        let (path, file) = new_file(&kernel, &dir, &owner)?;
+        let (path, file) = create_journal_file(&kernel, &dir, &owner)?;
         file.lock().map_err(Error::io("locking", &path))?;
         let mut open =
             OpenJournal { path, file, next_id: 0, steps_left: 0, _deferred_signals: cancel::defer_signals() };
@@ -117,7 +117,7 @@ impl Journal {
     ///
     /// # Errors
     /// The journal cannot be written, or a path in the step is not valid UTF-8. The caller must then not do the setup.
-    pub fn note(&self, step: UndoStep) -> Result<UndoGuard, Error> {
+    pub fn record(&self, step: UndoStep) -> Result<UndoGuard, Error> {
         if let Some(path) = step.path().filter(|path| path.to_str().is_none()) {
             return Err(Error::NotUtf8(path.into()));
         }
@@ -129,19 +129,19 @@ impl Journal {
         Ok(UndoGuard { journal: self.clone(), id, step, is_armed: true })
     }
 
-    /// Writes an undo step to the journal, then calls `make`, which does the setup. If `make` fails, the guard is disarmed,
-    /// so that an object of somebody else at the same path stays.
+    /// Writes an undo step to the journal, then calls `set_up`, which does what the step undoes. If `set_up` fails, the guard
+    /// is disarmed, so that an object at the same path that fsarena did not make stays.
     ///
     /// # Errors
-    /// Those of `make`, and those of writing the journal.
-    pub fn note_and_do<T>(
+    /// Those of `set_up`, and those of writing the journal.
+    pub fn record_and_do<T>(
         &self,
         step: UndoStep,
-        make: impl FnOnce() -> Result<T, Error>,
+        set_up: impl FnOnce() -> Result<T, Error>,
     ) -> Result<(UndoGuard, T), Error> {
-        let guard = self.note(step)?;
-        match make() {
-            Ok(made) => Ok((guard, made)),
+        let guard = self.record(step)?;
+        match set_up() {
+            Ok(result) => Ok((guard, result)),
             Err(error) => {
                 guard.disarm()?;
                 Err(error)
@@ -162,7 +162,7 @@ impl Journal {
 
 /// Makes the directory of the journals with mode 0700, or sets that mode if it exists: a user who may read a journal can
 /// lock it, and a user who may write it decides which files root removes.
-fn make_private(dir: &Path) -> std::io::Result<()> {
+fn make_private_dir(dir: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     match dir.metadata()?.mode() & 0o777 {
         0o700 => Ok(()),
@@ -172,10 +172,10 @@ fn make_private(dir: &Path) -> std::io::Result<()> {
 
 /// Creates the file of a journal. `recover` finds the commands of a process by the name of its journal, so the name ends
 /// with a random part: two containers may each have a process with the same pid and start time.
-fn new_file(kernel: &SysRoot, dir: &Path, owner: &Owner) -> Result<(PathBuf, File), Error> {
-    let source = kernel.path("proc/sys/kernel/random/uuid");
-    let random = std::fs::read_to_string(&source).map_err(Error::io("reading", &source))?;
-    let path = dir.join(format!("{}-{}-{}.{NEW_EXTENSION}", owner.pid, owner.start_time, random.trim()));
+fn create_journal_file(kernel: &SysRoot, dir: &Path, owner: &Owner) -> Result<(PathBuf, File), Error> {
+    let uuid_file = kernel.path("proc/sys/kernel/random/uuid");
+    let uuid = std::fs::read_to_string(&uuid_file).map_err(Error::io("reading", &uuid_file))?;
+    let path = dir.join(format!("{}-{}-{}.{NEW_EXTENSION}", owner.pid, owner.start_time, uuid.trim()));
     let file = create_private_file(&path).map_err(Error::io("making", &path))?;
     Ok((path, file))
 }
@@ -198,7 +198,7 @@ impl OpenJournal {
     }
 
     fn append(&mut self, line: &JournalLine) -> Result<(), Error> {
-        let bytes = line.to_bytes().map_err(Error::io("noting in", &self.path))?;
+        let bytes = line.to_bytes().map_err(Error::io("encoding a line of", &self.path))?;
         self.file.write_all(&bytes).and_then(|()| self.file.sync_data()).map_err(Error::io("writing", &self.path))
     }
 }
@@ -226,11 +226,11 @@ impl UndoGuard {
     /// Undoes the setup now. A directory that holds foreign files stays; the returned text names them.
     pub(super) fn undo_unless_foreign(mut self) -> Result<Option<String>, Error> {
         self.is_armed = false;
-        let why_kept = match self.step.perform(&SysRoot::host()) {
+        let foreign_files = match self.step.perform(&SysRoot::host()) {
             Err(error @ Error::ForeignFiles { .. }) => Some(error.to_string()),
-            done => done.map(|()| None)?,
+            performed => performed.map(|()| None)?,
         };
-        self.mark_done().map(|()| why_kept)
+        self.mark_done().map(|()| foreign_files)
     }
 
     /// Marks the step as done in the journal without performing it: the setup was undone in another way, or never happened.
@@ -323,26 +323,27 @@ impl Owner {
             start_time,
             boot_id: process::boot_id(kernel)?,
             run_dir: run_dir.into(),
-            host: kernel.fact("proc/sys/kernel/hostname"),
-            machine_id: kernel.fact("etc/machine-id"),
+            host: kernel.read_trimmed("proc/sys/kernel/hostname"),
+            machine_id: kernel.read_trimmed("etc/machine-id"),
             pid_namespace: namespace.filter(|_| pid == std::process::id() as i32),
         })
     }
 
-    /// Where the owner runs or ran, as seen from the process `here`.
-    pub fn place_seen_from(&self, here: &Owner) -> OwnerPlace {
+    /// Where the owner runs or ran, as seen from `this_process`.
+    pub fn place_seen_from(&self, this_process: &Owner) -> OwnerPlace {
         // An unknown boot id counts as this boot.
-        let same_boot = self.boot_id == here.boot_id || self.boot_id.is_empty() || here.boot_id.is_empty();
-        if same_boot {
-            let namespaces_differ = are_known_to_differ(&self.pid_namespace, &here.pid_namespace);
+        let is_same_boot =
+            self.boot_id == this_process.boot_id || self.boot_id.is_empty() || this_process.boot_id.is_empty();
+        if is_same_boot {
+            let namespaces_differ = are_known_to_differ(&self.pid_namespace, &this_process.pid_namespace);
             return if namespaces_differ { OwnerPlace::OtherNamespace } else { OwnerPlace::Here };
         }
-        let hosts_differ =
-            are_known_to_differ(&self.host, &here.host) || are_known_to_differ(&self.machine_id, &here.machine_id);
+        let hosts_differ = are_known_to_differ(&self.host, &this_process.host)
+            || are_known_to_differ(&self.machine_id, &this_process.machine_id);
         if hosts_differ { OwnerPlace::OtherHost } else { OwnerPlace::EarlierBoot }
     }
 
-    /// Whether the owner may be in the PID namespace of the process `pid`; true where either namespace is unknown.
+    /// Whether the owner may be in the PID namespace of the process `pid`; true if either namespace is unknown.
     pub fn may_be_in_namespace_of(&self, kernel: &SysRoot, pid: i32) -> bool {
         let namespace = kernel.path(&format!("proc/{pid}/ns/pid")).metadata().ok().map(|meta| meta.ino());
         !are_known_to_differ(&self.pid_namespace, &namespace)
@@ -350,8 +351,8 @@ impl Owner {
 }
 
 /// Whether both values are known and differ.
-fn are_known_to_differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
-    one.is_some() && other.is_some() && one != other
+fn are_known_to_differ<T: PartialEq>(first: &Option<T>, second: &Option<T>) -> bool {
+    first.is_some() && second.is_some() && first != second
 }
 
 /// `process 12 in PID namespace 4026532301 on host box`.
@@ -377,37 +378,39 @@ pub struct MadeDir {
 }
 
 impl MadeDir {
-    /// Makes a directory for files that the journal names one by one. It is removed only if fsarena made it and it is
-    /// empty.
+    /// Makes a directory for files that the journal names one by one. Dropping the result removes the directory only if fsarena
+    /// made it and it is empty.
     ///
     /// # Errors
     /// The directory cannot be made.
     pub fn make(journal: &Journal, path: &Path) -> Result<MadeDir, Error> {
-        let found = MadeDir { path: path.into(), guard: None };
-        if path.is_dir() { Ok(found) } else { MadeDir::make_noted(journal, path, false) }
+        if path.is_dir() {
+            return Ok(MadeDir { path: path.into(), guard: None });
+        }
+        MadeDir::make_recorded(journal, path, false)
     }
 
-    /// Makes a directory for files of commands and workloads, whose names are unknown to fsarena. It is removed with
-    /// everything in it.
+    /// Makes a directory for files of commands and workloads, whose names are unknown to fsarena. Dropping the result removes
+    /// the directory with everything in it.
     ///
     /// # Errors
     /// The path exists already, or the directory cannot be made.
     pub fn make_tree(journal: &Journal, path: &Path) -> Result<MadeDir, Error> {
-        MadeDir::make_noted(journal, path, true)
+        MadeDir::make_recorded(journal, path, true)
     }
 
-    /// Takes over a directory that this process has just made. It is removed with everything in it.
+    /// Takes over a directory that this process has just made. Dropping the result removes the directory with everything in it.
     ///
     /// # Errors
     /// The journal cannot be written.
     pub fn adopt_tree(journal: &Journal, path: &Path) -> Result<MadeDir, Error> {
-        let guard = journal.note(removal_step(path, Some(identity_of(path)?), true))?;
+        let guard = journal.record(removal_step(path, Some(identity_of(path)?), true))?;
         Ok(MadeDir { path: path.into(), guard: Some(guard) })
     }
 
-    fn make_noted(journal: &Journal, path: &Path, with_contents: bool) -> Result<MadeDir, Error> {
+    fn make_recorded(journal: &Journal, path: &Path, with_contents: bool) -> Result<MadeDir, Error> {
         let make = || dirs::make_dir(path).map_err(Error::io("making", path));
-        let (mut guard, ()) = journal.note_and_do(removal_step(path, None, with_contents), make)?;
+        let (mut guard, ()) = journal.record_and_do(removal_step(path, None, with_contents), make)?;
         guard.update(removal_step(path, Some(identity_of(path)?), with_contents))?;
         Ok(MadeDir { path: path.into(), guard: Some(guard) })
     }
@@ -417,7 +420,7 @@ impl MadeDir {
         &self.path
     }
 
-    /// Removes the directory and makes it again, if it is empty. If the directory is a mount point, removing it ends the
+    /// Removes the directory and makes it again, if it is empty. If the directory is a mount point, removing it unmounts the
     /// copies of its mount in other mount namespaces.
     ///
     /// # Errors
@@ -444,13 +447,13 @@ impl MadeDir {
 }
 
 /// The undo step that removes a directory; see [`UndoStep::RemoveDir`].
-fn removal_step(path: &Path, identity: Option<Identity>, with_contents: bool) -> UndoStep {
+fn removal_step(path: &Path, identity: Option<FileIdentity>, with_contents: bool) -> UndoStep {
     UndoStep::RemoveDir { path: path.into(), identity, with_contents }
 }
 
-fn identity_of(path: &Path) -> Result<Identity, Error> {
+fn identity_of(path: &Path) -> Result<FileIdentity, Error> {
     let meta = path.symlink_metadata().map_err(Error::io("looking at", path))?;
-    Ok(Identity::from_metadata(&meta))
+    Ok(FileIdentity::from_metadata(&meta))
 }
 
 #[cfg(test)]
@@ -469,7 +472,7 @@ mod tests {
         let tree = state.path().join("tree");
         let journal = Journal::create(state.path(), "runs/1").unwrap();
         let step = UndoStep::RemoveDir { path: tree.clone(), identity: None, with_contents: true };
-        let guard = journal.note(step).unwrap();
+        let guard = journal.record(step).unwrap();
         assert_eq!(lines(state.path()).len(), 2);
         std::fs::create_dir(&tree).unwrap();
         guard.undo().unwrap();
@@ -498,7 +501,7 @@ mod tests {
         for is_disarmed in [false, true] {
             let path = state.path().join("dir");
             let step = UndoStep::RemoveDir { path: path.clone(), identity: None, with_contents: true };
-            let guard = journal.note(step).unwrap();
+            let guard = journal.record(step).unwrap();
             std::fs::create_dir(&path).unwrap();
             if is_disarmed {
                 guard.disarm().unwrap();
@@ -517,7 +520,7 @@ mod tests {
         let path = state.path().join("image");
         std::fs::write(&path, "not ours").unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
-        drop(journal.note(UndoStep::RemoveFile { path: path.clone(), identity: None }).unwrap());
+        drop(journal.record(UndoStep::RemoveFile { path: path.clone(), identity: None }).unwrap());
         drop(journal);
         assert_eq!(lines(state.path()).len(), 2);
         assert!(path.exists());
@@ -529,49 +532,52 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
         let path = Path::new(std::ffi::OsStr::from_bytes(b"/\xff")).to_path_buf();
-        assert!(journal.note(UndoStep::unmount(&path)).is_err());
+        assert!(journal.record(UndoStep::unmount(&path)).is_err());
     }
 
     #[test]
     fn an_owner_is_placed_by_boot_host_and_namespace() {
-        let here = Owner::this_process(&SysRoot::host(), "").unwrap();
-        assert_eq!(here.place_seen_from(&here), OwnerPlace::Here);
-        let renamed = Owner { host: Some("renamed".into()), ..here.clone() };
+        let this_process = Owner::this_process(&SysRoot::host(), "").unwrap();
+        assert_eq!(this_process.place_seen_from(&this_process), OwnerPlace::Here);
+        let renamed = Owner { host: Some("renamed".into()), ..this_process.clone() };
         assert_eq!(
-            renamed.place_seen_from(&here),
+            renamed.place_seen_from(&this_process),
             OwnerPlace::Here,
             "one kernel is one host, whatever its containers are called"
         );
         let contained = Owner { pid_namespace: Some(1), ..renamed.clone() };
-        assert_eq!(contained.place_seen_from(&here), OwnerPlace::OtherNamespace);
-        let booted = Owner { boot_id: "earlier".into(), pid_namespace: Some(1), ..here.clone() };
-        assert_eq!(booted.place_seen_from(&here), OwnerPlace::EarlierBoot);
-        let other = Owner { host: Some("another".into()), ..booted.clone() };
-        assert_eq!(other.place_seen_from(&here), OwnerPlace::OtherHost);
-        let with_machine_id = Owner { machine_id: Some("1".into()), ..here.clone() };
-        let twin = Owner { machine_id: Some("2".into()), boot_id: "of the twin".into(), ..here.clone() };
+        assert_eq!(contained.place_seen_from(&this_process), OwnerPlace::OtherNamespace);
+        let before_reboot = Owner { boot_id: "earlier".into(), pid_namespace: Some(1), ..this_process.clone() };
+        assert_eq!(before_reboot.place_seen_from(&this_process), OwnerPlace::EarlierBoot);
+        let on_other_host = Owner { host: Some("another".into()), ..before_reboot.clone() };
+        assert_eq!(on_other_host.place_seen_from(&this_process), OwnerPlace::OtherHost);
+        let with_machine_id = Owner { machine_id: Some("1".into()), ..this_process.clone() };
+        let twin = Owner { machine_id: Some("2".into()), boot_id: "of the twin".into(), ..this_process.clone() };
         assert_eq!(twin.place_seen_from(&with_machine_id), OwnerPlace::OtherHost);
         // As versions up to 0.1.0 wrote it.
-        let older = Owner { host: None, machine_id: None, pid_namespace: None, ..booted };
-        assert_eq!(older.place_seen_from(&here), OwnerPlace::EarlierBoot);
-        assert_eq!(Owner { boot_id: String::new(), ..older }.place_seen_from(&here), OwnerPlace::Here);
+        let owner_of_older_version = Owner { host: None, machine_id: None, pid_namespace: None, ..before_reboot };
+        assert_eq!(owner_of_older_version.place_seen_from(&this_process), OwnerPlace::EarlierBoot);
+        assert_eq!(
+            Owner { boot_id: String::new(), ..owner_of_older_version }.place_seen_from(&this_process),
+            OwnerPlace::Here
+        );
     }
 
     #[test]
     fn a_directory_with_a_foreign_file_stays_and_leaves_nothing_to_recover() {
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
-        let (kept, tree) = (state.path().join("images"), state.path().join("work"));
-        let images = MadeDir::make(&journal, &kept).unwrap();
-        std::fs::write(kept.join("thesis"), "x").unwrap();
+        let (images_dir, work_dir) = (state.path().join("images"), state.path().join("work"));
+        let images = MadeDir::make(&journal, &images_dir).unwrap();
+        std::fs::write(images_dir.join("thesis"), "x").unwrap();
         let text = images.remove().unwrap().unwrap();
-        assert!(text.contains("thesis") && kept.join("thesis").exists(), "{text}");
-        assert!(MadeDir::make_tree(&journal, &kept).is_err());
-        assert_eq!(MadeDir::make(&journal, &kept).unwrap().remove().unwrap(), None);
-        let work = MadeDir::make_tree(&journal, &tree).unwrap();
-        std::fs::write(tree.join("f0001"), "x").unwrap();
+        assert!(text.contains("thesis") && images_dir.join("thesis").exists(), "{text}");
+        assert!(MadeDir::make_tree(&journal, &images_dir).is_err());
+        assert_eq!(MadeDir::make(&journal, &images_dir).unwrap().remove().unwrap(), None);
+        let work = MadeDir::make_tree(&journal, &work_dir).unwrap();
+        std::fs::write(work_dir.join("f0001"), "x").unwrap();
         assert_eq!(work.remove().unwrap(), None);
-        assert!(!tree.exists() && kept.exists());
+        assert!(!work_dir.exists() && images_dir.exists());
         drop(journal);
         let counts = crate::undo::recover(&crate::kernel::SysRoot::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(counts, Default::default());

@@ -1,6 +1,6 @@
 //! How fsarena performs each undo step, and how it verifies the result.
 
-use super::step::{Identity, UndoStep};
+use super::step::{FileIdentity, UndoStep};
 use crate::attribute::may_belong_to_disk;
 use crate::kernel::{SysRoot, sorted_names};
 use crate::{Error, cgroup, device_mapper, dirs, loopdev, mount, none_if_missing, process, zram};
@@ -14,31 +14,32 @@ impl UndoStep {
         match self {
             UndoStep::Unmount { target, dir } if !mount::may_hide_directory(target, *dir) => Ok(()),
             UndoStep::Unmount { target, .. } => mount::unmount_in(kernel, target, &mut |_| {}),
-            UndoStep::Detach { image, identity } => loopdev::detach_image(kernel, image, *identity, &mut |_| {}),
+            UndoStep::DetachImage { image, identity } => loopdev::detach_image(kernel, image, *identity, &mut |_| {}),
             UndoStep::RemoveFile { path, identity } => remove_file(kernel, path, *identity),
             UndoStep::RemoveDir { path, identity, with_contents } => {
                 remove_dir(kernel, path, *identity, *with_contents)
             }
             UndoStep::RemoveTree { path } => remove_tree(kernel, path, None),
-            UndoStep::KillGroup { pgid, start_time } => process::kill_group(kernel, *pgid, *start_time),
-            UndoStep::RemoveGroup { path, identity } if is_other_object(path, *identity) => Ok(()),
-            UndoStep::RemoveGroup { path, .. } => cgroup::remove(kernel, path),
+            UndoStep::KillProcessGroup { pgid, start_time } => process::kill_group(kernel, *pgid, *start_time),
+            UndoStep::RemoveControlGroup { path, identity } if is_other_object(path, *identity) => Ok(()),
+            UndoStep::RemoveControlGroup { path, .. } => cgroup::remove_group(kernel, path),
             UndoStep::DisableController { root, name, group } => {
                 check_absent(group)?;
                 cgroup::disable_controller(root, name)
             }
-            UndoStep::RemoveMapped { name, uuid } => device_mapper::remove(name, uuid),
+            UndoStep::RemoveMapperDevice { name, uuid } => device_mapper::remove_device(name, uuid),
             UndoStep::RemoveZram { number, size_bytes, diskseq } => {
-                zram::remove(kernel, *number, *size_bytes, *diskseq)
+                zram::remove_device(kernel, *number, *size_bytes, *diskseq)
             }
-            UndoStep::RestoreAttr { path, diskseq, .. } if !may_belong_to_disk(path, *diskseq) => Ok(()),
-            UndoStep::RestoreAttr { path, value, .. } => {
+            UndoStep::RestoreAttribute { path, diskseq, .. } if !may_belong_to_disk(path, *diskseq) => Ok(()),
+            UndoStep::RestoreAttribute { path, value, .. } => {
                 none_if_missing(std::fs::write(path, value)).map(drop).map_err(Error::io("writing", path))
             }
         }
     }
 }
 
+/// The reason for leaving a directory alone that fsarena did not make.
 const OTHER_DIR: &str = "another directory is there than the one that fsarena made";
 
 fn not_ours(path: &Path, why: impl Into<String>) -> Error {
@@ -46,33 +47,33 @@ fn not_ours(path: &Path, why: impl Into<String>) -> Error {
 }
 
 /// Whether a path now leads to another object than the one that fsarena made.
-fn is_other_object(path: &Path, made: Option<Identity>) -> bool {
-    made.zip(Identity::at_path(path)).is_some_and(|(made, found)| !made.is_same(&found))
+fn is_other_object(path: &Path, made: Option<FileIdentity>) -> bool {
+    made.zip(FileIdentity::at_path(path)).is_some_and(|(made, found)| !made.is_same(&found))
 }
 
 /// Returns an error if a path exists, or if fsarena cannot determine that.
 fn check_absent(path: &Path) -> Result<(), Error> {
     match none_if_missing(path.symlink_metadata()).map_err(Error::io("looking at", path))? {
-        Some(_) => Err(Error::Unfit { what: path.into(), why: "it is still there".into() }),
+        Some(_) => Err(Error::Unusable { object: path.into(), why: "it is still there".into() }),
         None => Ok(()),
     }
 }
 
-/// Whether a path exists and leads to the object that fsarena made; false if the path is missing. Without an `identity`
-/// the object must belong to this user, and `is_new` must return true for it.
+/// Whether a path exists and leads to the object that fsarena made; false if the path is missing. If the identity of that
+/// object is unknown, the object at the path must belong to this user, and `is_new` must return true for it.
 ///
 /// # Errors
-/// [`Error::NotOurs`] if another object has its place; `why_not` is the reason if the identity differs.
+/// [`Error::NotOurs`] if another object is at the path; `why_other` is the reason if the identity differs.
 fn is_ours(
     path: &Path,
-    identity: Option<Identity>,
+    identity: Option<FileIdentity>,
     is_new: impl Fn(&Metadata) -> bool,
-    why_not: &str,
+    why_other: &str,
 ) -> Result<bool, Error> {
     let meta = none_if_missing(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
     let Some(meta) = meta else { return Ok(false) };
     match identity {
-        Some(made) if !made.is_same(&Identity::from_metadata(&meta)) => Err(not_ours(path, why_not)),
+        Some(made) if !made.is_same(&FileIdentity::from_metadata(&meta)) => Err(not_ours(path, why_other)),
         None if !is_new(&meta) || meta.uid() != rustix::process::geteuid().as_raw() => {
             Err(not_ours(path, "fsarena was about to make it, but something else is there"))
         }
@@ -80,19 +81,20 @@ fn is_ours(
     }
 }
 
-fn remove_file(kernel: &SysRoot, path: &Path, identity: Option<Identity>) -> Result<(), Error> {
+/// Removes a file that fsarena made, unless it is attached to a loop device.
+fn remove_file(kernel: &SysRoot, path: &Path, identity: Option<FileIdentity>) -> Result<(), Error> {
     let is_new = |meta: &Metadata| meta.is_file() && meta.len() == 0;
     if !is_ours(path, identity, is_new, "it is another file than the one fsarena made there")? {
         return Ok(());
     }
-    if let Some(device) = loopdev::devices_of_identified_image(kernel, path, Identity::at_path(path))?.first() {
+    if let Some(device) = loopdev::devices_of_identified_image(kernel, path, FileIdentity::at_path(path))?.first() {
         return Err(not_ours(path, format!("it is still attached to {}", device.display())));
     }
     std::fs::remove_file(path).map_err(Error::io("removing", path))
 }
 
 /// Removes a directory that fsarena made: with everything in it if `with_contents`, and only an empty one otherwise.
-fn remove_dir(kernel: &SysRoot, path: &Path, identity: Option<Identity>, with_contents: bool) -> Result<(), Error> {
+fn remove_dir(kernel: &SysRoot, path: &Path, identity: Option<FileIdentity>, with_contents: bool) -> Result<(), Error> {
     if !is_ours(path, identity, Metadata::is_dir, OTHER_DIR)? {
         return Ok(());
     }
@@ -107,7 +109,8 @@ fn remove_dir(kernel: &SysRoot, path: &Path, identity: Option<Identity>, with_co
     }
 }
 
-fn remove_tree(kernel: &SysRoot, path: &Path, identity: Option<Identity>) -> Result<(), Error> {
+/// Removes a directory with everything in it, unless something is mounted in it or a file in it is attached to a loop device.
+fn remove_tree(kernel: &SysRoot, path: &Path, identity: Option<FileIdentity>) -> Result<(), Error> {
     let meta = none_if_missing(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
     let Some(meta) = meta else { return Ok(()) };
     if !meta.is_dir() {
@@ -124,49 +127,50 @@ fn remove_tree(kernel: &SysRoot, path: &Path, identity: Option<Identity>) -> Res
     let name = real.file_name().ok_or_else(|| not_ours(path, "it has no name"))?;
     let dir = rustix::fs::open(parent, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|error| Error::io("opening", parent)(error.into()))?;
-    let expected = identity.unwrap_or(Identity::from_metadata(&meta));
+    let expected = identity.unwrap_or(FileIdentity::from_metadata(&meta));
     remove_at(dir.as_fd(), Path::new(name), expected.dev, Some(expected.ino), &real)
 }
 
-/// Removes an entry of an open directory, with everything below it. A directory must be on the device `dev` and, if `ino`
-/// is given, have that inode number. Error messages name the path `shown`.
-fn remove_at(parent: BorrowedFd, name: &Path, dev: u64, ino: Option<u64>, shown: &Path) -> Result<(), Error> {
-    let failed = |doing, error: rustix::io::Errno| Error::io(doing, shown)(error.into());
+/// Removes an entry of an open directory, with everything below it. If the entry is a directory, it must be on the device `dev`
+/// and, unless `ino` is None, have that inode number. Error messages name the path `shown_path`.
+fn remove_at(parent: BorrowedFd, name: &Path, dev: u64, ino: Option<u64>, shown_path: &Path) -> Result<(), Error> {
+    let failed = |doing, error: rustix::io::Errno| Error::io(doing, shown_path)(error.into());
     let remove = |flags| unlinkat(parent, name, flags).map_err(|error| failed("removing", error));
     let Some(dir) = dirs::open_dir(parent, name).map_err(|error| failed("opening", error))? else {
         return remove(AtFlags::empty());
     };
-    let found = rustix::fs::fstat(&dir).map_err(|error| failed("looking at", error))?;
-    if found.st_dev != dev {
-        return Err(not_ours(shown, "another filesystem begins here"));
+    let stat = rustix::fs::fstat(&dir).map_err(|error| failed("looking at", error))?;
+    if stat.st_dev != dev {
+        return Err(not_ours(shown_path, "another filesystem begins here"));
     }
-    if ino.is_some_and(|ino| ino != found.st_ino) {
-        return Err(not_ours(shown, OTHER_DIR));
+    if ino.is_some_and(|ino| ino != stat.st_ino) {
+        return Err(not_ours(shown_path, OTHER_DIR));
     }
     for child in dirs::names_in(&dir).map_err(|error| failed("reading", error))? {
-        remove_at(dir.as_fd(), &child, dev, None, &shown.join(&child))?;
+        remove_at(dir.as_fd(), &child, dev, None, &shown_path.join(&child))?;
     }
     remove(AtFlags::REMOVEDIR)
 }
 
 impl UndoStep {
-    /// Checks that the step is done. `rebooted` means that a reboot has done it; then fsarena checks only objects that a
-    /// path identifies, because processes and devices have new numbers.
+    /// Checks that the step is done. If a reboot has done it (`done_by_reboot`), fsarena checks only objects that a path
+    /// identifies, because processes and devices have new numbers.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if the step is not done.
-    pub(super) fn verify(&self, kernel: &SysRoot, rebooted: bool) -> Result<(), Error> {
-        let not_done = |what: &Path, why: String| Err(Error::Unfit { what: what.into(), why });
+    /// [`Error::Unusable`] if the step is not done.
+    pub(super) fn verify(&self, kernel: &SysRoot, done_by_reboot: bool) -> Result<(), Error> {
+        let not_done = |object: &Path, why: String| Err(Error::Unusable { object: object.into(), why });
         match self {
             UndoStep::Unmount { target, dir } if !mount::may_hide_directory(target, *dir) => Ok(()),
             UndoStep::Unmount { target, .. } => {
                 if !mount::is_mounted(kernel, target)? {
                     return Ok(());
                 }
-                let when = if rebooted { "was mounted there after the last boot" } else { "is still mounted there" };
+                let when =
+                    if done_by_reboot { "was mounted there after the last boot" } else { "is still mounted there" };
                 not_done(target, format!("something {when}"))
             }
-            UndoStep::Detach { image, identity } => {
+            UndoStep::DetachImage { image, identity } => {
                 if let Some(device) = loopdev::devices_of_image_even_renamed(kernel, image, *identity)?.first() {
                     return not_done(device, format!("{image:?} is still attached to it, maybe under another name"));
                 }
@@ -175,40 +179,40 @@ impl UndoStep {
             UndoStep::RemoveFile { path, .. } | UndoStep::RemoveDir { path, .. } | UndoStep::RemoveTree { path } => {
                 check_absent(path)
             }
-            _ if rebooted => Ok(()),
-            UndoStep::KillGroup { pgid, start_time } => {
+            _ if done_by_reboot => Ok(()),
+            UndoStep::KillProcessGroup { pgid, start_time } => {
                 if let Some(pid) = process::living_group_pids(kernel, *pgid, *start_time)?.first() {
                     return not_done(Path::new("process"), format!("{} still runs", process::describe(kernel, *pid)));
                 }
                 Ok(())
             }
-            UndoStep::RemoveGroup { path, identity } => {
+            UndoStep::RemoveControlGroup { path, identity } => {
                 if is_other_object(path, *identity) {
                     return Ok(());
                 }
                 check_absent(path)
             }
             UndoStep::DisableController { root, name, .. } => {
-                if cgroup::passes_on(root, name)? && !cgroup::is_controller_used(root, name)? {
-                    return not_done(root, format!("it still passes the controller {name} on"));
+                if cgroup::is_enabled_for_children(root, name)? && !cgroup::is_controller_used(root, name)? {
+                    return not_done(root, format!("the controller {name} is still enabled for the groups below"));
                 }
                 Ok(())
             }
-            UndoStep::RemoveMapped { name, uuid } => {
-                if device_mapper::exists(name, uuid)? {
+            UndoStep::RemoveMapperDevice { name, uuid } => {
+                if device_mapper::device_exists(name, uuid)? {
                     return not_done(&Path::new("/dev/mapper").join(name), "it is still there".into());
                 }
                 Ok(())
             }
             UndoStep::RemoveZram { number: Some(number), size_bytes, diskseq } => {
-                if zram::exists(kernel, *number, *size_bytes, *diskseq)? {
+                if zram::device_exists(kernel, *number, *size_bytes, *diskseq)? {
                     return not_done(Path::new(&format!("/dev/zram{number}")), "it is still there".into());
                 }
                 Ok(())
             }
             UndoStep::RemoveZram { number: None, .. } => Ok(()),
-            UndoStep::RestoreAttr { path, diskseq, .. } if !may_belong_to_disk(path, *diskseq) => Ok(()),
-            UndoStep::RestoreAttr { path, value, .. } => {
+            UndoStep::RestoreAttribute { path, diskseq, .. } if !may_belong_to_disk(path, *diskseq) => Ok(()),
+            UndoStep::RestoreAttribute { path, value, .. } => {
                 match none_if_missing(std::fs::read_to_string(path)).map_err(Error::io("reading", path))? {
                     Some(text) if !attribute_has_value(&text, value) => {
                         not_done(path, format!("it has the value {}", text.trim()))
@@ -241,24 +245,24 @@ mod tests {
     use crate::limits;
     use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};
 
-    fn write_file(path: &Path, text: &str) -> Identity {
+    fn write_file(path: &Path, text: &str) -> FileIdentity {
         std::fs::write(path, text).unwrap();
-        Identity::at_path(path).unwrap()
+        FileIdentity::at_path(path).unwrap()
     }
 
     #[test]
     fn only_the_file_that_fsarena_made_is_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let (ours, other) = (dir.path().join("a\n b"), dir.path().join("other"));
-        let made = write_file(&ours, "x");
+        let (image, other) = (dir.path().join("a\n b"), dir.path().join("other"));
+        let identity = write_file(&image, "x");
         write_file(&other, "y");
         let kernel = SysRoot::host();
-        let undo = |path: &Path| UndoStep::RemoveFile { path: path.into(), identity: Some(made) };
+        let undo = |path: &Path| UndoStep::RemoveFile { path: path.into(), identity: Some(identity) };
         assert!(matches!(undo(&other).perform(&kernel), Err(Error::NotOurs { .. })));
         assert!(other.exists());
-        undo(&ours).perform(&kernel).unwrap();
-        assert!(!ours.exists());
-        undo(&ours).perform(&kernel).unwrap();
+        undo(&image).perform(&kernel).unwrap();
+        assert!(!image.exists());
+        undo(&image).perform(&kernel).unwrap();
     }
 
     #[test]
@@ -266,11 +270,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, work) = (dir.path().join("test.img"), dir.path().join("work"));
         let (image, dir_identity) = (write_file(&path, "of a living run"), make_dir(&work));
-        if image.made_at.is_none() {
-            crate::testkit::skipped("this filesystem does not record when a file was made");
+        if image.created_at_ns.is_none() {
+            crate::testkit::record_skip("this filesystem does not record when a file was made");
             return;
         }
-        let earlier = |identity: Identity| Some(Identity { made_at: identity.made_at.map(|at| at - 1), ..identity });
+        let earlier = |identity: FileIdentity| {
+            Some(FileIdentity { created_at_ns: identity.created_at_ns.map(|ns| ns - 1), ..identity })
+        };
         let steps = [
             UndoStep::RemoveFile { path: path.clone(), identity: earlier(image) },
             UndoStep::RemoveDir { path: work.clone(), identity: earlier(dir_identity), with_contents: true },
@@ -281,7 +287,7 @@ mod tests {
         assert!(path.exists() && work.exists());
         // Journals of fsarena 0.1.0 hold the two numbers alone.
         let pair = format!("[{},{}]", image.dev, image.ino);
-        let older: Identity = serde_json::from_str(&pair).unwrap();
+        let older: FileIdentity = serde_json::from_str(&pair).unwrap();
         UndoStep::RemoveFile { path: path.clone(), identity: Some(older) }.perform(&SysRoot::host()).unwrap();
         assert!(!path.exists());
     }
@@ -313,9 +319,9 @@ mod tests {
         UndoStep::RemoveTree { path: tree }.perform(&SysRoot::host()).unwrap();
     }
 
-    fn make_dir(path: &Path) -> Identity {
+    fn make_dir(path: &Path) -> FileIdentity {
         std::fs::create_dir(path).unwrap();
-        Identity::at_path(path).unwrap()
+        FileIdentity::at_path(path).unwrap()
     }
 
     #[test]
@@ -375,7 +381,7 @@ mod tests {
     #[test]
     fn restoring_a_missing_attribute_succeeds() {
         let dir = tempfile::tempdir().unwrap();
-        let undo = |path: PathBuf| UndoStep::RestoreAttr { path, value: "5".into(), diskseq: None };
+        let undo = |path: PathBuf| UndoStep::RestoreAttribute { path, value: "5".into(), diskseq: None };
         undo(dir.path().join("no/such")).perform(&SysRoot::host()).unwrap();
         let path = dir.path().join("attr");
         write_file(&path, "0");
@@ -407,7 +413,7 @@ mod tests {
         removal.verify(&kernel, false).unwrap();
         std::fs::write(&file, "").unwrap();
         assert!(removal.verify(&kernel, true).is_err());
-        let group = UndoStep::RemoveGroup { path: file.clone(), identity: None };
+        let group = UndoStep::RemoveControlGroup { path: file.clone(), identity: None };
         assert!(group.verify(&kernel, false).is_err());
         group.verify(&kernel, true).unwrap();
         let mount = UndoStep::Unmount { target: "/proc".into(), dir: None };
@@ -415,9 +421,9 @@ mod tests {
         // A new process group: the leader of this process's group may be in another PID namespace.
         let mut leader = limits::spawn(Command::new("sleep").arg("600").process_group(0)).unwrap();
         let group = leader.id() as i32;
-        let started = process::start_time(&kernel, group).unwrap();
-        let living = process::living_group_pids(&kernel, group, started).unwrap();
-        let verified = UndoStep::KillGroup { pgid: group, start_time: started }.verify(&kernel, false);
+        let start_time = process::start_time(&kernel, group).unwrap();
+        let living = process::living_group_pids(&kernel, group, start_time).unwrap();
+        let verified = UndoStep::KillProcessGroup { pgid: group, start_time }.verify(&kernel, false);
         leader.kill().and_then(|()| leader.wait()).unwrap();
         assert_eq!(living, [group]);
         assert!(verified.is_err());
@@ -432,13 +438,13 @@ mod tests {
         std::fs::create_dir_all(attribute.join("cgroup.subtree_control")).unwrap();
         for step in [
             UndoStep::Unmount { target: "/nowhere".into(), dir: None },
-            UndoStep::Detach { image: "/nowhere/image".into(), identity: None },
-            UndoStep::KillGroup { pgid: 999_999, start_time: 1 },
+            UndoStep::DetachImage { image: "/nowhere/image".into(), identity: None },
+            UndoStep::KillProcessGroup { pgid: 999_999, start_time: 1 },
             UndoStep::DisableController { root: attribute.clone(), name: "io".into(), group: "/nowhere".into() },
-            UndoStep::RestoreAttr { path: attribute, value: "5".into(), diskseq: None },
+            UndoStep::RestoreAttribute { path: attribute, value: "5".into(), diskseq: None },
             UndoStep::RemoveZram { number: Some(3), size_bytes: 4096, diskseq: None },
             // The name is longer than the kernel allows, so looking for it fails.
-            UndoStep::RemoveGroup { path: dir.path().join("x".repeat(300)), identity: None },
+            UndoStep::RemoveControlGroup { path: dir.path().join("x".repeat(300)), identity: None },
             UndoStep::RemoveFile { path: dir.path().join("x".repeat(300)), identity: None },
         ] {
             assert!(step.verify(&hidden, false).is_err(), "{step}");

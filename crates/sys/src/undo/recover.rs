@@ -12,12 +12,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often fsarena tries again to lock a journal.
+/// The time between two attempts to lock a journal.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 /// How long this recovery waits for another recovery of the same journal before it skips the journal.
 const RECOVERY_WAIT: Duration = Duration::from_secs(60);
-/// How long fsarena waits for the lock if the owner is dead and `/proc` does not show who holds it. The holder is most
-/// likely a command that the owner forked last: it keeps the lock until its exec.
+/// How long fsarena waits for the lock if the owner is dead and `/proc` does not show the process that holds it. That process
+/// is most likely the last one that the owner forked: it keeps the lock until its exec.
 const HIDDEN_HOLDER_WAIT: Duration = Duration::from_secs(5);
 /// The wait for an owner in another PID namespace, which this `/proc` cannot show. It is short, because that owner is most
 /// likely alive.
@@ -36,9 +36,9 @@ pub struct RecoveryCounts {
     pub of_other_hosts: usize,
 }
 
-/// Undoes the setup that dead fsarena processes have left: kills the commands that outlived them, then undoes the other
-/// steps in reverse order, and verifies each. Passes a message to `log` for each step that it undid, and for each step
-/// that failed, with the reason. A directory that stays because of foreign files is reported and dropped from the journal.
+/// Undoes the setup that dead fsarena processes have left: kills the commands that outlived them, then undoes the other steps
+/// in reverse order, and verifies each. Passes a message to `log` for each step that it undid, and for each step that failed,
+/// with the reason. If a directory stays because of foreign files, it logs that and drops the step from the journal.
 ///
 /// The owner of a journal holds the lock of the file until it dies. `recover` leaves a journal alone while its owner has it
 /// locked, even if `/proc` does not show the owner. If another recovery has locked it, this one waits. A journal of another
@@ -73,7 +73,7 @@ pub fn recover_with_gone_host(
         this_process,
         gone_host,
         counts: RecoveryCounts::default(),
-        announced_wait: false,
+        has_announced_wait: false,
         log,
     };
     for path in journals {
@@ -92,7 +92,7 @@ pub fn recover_with_gone_host(
 pub fn journaled_images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut images = vec![];
     for step in pending_steps(state_dir)? {
-        if let UndoStep::Detach { image, .. } = step {
+        if let UndoStep::DetachImage { image, .. } = step {
             images.push(image);
         }
     }
@@ -141,7 +141,7 @@ struct Recovery<'a> {
     gone_host: Option<&'a str>,
     counts: RecoveryCounts,
     /// Whether fsarena has printed that it waits for another recovery of the current journal.
-    announced_wait: bool,
+    has_announced_wait: bool,
     log: &'a mut dyn FnMut(&str),
 }
 
@@ -156,7 +156,7 @@ impl Recovery<'_> {
     /// if the owner is or may be alive.
     fn recover_journal(&mut self, path: &Path) -> Result<(), Error> {
         let start = Instant::now();
-        self.announced_wait = false;
+        self.has_announced_wait = false;
         loop {
             // A missing journal means that its owner or another recovery has finished meanwhile.
             let Some(mut file) = open_own_journal(path)? else { return Ok(()) };
@@ -179,14 +179,14 @@ impl Recovery<'_> {
                 }
                 Err(TryLockError::WouldBlock) => {}
             }
-            let holders = lock::holders(self.kernel, &file).map_err(Error::io("looking at", path))?;
-            let trusted = [0, rustix::process::geteuid().as_raw()];
-            if let Some(holder) = holders.iter().find(|holder| trusted.contains(&holder.uid)) {
+            let holders = lock::find_lock_holders(self.kernel, &file).map_err(Error::io("looking at", path))?;
+            let trusted_uids = [0, rustix::process::geteuid().as_raw()];
+            if let Some(holder) = holders.iter().find(|holder| trusted_uids.contains(&holder.uid)) {
                 if self.must_skip_for(holder, path, &parsed, place, start.elapsed())? {
                     return Ok(());
                 }
             } else if let Some(holder) = holders.first() {
-                if let Some(file) = self.copy_from_other_user(holder, path, &file)? {
+                if let Some(file) = self.take_over_from_other_user(holder, path, &file)? {
                     return self.undo_all(file, path, place);
                 }
             } else if start.elapsed() > hidden_holder_wait(place) {
@@ -227,9 +227,9 @@ impl Recovery<'_> {
             (self.log)(&format!("process {name} is recovering {path:?}"));
             return Ok(true);
         }
-        if !self.announced_wait {
+        if !self.has_announced_wait {
             (self.log)(&format!("waiting for process {name}, which is recovering {path:?}"));
-            self.announced_wait = true;
+            self.has_announced_wait = true;
         }
         Ok(false)
     }
@@ -237,7 +237,7 @@ impl Recovery<'_> {
     /// Replaces a journal that a process of another user has locked with a copy, and returns the locked copy; None while
     /// another recovery does the same. That process is not the owner: fsarena up to 0.1.0 left journals readable, and
     /// every user who can read a file can lock it.
-    fn copy_from_other_user(
+    fn take_over_from_other_user(
         &mut self,
         holder: &lock::LockHolder,
         path: &Path,
@@ -298,11 +298,11 @@ impl Recovery<'_> {
         // Read again: the owner or another recovery may have written more before it released the lock.
         let bytes = read_whole(&mut file, path)?;
         let ParsedJournal { owner, steps_left, unknown_lines } = parse_journal(&bytes);
-        let rebooted = place == OwnerPlace::EarlierBoot;
+        let has_rebooted = place == OwnerPlace::EarlierBoot;
         if let Some(owner) = &owner {
             (self.log)(&format!("{}: its process {} is gone", owner.run_dir, owner.pid));
         }
-        if !rebooted {
+        if !has_rebooted {
             self.kill_commands(path);
         }
         // Removes a last line that is cut short: the next line would be appended to it.
@@ -351,7 +351,7 @@ impl Recovery<'_> {
     fn undo_step(&mut self, place: OwnerPlace, none_failed: bool, step: &UndoStep) -> bool {
         let needs_no_action = match step {
             // In this namespace the number belongs to another group. `kill_commands` has killed the commands.
-            UndoStep::KillGroup { .. } if place == OwnerPlace::OtherNamespace => true,
+            UndoStep::KillProcessGroup { .. } if place == OwnerPlace::OtherNamespace => true,
             step => place == OwnerPlace::EarlierBoot && step.is_undone_by_reboot(),
         };
         let performed = if needs_no_action { Ok(()) } else { step.perform(self.kernel) };
@@ -373,7 +373,7 @@ impl Recovery<'_> {
                     return false;
                 }
                 let error = Error::ForeignFiles { dir, names: foreign };
-                // After a failure the files may be fsarena's own: a damaged line may have named them.
+                // After a failure the files may be fsarena's own, because a damaged line may have named them.
                 if none_failed {
                     (self.log)(&error.to_string());
                 } else {
@@ -437,27 +437,27 @@ fn read_whole(file: &mut File, path: &Path) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// The directory cannot be written.
 fn replace_with_locked_copy(path: &Path, journal: &File) -> Result<Option<File>, Error> {
-    let new = path.with_extension(NEW_EXTENSION);
+    let copy_path = path.with_extension(NEW_EXTENSION);
     // A killed recovery may have left this file; its mode 0600 keeps other users from locking it.
     let mut options = File::options();
-    let opened = options.read(true).append(true).create(true).mode(0o600).open(&new);
-    let mut file = opened.map_err(Error::io("making", &new))?;
-    if file.try_lock().is_err() {
+    let opened = options.read(true).append(true).create(true).mode(0o600).open(&copy_path);
+    let mut copy = opened.map_err(Error::io("making", &copy_path))?;
+    if copy.try_lock().is_err() {
         return Ok(None);
     }
     let mut copy_and_rename = || {
-        if !is_still_at_path(&file, &new)? || !is_still_at_path(journal, path)? {
+        if !is_still_at_path(&copy, &copy_path)? || !is_still_at_path(journal, path)? {
             return Ok(false);
         }
         let bytes = std::fs::read(path)?;
-        file.set_len(0)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)?;
+        copy.set_len(0)?;
+        copy.write_all(&bytes)?;
+        copy.sync_all()?;
+        std::fs::rename(&copy_path, path)?;
         Ok(true)
     };
     let replaced = copy_and_rename().map_err(Error::io("replacing", path))?;
-    Ok(replaced.then_some(file))
+    Ok(replaced.then_some(copy))
 }
 
 /// The pid and start time of the owner, from the name of a journal: `PID-STARTTIME-….jsonl`.
@@ -484,10 +484,10 @@ fn parse_journal(bytes: &[u8]) -> ParsedJournal {
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let Some(line) = line.strip_suffix(b"\n") else { continue };
         match serde_json::from_slice(line) {
-            Ok(JournalLine::Owner(found)) => parsed.owner = Some(found),
-            Ok(JournalLine::Done { id }) => steps_left.retain(|(known, _)| *known != id),
-            Ok(JournalLine::Setup { id, step }) => match steps_left.iter_mut().find(|(known, _)| *known == id) {
-                Some(known) => known.1 = step,
+            Ok(JournalLine::Owner(owner)) => parsed.owner = Some(owner),
+            Ok(JournalLine::Done { id }) => steps_left.retain(|(other, _)| *other != id),
+            Ok(JournalLine::Setup { id, step }) => match steps_left.iter_mut().find(|(other, _)| *other == id) {
+                Some(entry) => entry.1 = step,
                 None => steps_left.push((id, step)),
             },
             Err(_) => parsed.unknown_lines += 1,
@@ -501,7 +501,7 @@ fn parse_journal(bytes: &[u8]) -> ParsedJournal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::undo::Identity;
+    use crate::undo::FileIdentity;
 
     /// An owner that is gone: a pid with another start time.
     fn dead_owner(boot_id: &str) -> Owner {
@@ -532,7 +532,7 @@ mod tests {
     fn make_image(dir: &Path) -> (std::path::PathBuf, JournalLine) {
         let path = dir.join("image \n 1");
         std::fs::write(&path, "data").unwrap();
-        let step = UndoStep::RemoveFile { path: path.clone(), identity: Identity::at_path(&path) };
+        let step = UndoStep::RemoveFile { path: path.clone(), identity: FileIdentity::at_path(&path) };
         (path, JournalLine::Setup { id: 0, step })
     }
 
@@ -615,8 +615,8 @@ mod tests {
         // A held lock proves that the owner is alive.
         let lock = File::open(&journal).unwrap();
         lock.lock().unwrap();
-        let gone = Some("nowhere");
-        let counts = recover_with_gone_host(&SysRoot::host(), state.path(), gone, &mut |_| {}).unwrap();
+        let gone_host = Some("nowhere");
+        let counts = recover_with_gone_host(&SysRoot::host(), state.path(), gone_host, &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { still_running: 1, ..RecoveryCounts::default() });
         drop(lock);
         let counts = recover_with_gone_host(&SysRoot::host(), state.path(), Some("far away"), &mut |_| {}).unwrap();
@@ -634,7 +634,7 @@ mod tests {
         let journal = write_dead_journal(
             state.path(),
             &this_boot(),
-            &[JournalLine::Setup { id: 0, step: UndoStep::KillGroup { pgid, start_time } }],
+            &[JournalLine::Setup { id: 0, step: UndoStep::KillProcessGroup { pgid, start_time } }],
             "",
         );
         let own_namespace = dead_owner("").pid_namespace.unwrap();
@@ -656,7 +656,10 @@ mod tests {
                 .map(|id| {
                     let path = state.path().join(format!("{id}.img"));
                     std::fs::write(&path, "data").unwrap();
-                    JournalLine::Setup { id, step: UndoStep::RemoveFile { identity: Identity::at_path(&path), path } }
+                    JournalLine::Setup {
+                        id,
+                        step: UndoStep::RemoveFile { identity: FileIdentity::at_path(&path), path },
+                    }
                 })
                 .collect();
             let journal = write_dead_journal(state.path(), &this_boot(), &lines, "");
@@ -681,9 +684,9 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         let image = path.join("test.img");
         std::fs::write(&image, "data").unwrap();
-        let identity = Some(Identity { dev: 0, ino: 0, made_at: None });
+        let identity = Some(FileIdentity { dev: 0, ino: 0, created_at_ns: None });
         let lines = [
-            UndoStep::RemoveDir { identity: Identity::at_path(&path), path, with_contents: false },
+            UndoStep::RemoveDir { identity: FileIdentity::at_path(&path), path, with_contents: false },
             UndoStep::RemoveFile { path: image, identity },
         ];
         let lines: Vec<JournalLine> = (0..).zip(lines).map(|(id, step)| JournalLine::Setup { id, step }).collect();
@@ -700,7 +703,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("attribute");
         std::fs::write(&path, "changed").unwrap();
-        let step = UndoStep::RestoreAttr { path: path.clone(), value: "former".into(), diskseq: None };
+        let step = UndoStep::RestoreAttribute { path: path.clone(), value: "former".into(), diskseq: None };
         let journal = write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, step }], "");
         let text = std::fs::read_to_string(&journal).unwrap();
         std::fs::write(&journal, text.replacen("owner", "own\0r", 1)).unwrap();
@@ -714,9 +717,9 @@ mod tests {
     fn a_running_owner_is_recognized_by_the_file_name_of_its_journal() {
         let state = tempfile::tempdir().unwrap();
         let (pid, kernel) = (std::process::id() as i32, SysRoot::host());
-        let started = process::start_time(&kernel, pid).unwrap();
+        let start_time = process::start_time(&kernel, pid).unwrap();
         let journal = write_dead_journal(state.path(), &this_boot(), &[], "");
-        let name = journal.with_file_name(format!("{pid}-{started}-0.jsonl"));
+        let name = journal.with_file_name(format!("{pid}-{start_time}-0.jsonl"));
         std::fs::rename(journal, &name).unwrap();
         std::fs::write(&name, "damaged\n").unwrap();
         let counts = recover(&kernel, state.path(), &mut |_| {}).unwrap();
@@ -729,7 +732,7 @@ mod tests {
         let path = state.path().join("dir");
         let journal = Journal::create(state.path(), "").unwrap();
         let step = UndoStep::RemoveDir { path: path.clone(), identity: None, with_contents: true };
-        let guard = journal.note(step).unwrap();
+        let guard = journal.record(step).unwrap();
         std::fs::create_dir(&path).unwrap();
         let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { undone: 0, failed: 0, still_running: 1, ..RecoveryCounts::default() });
@@ -766,12 +769,12 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_with_a_foreign_file_stays_and_leaves_the_journal() {
+    fn a_directory_with_a_foreign_file_stays_and_its_step_is_dropped() {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("images");
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("thesis"), "x").unwrap();
-        let identity = Identity::at_path(&path);
+        let identity = FileIdentity::at_path(&path);
         let step = UndoStep::RemoveDir { path: path.clone(), identity, with_contents: false };
         let journal = write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, step }], "");
         let mut messages = vec![];
@@ -784,28 +787,33 @@ mod tests {
     #[test]
     fn steps_that_kill_processes_come_first_and_the_rest_in_reverse() {
         let setup_line = |id, step| serde_json::to_string(&JournalLine::Setup { id, step }).unwrap();
-        let kill = UndoStep::KillGroup { pgid: 9, start_time: 1 };
+        let kill = UndoStep::KillProcessGroup { pgid: 9, start_time: 1 };
         let (detach, unmount) = (
-            UndoStep::Detach { image: "/i".into(), identity: None },
+            UndoStep::DetachImage { image: "/i".into(), identity: None },
             UndoStep::Unmount { target: "/m".into(), dir: None },
         );
         let lines = [
             setup_line(0, UndoStep::RemoveFile { path: "/i".into(), identity: None }),
             setup_line(
                 0,
-                UndoStep::RemoveFile { path: "/i".into(), identity: Some(Identity { dev: 1, ino: 2, made_at: None }) },
+                UndoStep::RemoveFile {
+                    path: "/i".into(),
+                    identity: Some(FileIdentity { dev: 1, ino: 2, created_at_ns: None }),
+                },
             ),
             setup_line(1, kill.clone()),
             setup_line(2, detach.clone()),
             setup_line(3, unmount.clone()),
             setup_line(4, UndoStep::RemoveTree { path: "/t".into() }),
-            setup_line(5, UndoStep::RemoveGroup { path: "/g".into(), identity: None }),
+            setup_line(5, UndoStep::RemoveControlGroup { path: "/g".into(), identity: None }),
             serde_json::to_string(&JournalLine::Done { id: 4 }).unwrap() + "\n",
         ];
         let steps_left = parse_journal(lines.join("\n").as_bytes()).steps_left;
-        let file =
-            UndoStep::RemoveFile { path: "/i".into(), identity: Some(Identity { dev: 1, ino: 2, made_at: None }) };
-        let remove = UndoStep::RemoveGroup { path: "/g".into(), identity: None };
+        let file = UndoStep::RemoveFile {
+            path: "/i".into(),
+            identity: Some(FileIdentity { dev: 1, ino: 2, created_at_ns: None }),
+        };
+        let remove = UndoStep::RemoveControlGroup { path: "/g".into(), identity: None };
         assert_eq!(steps_left, [(5, remove), (1, kill), (3, unmount), (2, detach), (0, file)]);
     }
 }

@@ -1,6 +1,6 @@
 //! `--max-slowdown`: limits of what the candidate may cost, which become the claims of a gate.
 
-use crate::failure::{Failure, usage};
+use crate::failure::{Failure, usage_error};
 use crate::flags::parse_percent;
 use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::{plan::Plan, sample::Direction};
@@ -11,7 +11,7 @@ use fsarena_run::work;
 pub struct MaxSlowdown {
     /// The quantity that is limited; None for the main metric over all tasks.
     quantity: Option<Quantity>,
-    /// The margin in per cent.
+    /// The margin, in percent.
     percent: f64,
 }
 
@@ -41,18 +41,18 @@ fn parse_quantity(text: &str) -> Result<Quantity, String> {
 pub fn gate_claims(limits: &[MaxSlowdown], main_metric: Option<&str>, plan: &Plan) -> Result<Vec<String>, Failure> {
     let mut claims = vec![];
     for limit in limits {
-        let of_all = || Quantity::of_all(main_metric.unwrap_or(work::main_metric(plan)));
-        let quantity = limit.quantity.clone().unwrap_or_else(of_all);
-        let relation = match work::direction(plan, &quantity.metric)? {
+        let main_quantity = || Quantity::of_all(main_metric.unwrap_or(work::main_metric_of_plan(plan)));
+        let quantity = limit.quantity.clone().unwrap_or_else(main_quantity);
+        let relation = match work::metric_direction(plan, &quantity.metric)? {
             Some(Direction::Lower) => "<=",
             Some(Direction::Higher) => ">=",
             Some(Direction::Neutral) => {
                 let metric = &quantity.metric;
-                return usage(format!("--max-slowdown: neither more nor less of {metric} is better"));
+                return usage_error(format!("--max-slowdown: neither more nor less of {metric} is better"));
             }
             None => {
                 let metric = &quantity.metric;
-                return usage(format!(
+                return usage_error(format!(
                     "--max-slowdown: no metric `{metric}` is known before the run (fsarena list metrics); if a command \
                      prints it, declare it: --metric-regex 'NAME UNIT lower: REGEX'"
                 ));
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_limit_is_a_percentage_of_all_tasks_or_of_one() {
         let parsed =
-            |text: &str| parse_max_slowdown(text).map(|one| (one.quantity.map(|q| q.to_string()), one.percent));
+            |text: &str| parse_max_slowdown(text).map(|limit| (limit.quantity.map(|q| q.to_string()), limit.percent));
         assert_eq!(parsed("0.5%"), Ok((None, 0.5)));
         assert_eq!(parsed("7"), Ok((None, 7.0)));
         assert_eq!(parsed("commit.latency_p99=5%"), Ok((Some("commit.latency_p99".into()), 5.0)));

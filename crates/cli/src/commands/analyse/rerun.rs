@@ -1,12 +1,12 @@
 //! Runs tasks of a stored run once more: with the tracepoints of locks (`--explain`), or with sampled stacks (`--profile`).
 
 use crate::commands::run_unstored;
-use crate::failure::{Failure, usage};
+use crate::failure::{Failure, usage_error};
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::plan::{Backing, Emulator, Plan, StopPlan};
-use fsarena_core::rerun::with_mode;
-use fsarena_core::{names::unknown, record::RunRecord};
+use fsarena_core::rerun::workload_with_mode;
+use fsarena_core::{names::unknown_name, record::RunRecord};
 use fsarena_probe::trace::{Profile, TraceOptions, TracedTasks, Tracer};
 use fsarena_report::document::{Document, Part};
 use fsarena_report::functions::{self, VariantStacks, counted_instructions};
@@ -22,9 +22,9 @@ use std::{collections::BTreeMap, path::Path};
 /// Samples per 10⁹ instructions. It is a prime, so that samples do not coincide with periodic work. A sample costs about ten
 /// thousand instructions.
 const SAMPLES_PER_BILLION: u32 = 20_011;
-/// Number of locks and functions to print.
+/// Largest number of locks and of functions to print.
 const MAX_LOCKS: usize = 8;
-/// Number of callers to print for each.
+/// Largest number of callers to print for each of them.
 const MAX_CALLERS: usize = 4;
 /// The name of all code outside the kernel in samples.
 const USER_CODE: &str = "(user code)";
@@ -46,30 +46,33 @@ impl TracedTask {
     /// A name that the run does not have.
     pub fn find(record: &RunRecord, task: &str, variant: Option<&str>) -> Result<TracedTask, Failure> {
         let place = format!("in run {}", record.id);
-        let found = record.tasks.iter().find(|info| info.id.to_string() == task);
-        let found = found.ok_or_else(|| record.unknown_task(task))?;
-        let chosen = record.variants.iter().find(|known| variant.is_none_or(|name| known.name == name));
-        let chosen = chosen.ok_or_else(|| unknown("variant", variant.unwrap_or_default(), record.names()).at(place))?;
-        Ok(TracedTask { variant: chosen.clone(), task: found.id.clone() })
+        let task_info = record.tasks.iter().find(|info| info.id.to_string() == task);
+        let task_info = task_info.ok_or_else(|| record.unknown_task(task))?;
+        let run_variant = record.variants.iter().find(|known| variant.is_none_or(|name| known.name == name));
+        let run_variant = run_variant.ok_or_else(|| {
+            unknown_name("variant", variant.unwrap_or_default(), record.variant_names()).with_place(place)
+        })?;
+        Ok(TracedTask { variant: run_variant.clone(), task: task_info.id.clone() })
     }
 
     /// Runs the task once more, and returns the locks that it waited for. The images are in a temporary directory below
-    /// `below`.
+    /// `parent_dir`.
     ///
     /// # Errors
     /// A kernel that does not support the tracer, or a run that fails or does not reach the task.
-    pub fn trace_locks(&self, plan: &Plan, below: &Path, progress: &mut dyn Consumer) -> Result<Profile, Failure> {
+    pub fn trace_locks(&self, plan: &Plan, parent_dir: &Path, progress: &mut dyn Consumer) -> Result<Profile, Failure> {
         // Report missing kernel support before making anything.
-        let trial = TraceOptions::locks(TracedTasks::Pids(vec![std::process::id()]), 0);
-        drop(Tracer::start(&trial)?);
+        let trial_options = TraceOptions::locks(TracedTasks::Pids(vec![std::process::id()]), 0);
+        drop(Tracer::start(&trial_options)?);
         let title = format!("{} {} again, traced", self.variant.name, self.task);
         let mut traced_plan = one_round(plan, title, vec![self.variant.clone()]);
         let number = |name: &str| self.task.params.get(name)?.parse::<u64>().ok();
         if let (Some(size), Some(threads)) = (number("bs"), number("threads")) {
-            let only = |workload| with_mode(workload, &self.task.name, size, &[threads as u32].into());
-            traced_plan.workloads = plan.workloads.iter().map(only).collect();
+            let with_one_mode =
+                |workload| workload_with_mode(workload, &self.task.name, size, &[threads as u32].into());
+            traced_plan.workloads = plan.workloads.iter().map(with_one_mode).collect();
         }
-        let mut profiles = run_profiled(traced_plan, below, Profiling::Locks, &self.task, progress)?;
+        let mut profiles = run_profiled(traced_plan, parent_dir, Profiling::Locks, &self.task, progress)?;
         profiles.remove(&self.variant.name).ok_or_else(|| {
             let message = format!("{} did not come to {}", self.variant.name, self.task);
             RunError::Agent(message).into()
@@ -79,26 +82,26 @@ impl TracedTask {
 
 /// One round of a plan with these variants and no claims.
 fn one_round(plan: &Plan, title: String, variants: Vec<Variant>) -> Plan {
-    let stop = StopPlan { rounds: 1, warmup: 0, budget_s: None, when_decided: false, ..plan.stop.clone() };
+    let stop = StopPlan { rounds: 1, warmup: 0, budget_s: None, ends_when_decided: false, ..plan.stop.clone() };
     Plan { title, question: String::new(), variants, claims: vec![], stop, ..plan.clone() }
 }
 
 /// Runs a plan once more, and returns the first profile of a task for each variant, by its name. The figures of the run are
-/// of no use: the tracer is part of what was measured.
+/// not used, because they include the cost of the tracer.
 fn run_profiled(
     plan: Plan,
-    below: &Path,
+    parent_dir: &Path,
     profiling: Profiling,
-    traced: &TaskId,
+    traced_task: &TaskId,
     progress: &mut dyn Consumer,
 ) -> Result<BTreeMap<String, Profile>, Failure> {
-    let mut request = RunRequest::new(plan, Destination::ConsumersOnly(below.into()));
+    let mut request = RunRequest::new(plan, Destination::ConsumersOnly(parent_dir.into()));
     request.profiling = Some(profiling);
     let (mut variant, mut profiles) = (String::new(), BTreeMap::new());
     let mut collect = |event: &Event| -> Result<(), RunError> {
         match event {
             Event::CellStarted { cell } => variant.clone_from(&cell.variant.name),
-            Event::Cell { what: CellEvent::Profile { task, profile }, .. } if task == traced => {
+            Event::Cell { event: CellEvent::Profile { task, profile }, .. } if task == traced_task => {
                 let profile = serde_json::from_value(profile.clone())
                     .map_err(|error| RunError::Agent(format!("no profile of {variant}: {error}")))?;
                 profiles.entry(variant.clone()).or_insert(profile);
@@ -117,7 +120,7 @@ pub fn locks_page(record: &RunRecord, traced: &TracedTask, profile: &Profile) ->
     let is_elsewhere = record.hosts.iter().all(|host| Some(&host.boot_id) != boot.as_ref());
     let mut document = Document::default();
     document.heading(1, format!("What {} waits for in {}", traced.variant.name, traced.task));
-    match profile.locks.first() {
+    match profile.lock_sites.first() {
         Some(first) => document.text(format!(
             "{:.0}% of the time that all threads waited for locks: {} ← {}.",
             100.0 * first.share,
@@ -130,7 +133,7 @@ pub fn locks_page(record: &RunRecord, traced: &TracedTask, profile: &Profile) ->
             )
         }
     }
-    document.parts.push(Part::Code("text", profile.text(MAX_LOCKS, MAX_CALLERS)));
+    document.parts.push(Part::Code("text", profile.format_text(MAX_LOCKS, MAX_CALLERS)));
     if is_elsewhere {
         document.text(format!(
             "Run {} was measured in another boot or on another machine; this is what happens here and now.",
@@ -152,15 +155,15 @@ pub fn locks_page(record: &RunRecord, traced: &TracedTask, profile: &Profile) ->
 /// executed its instructions. Writes flame graphs into the directory of the run. Does not store samples, because sampling
 /// itself executes instructions.
 pub fn profile_variants(
-    runs: &Path,
-    what: &str,
+    runs_dir: &Path,
+    run_name: &str,
     record: &RunRecord,
     task: &str,
     progress: &mut dyn Consumer,
 ) -> Result<Page, Failure> {
     if !matches!(&record.plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact) {
         let run = &record.id;
-        return usage(format!("run {run} did not count instructions; profile a run with --on exact"));
+        return usage_error(format!("run {run} did not count instructions; profile a run with --on exact"));
     }
     let (task, counted) = counted_instructions(record, task)?;
     let mut variants = record.variants.clone();
@@ -169,7 +172,7 @@ pub fn profile_variants(
     let title = format!("{} variants again, sampled in {task}", variants.len());
     let plan = one_round(&record.plan, title, variants);
     let profiling = Profiling::Stacks { hz: SAMPLES_PER_BILLION };
-    let mut profiles = run_profiled(plan, runs, profiling, &task, progress)?;
+    let mut profiles = run_profiled(plan, runs_dir, profiling, &task, progress)?;
     let sampled = |variant: String| {
         let stacks = profiles.remove(&variant)?.stacks.into_iter().filter(|stack| stack.frames != [USER_CODE]);
         Some(VariantStacks {
@@ -179,7 +182,7 @@ pub fn profile_variants(
         })
     };
     let variants: Vec<VariantStacks> = names.into_iter().filter_map(sampled).collect();
-    let dir = RunDir::find(runs, what)?.path().join(FLAME_GRAPHS_DIR);
+    let dir = RunDir::find(runs_dir, run_name)?.path().join(FLAME_GRAPHS_DIR);
     let flame_graphs = functions::write_flame_graphs(&dir, &task.to_string(), &variants)?;
     Ok(functions::instructions_page(&record.id, &task.to_string(), &variants, &flame_graphs))
 }

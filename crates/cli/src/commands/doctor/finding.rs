@@ -9,9 +9,10 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub struct Finding {
     /// Name of the check.
-    pub what: &'static str,
+    #[serde(rename = "what")]
+    pub check: &'static str,
     /// Whether the checked feature is usable.
-    pub state: State,
+    pub state: SupportState,
     /// Description of what the check found.
     pub found: String,
     /// How to enable the feature or its rest; empty if there is nothing to do.
@@ -25,7 +26,7 @@ impl Row for Finding {
 /// Whether a checked feature is usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum SupportState {
     /// Fully usable.
     Ok,
     /// Usable with restrictions.
@@ -35,18 +36,18 @@ pub enum State {
 }
 
 /// The result for a feature that is fully usable.
-pub fn ok(what: &'static str, found: impl Into<String>) -> Finding {
-    Finding { what, state: State::Ok, found: found.into(), fix: String::new() }
+pub fn ok(check: &'static str, found: impl Into<String>) -> Finding {
+    Finding { check, state: SupportState::Ok, found: found.into(), fix: String::new() }
 }
 
 /// The result for a feature that is usable with restrictions.
-pub fn limited(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { what, state: State::Limited, found: found.into(), fix: fix.into() }
+pub fn limited(check: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding { check, state: SupportState::Limited, found: found.into(), fix: fix.into() }
 }
 
 /// The result for a feature that is not usable.
-pub fn missing(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { what, state: State::Missing, found: found.into(), fix: fix.into() }
+pub fn missing(check: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding { check, state: SupportState::Missing, found: found.into(), fix: fix.into() }
 }
 
 /// Splits programs into those that `PATH` has, and the others.
@@ -55,6 +56,6 @@ pub fn split_by_presence<'a>(programs: impl IntoIterator<Item = &'a str>) -> (Ve
 }
 
 /// Joins the ids of filesystems with spaces.
-pub fn join_ids<'a>(found: impl IntoIterator<Item = &'a Availability>) -> String {
-    found.into_iter().map(|have| have.def.id).collect::<Vec<_>>().join(" ")
+pub fn join_ids<'a>(filesystems: impl IntoIterator<Item = &'a Availability>) -> String {
+    filesystems.into_iter().map(|fs| fs.def.id).collect::<Vec<_>>().join(" ")
 }

@@ -5,28 +5,28 @@ use fsarena_fs::available::{Availability, install_command};
 use fsarena_fs::def::FsDef;
 use fsarena_guest::emulator::{QEMU, has_memory_disks};
 use fsarena_guest::kernel::KernelDirs;
-use fsarena_guest::{counter::CounterPlugin, modules::Modules, trial};
+use fsarena_guest::{instruction_counter::CounterPlugin, kvm_trial, modules::Modules};
 use fsarena_run::preflight::guests::{modules_support, where_to_get};
 use fsarena_sys::{argv::Argv, program};
 
 /// All checks of guests. `survey` has the filesystems of this machine with their mkfs programs.
 pub fn check_guests(survey: &[Availability]) -> Vec<Finding> {
-    let places = KernelDirs::of_this_machine(None);
+    let kernel_dirs = KernelDirs::of_this_machine(None);
     if !has_emulator() {
         return vec![missing("guests", "no emulator", "apt-get install qemu-system-x86")];
     }
     let emulator = ok("guests", format!("{QEMU} (--on qemu, --on exact)"));
-    let mut findings = vec![emulator, check_kernels(&places), check_kvm(&places)];
-    let what = "filesystems in guests";
-    match places.default_kernel() {
+    let mut findings = vec![emulator, check_kernels(&kernel_dirs), check_kvm(&kernel_dirs)];
+    let check = "filesystems in guests";
+    match kernel_dirs.default_kernel() {
         Ok(Some((release, modules))) => {
             findings.push(check_counting(&modules));
             let is_supported = |def: &FsDef| modules_support(&modules, def);
-            findings.extend(check_filesystems(what, &release, survey, is_supported));
-            findings.extend(unsupported_filesystems(&places, survey, is_supported));
+            findings.extend(check_filesystems(check, &release, survey, is_supported));
+            findings.extend(unsupported_filesystems(&kernel_dirs, survey, is_supported));
         }
         Ok(None) => {}
-        Err(error) => findings.push(missing(what, error.to_string(), "")),
+        Err(error) => findings.push(missing(check, error.to_string(), "")),
     }
     findings
 }
@@ -37,8 +37,8 @@ pub fn has_emulator() -> bool {
 }
 
 /// Checks for kernels that guests can boot.
-fn check_kernels(places: &KernelDirs) -> Finding {
-    let releases = places.releases();
+fn check_kernels(kernel_dirs: &KernelDirs) -> Finding {
+    let releases = kernel_dirs.releases();
     if releases.is_empty() {
         let fix = "with apt, nothing to do: the first run in a guest fetches a kernel; without apt, give one with --kernel PATH";
         return limited("guest kernels", "no readable kernel in /boot or the cache", fix);
@@ -47,57 +47,57 @@ fn check_kernels(places: &KernelDirs) -> Finding {
 }
 
 /// Checks KVM: whether this user may open it, and the results of earlier trial boots.
-fn check_kvm(places: &KernelDirs) -> Finding {
-    let what = "KVM";
-    if let Err(error) = trial::check_device() {
-        let fix = if std::path::Path::new(trial::KVM_DEVICE).exists() {
+fn check_kvm(kernel_dirs: &KernelDirs) -> Finding {
+    let check = "KVM";
+    if let Err(error) = kvm_trial::check_device() {
+        let fix = if std::path::Path::new(kvm_trial::KVM_DEVICE).exists() {
             "without it QEMU emulates the processor, which is slower; to use it, become a member of its group: adduser USER kvm"
         } else {
             "nothing to do: on a machine without KVM, QEMU emulates the processor, which is slower"
         };
-        return limited(what, error, fix);
+        return limited(check, error, fix);
     }
     // The result of each trial boot in the caches: why it failed, or None if it succeeded.
-    let caches = [&places.cache, &places.shared];
-    let trials: Vec<Option<String>> = caches.into_iter().flat_map(|cache| trial::cached_trials(cache)).collect();
+    let caches = [&kernel_dirs.cache, &kernel_dirs.shared_cache];
+    let trials: Vec<Option<String>> = caches.into_iter().flat_map(|cache| kvm_trial::cached_trials(cache)).collect();
     // One failure is enough: guests of that kernel run without KVM until its cached result expires, after an hour.
     if let Some(why) = trials.iter().flatten().next() {
-        return limited(what, why.as_str(), "nothing to do: QEMU emulates the processor, which is slower");
+        return limited(check, why.as_str(), "nothing to do: QEMU emulates the processor, which is slower");
     }
     if trials.is_empty() {
-        return ok(what, "this user may open it; the first run in a guest tries whether it works");
+        return ok(check, "this user may open it; the first run in a guest tries whether it works");
     }
-    ok(what, "a trial boot has succeeded")
+    ok(check, "a trial boot has succeeded")
 }
 
 /// Checks how precisely this QEMU and this kernel count instructions.
 fn check_counting(modules: &Modules) -> Finding {
-    let what = "counting instructions";
+    let check = "counting instructions";
     let version = Argv::new(QEMU).arg("--version").run().map(|finished| finished.stdout).unwrap_or_default();
     let qemu = version.lines().next().unwrap_or("a QEMU of unknown version");
     if !CounterPlugin::supports(&version) {
         let found = format!("tells instructions of programs from those of the kernel only at clock ticks: {qemu}");
-        return limited(what, found, "QEMU 6 to 8, whose plugins can count; sums are exact anyway");
+        return limited(check, found, "QEMU 6 to 8, whose plugins can count; sums are exact anyway");
     }
     if !has_memory_disks(modules) {
         let found = "the usual kernel has no driver for memory disks (pmem), so the instructions of disk interrupts are counted too";
-        return limited(what, found, "a kernel with the modules nfit and nd_pmem, such as Debian's");
+        return limited(check, found, "a kernel with the modules nfit and nd_pmem, such as Debian's");
     }
-    ok(what, format!("by a plugin of {qemu}"))
+    ok(check, format!("by a plugin of {qemu}"))
 }
 
 /// Checks which filesystems the guest kernel supports, and which of them have no mkfs on this machine.
 fn check_filesystems(
-    what: &'static str,
+    check: &'static str,
     release: &str,
     survey: &[Availability],
     is_supported: impl Fn(&FsDef) -> bool,
 ) -> Vec<Finding> {
-    let supported = survey.iter().filter(|have| is_supported(have.def));
-    let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) = supported.partition(|have| have.can_make());
-    let mut findings = vec![ok(what, format!("{release}: {}", join_ids(usable)))];
+    let supported = survey.iter().filter(|fs| is_supported(fs.def));
+    let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) = supported.partition(|fs| fs.can_make());
+    let mut findings = vec![ok(check, format!("{release}: {}", join_ids(usable)))];
     if !without_mkfs.is_empty() {
-        let fix = install_command(without_mkfs.iter().map(|have| have.def));
+        let fix = install_command(without_mkfs.iter().map(|fs| fs.def));
         findings.push(limited("mkfs for guests", format!("none for {}", join_ids(without_mkfs)), fix));
     }
     findings
@@ -105,18 +105,18 @@ fn check_filesystems(
 
 /// The filesystems that the usual kernel does not support, each with a kernel that does. None if it supports all.
 fn unsupported_filesystems(
-    places: &KernelDirs,
+    kernel_dirs: &KernelDirs,
     survey: &[Availability],
     is_supported: impl Fn(&FsDef) -> bool,
 ) -> Option<Finding> {
-    let unsupported: Vec<&Availability> = survey.iter().filter(|have| !is_supported(have.def)).collect();
+    let unsupported: Vec<&Availability> = survey.iter().filter(|fs| !is_supported(fs.def)).collect();
     if unsupported.is_empty() {
         return None;
     }
     let mut fixes = vec![];
-    for def in unsupported.iter().map(|have| have.def) {
-        let here = places.releases_with(|modules| modules_support(modules, def)).pop();
-        fixes.push(format!("{}: {}", def.id, where_to_get(def, here)));
+    for def in unsupported.iter().map(|fs| fs.def) {
+        let newest_release = kernel_dirs.releases_with(|modules| modules_support(modules, def)).pop();
+        fixes.push(format!("{}: {}", def.id, where_to_get(def, newest_release)));
     }
     Some(limited("not in the guest kernel", join_ids(unsupported), fixes.join("; ")))
 }

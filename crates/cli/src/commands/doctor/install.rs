@@ -1,6 +1,6 @@
 //! Installs missing packages with apt-get, and fetches or compiles what guests need.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::{commands, output};
 use fsarena_core::exit::ExitCode;
 use fsarena_fs::{def::FsDef, filesystems};
@@ -12,19 +12,19 @@ use fsarena_sys::{cancel, program};
 use std::io::{IsTerminal, Write, stderr};
 use std::{os::unix::fs::OpenOptionsExt, path::Path};
 
-/// Fetches or compiles what guests need to have these filesystems in one kernel, a level of the factor `kernel`, and prints a
-/// line for each.
+/// Fetches or compiles what guests need to have the filesystems `names` in the guest kernel `kernel`, and prints a line for
+/// each. `kernel` is a level of the factor `kernel`; if it is empty, the newest kernel at hand that has the filesystems.
 ///
 /// # Errors
 /// A name that is no filesystem, or something that cannot be fetched or compiled.
-pub fn fetch_for_guests(names: &[String], kernel: &str) -> Outcome {
+pub fn fetch_for_guests(names: &[String], kernel: &str) -> CommandResult {
     let defs: Vec<&FsDef> = names.iter().map(|name| filesystems::find(name)).collect::<Result<_, _>>()?;
     // Without handlers a signal would leave a compiler behind.
     commands::handle_signals()?;
-    let mut steps = BuildSteps::new(&names.join(" "));
-    let fetched = guests::fetch_kernel_and_mkfs(&defs, kernel, &mut |step| steps.show(step));
-    drop(steps);
-    if fetched.is_err() && cancel::requested().is_some() {
+    let mut progress = BuildProgress::new(&names.join(" "));
+    let fetched = guests::fetch_kernel_and_mkfs(&defs, kernel, &mut |step| progress.show(step));
+    drop(progress);
+    if fetched.is_err() && cancel::received_signal().is_some() {
         let _ = writeln!(stderr(), "interrupted; the same command continues what it began");
     }
     let kernel = fetched?;
@@ -53,34 +53,36 @@ pub fn install(packages: &[String], show: &mut dyn FnMut(&str)) -> Result<(), Fa
     }
     show(&format!("installing: {}", packages.join(" ")));
     let apt = |args: &[&str]| Argv::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args);
-    let failed =
+    let apt_failure =
         |error: CommandError| Failure::new(ExitCode::Missing, format!("{error}\nInstall these packages: {command}"));
     let mut log = |_| {};
-    apt(&["update", "-q"]).run_checked(&mut log).map_err(failed)?;
+    apt(&["update", "-q"]).run_checked(&mut log).map_err(apt_failure)?;
     // apt-get installs nothing if it does not find one of the packages, so unknown packages are left out.
-    let (known, unknown): (Vec<&str>, Vec<&str>) = packages.iter().map(String::as_str).partition(|name| apt_has(name));
+    let (known, unknown): (Vec<&str>, Vec<&str>) =
+        packages.iter().map(String::as_str).partition(|name| apt_can_install(name));
     if !unknown.is_empty() {
         show(&format!("not in the archives that apt knows here: {} (see doctor)", unknown.join(" ")));
     }
     if known.is_empty() {
         return Ok(());
     }
-    let _no_services = NoServices::begin();
+    let _service_block = ServiceBlock::begin();
     let mut args = vec!["install", "-y", "-q", "--no-install-recommends"];
     args.extend(known);
-    apt(&args).run_checked(&mut log).map_err(failed)?;
+    apt(&args).run_checked(&mut log).map_err(apt_failure)?;
     Ok(())
 }
 
 /// Whether apt can install a package. `apt-cache show` prints nothing for a package that others only mention.
-fn apt_has(package: &str) -> bool {
-    let shown = Argv::new("apt-cache").args(["show", package]).run();
-    shown.is_ok_and(|finished| finished.stdout.contains("Package: "))
+fn apt_can_install(package: &str) -> bool {
+    let output = Argv::new("apt-cache").args(["show", package]).run();
+    output.is_ok_and(|finished| finished.stdout.contains("Package: "))
 }
 
 /// Prevents apt-get from starting the services that it installs, until it is dropped. It writes policy-rc.d (Debian Policy
-/// 9.3.3), and a setting that prevents PostgreSQL's package from making a database. Files that exist already stay.
-struct NoServices(Vec<&'static Path>);
+/// 9.3.3), and a setting that prevents PostgreSQL's package from making a database. Files that exist already do not change.
+/// The field has the files that it wrote, to remove them.
+struct ServiceBlock(Vec<&'static Path>);
 
 /// The files to write: path, mode and contents.
 const SERVICE_BLOCKERS: [(&str, u32, &str); 2] = [
@@ -88,19 +90,20 @@ const SERVICE_BLOCKERS: [(&str, u32, &str); 2] = [
     ("/etc/postgresql-common/createcluster.d/fsarena.conf", 0o644, "create_main_cluster = false\n"),
 ];
 
-impl NoServices {
-    fn begin() -> NoServices {
+impl ServiceBlock {
+    /// Writes the files that do not exist yet.
+    fn begin() -> ServiceBlock {
         let write_new = |(path, mode, text): &(&'static str, u32, &str)| {
             let path = Path::new(*path);
             std::fs::create_dir_all(path.parent()?).ok()?;
             let created = std::fs::OpenOptions::new().write(true).create_new(true).mode(*mode).open(path);
             created.and_then(|mut file| file.write_all(text.as_bytes())).ok().map(|()| path)
         };
-        NoServices(SERVICE_BLOCKERS.iter().filter_map(write_new).collect())
+        ServiceBlock(SERVICE_BLOCKERS.iter().filter_map(write_new).collect())
     }
 }
 
-impl Drop for NoServices {
+impl Drop for ServiceBlock {
     fn drop(&mut self) {
         for path in &self.0 {
             // If the file stayed, packages installed later could not start their services.
@@ -112,32 +115,32 @@ impl Drop for NoServices {
 /// Shows the steps of the compilation of modules: on a terminal in one line that changes, otherwise in a line for each step and
 /// each tenth of the files.
 #[derive(Debug)]
-pub struct BuildSteps {
+struct BuildProgress {
     /// The names of the filesystems whose modules are compiled.
     names: String,
     on_terminal: bool,
     last_line: String,
 }
 
-impl BuildSteps {
+impl BuildProgress {
     /// Shows the steps for these filesystems.
-    pub fn new(names: &str) -> BuildSteps {
-        BuildSteps { names: names.into(), on_terminal: stderr().is_terminal(), last_line: String::new() }
+    fn new(names: &str) -> BuildProgress {
+        BuildProgress { names: names.into(), on_terminal: stderr().is_terminal(), last_line: String::new() }
     }
 
     /// Shows a step.
-    pub fn show(&mut self, step: BuildStep) {
+    fn show(&mut self, step: BuildStep) {
         let line = format!("{}: {}", self.names, describe_step(step, self.on_terminal));
         if line == self.last_line {
             return;
         }
-        // A reader of standard error that has gone does not end the build.
+        // A closed standard error must not end the build.
         let _ = if self.on_terminal { write!(stderr(), "\r\x1b[K{line}") } else { writeln!(stderr(), "{line}") };
         self.last_line = line;
     }
 }
 
-impl Drop for BuildSteps {
+impl Drop for BuildProgress {
     fn drop(&mut self) {
         if self.on_terminal && !self.last_line.is_empty() {
             let _ = writeln!(stderr());
@@ -152,11 +155,11 @@ fn describe_step(step: BuildStep, is_exact: bool) -> String {
         BuildStep::Fetching => "fetching the source and the kernel's headers".into(),
         BuildStep::Continuing => "continuing the build that was interrupted".into(),
         BuildStep::Configuring => "configuring the source for the kernel, some 2 minutes".into(),
-        BuildStep::Compiling(done, of) if is_exact => {
-            format!("compiling, {done} of {of} files; it can be interrupted and continued")
+        BuildStep::Compiling(done, total) if is_exact => {
+            format!("compiling, {done} of {total} files; it can be interrupted and continued")
         }
-        BuildStep::Compiling(done, of) => {
-            format!("compiling, {}% of {of} files", 10 * (10 * done / of.max(1)))
+        BuildStep::Compiling(done, total) => {
+            format!("compiling, {}% of {total} files", 10 * (10 * done / total.max(1)))
         }
     }
 }

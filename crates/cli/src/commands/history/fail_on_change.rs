@@ -1,17 +1,17 @@
 //! `fsarena history --fail-on-change`: alarms each new change of a history once, and confirms it in fresh rounds.
 
 use crate::commands::handle_signals;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::terminal::progress::Progress;
 use fsarena_core::observations::claim_series;
 use fsarena_core::{exit::ExitCode, number::effect_and_interval};
-use fsarena_report::history::{FoundChange, HistoryQuery};
+use fsarena_report::history::{HistoryQuery, LevelChange};
 use fsarena_report::page::Page;
 use fsarena_run::alarms::{Alarm, AlarmOutcome, Alarms, HistoryKey};
 use fsarena_run::confirmation::{ChangeToConfirm, Confirmation};
 use fsarena_run::{Consumer, Destination, RunRequest, execute};
 use fsarena_stats::change_point::alarm_error_divisor;
-use fsarena_stats::judge::judge_all;
+use fsarena_stats::judge::judge_claims;
 use fsarena_stats::verdict::{self, Verdict};
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
@@ -19,13 +19,13 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
-/// How many runs before a change are tried for one whose side can be made again.
+/// The largest number of runs before a change that are tried, to find one whose variant can be made again.
 const MAX_TRIED_RUNS: usize = 8;
 
-/// How to confirm changes.
+/// Confirms the changes of a history in fresh rounds.
 pub struct ChangeConfirmer<'a> {
     /// The directory of runs.
-    pub runs: &'a Path,
+    pub runs_dir: &'a Path,
     /// The longest time of the fresh rounds of one change.
     pub budget: Option<Duration>,
     /// Whether to print no progress.
@@ -39,47 +39,49 @@ impl ChangeConfirmer<'_> {
     /// Checks every change that has no alarm with a result yet, in fresh rounds, and adds the alarms of all changes to
     /// the page. Returns the exit code: 3 if fresh rounds confirmed a change, else 4 if they were inconclusive or could
     /// not run for one, else 0.
-    pub fn alarm(&self, found: &[FoundChange], query: &HistoryQuery, page: &mut Page) -> Outcome {
+    pub fn check_changes(&self, changes: &[LevelChange], query: &HistoryQuery, page: &mut Page) -> CommandResult {
         handle_signals()?;
         let HistoryQuery { study, metric, variant, reference } = query.clone();
         let history = HistoryKey { study, metric, variant, reference };
-        let mut alarms = Alarms::open(self.runs)?;
-        let (mut exit, mut shown) = (ExitCode::Done, vec![]);
-        for change in found {
-            let rose = change.ln_change > 0.0;
-            let is_same = |alarm: &&Alarm| alarm.rose == rose && change.near.contains(&alarm.run);
-            let known = alarms.of_history(&history).filter(is_same).last().cloned();
+        let mut alarms = Alarms::open(self.runs_dir)?;
+        let (mut exit_code, mut shown) = (ExitCode::Done, vec![]);
+        for change in changes {
+            let has_risen = change.ln_change > 0.0;
+            let is_for_change =
+                |alarm: &&Alarm| alarm.has_risen == has_risen && change.runs_nearby.contains(&alarm.first_run);
+            let known = alarms.of_history(&history).filter(is_for_change).last().cloned();
             if let Some(known) = known.as_ref().filter(|known| known.outcome != AlarmOutcome::NotConfirmable) {
                 shown.push((change, known.clone()));
                 continue;
             }
             let number = known.as_ref().map_or_else(|| alarms.next_number(&history), |known| known.number);
-            let Some((outcome, why, confirmation)) = self.confirm(change, query, number)? else { continue };
-            let run = known.as_ref().map_or_else(|| change.run.clone(), |known| known.run.clone());
-            let alarm = Alarm { history: history.clone(), number, run, rose, outcome, why, confirmation };
+            let Some((outcome, why, confirmation_run)) = self.confirm(change, query, number)? else { continue };
+            let first_run = known.as_ref().map_or_else(|| change.first_run.clone(), |known| known.first_run.clone());
+            let history = history.clone();
+            let alarm = Alarm { history, number, first_run, has_risen, outcome, why, confirmation_run };
             alarms.store(alarm.clone())?;
             shown.push((change, alarm));
             match outcome {
-                AlarmOutcome::Confirmed => exit = ExitCode::Refuted,
+                AlarmOutcome::Confirmed => exit_code = ExitCode::Refuted,
                 AlarmOutcome::NotConfirmed => {}
                 // It was alarmed already, and nothing more is known.
                 AlarmOutcome::NotConfirmable if known.is_some() => {}
-                _ if exit == ExitCode::Done => exit = ExitCode::Inconclusive,
+                _ if exit_code == ExitCode::Done => exit_code = ExitCode::Inconclusive,
                 _ => {}
             }
         }
-        add_to_page(page, &shown, exit);
-        Ok(exit)
+        add_to_page(page, &shown, exit_code);
+        Ok(exit_code)
     }
 
     /// Confirms a change, as the alarm of this number. None if it is too early for an alarm.
     fn confirm(
         &self,
-        change: &FoundChange,
+        change: &LevelChange,
         query: &HistoryQuery,
         number: u32,
     ) -> Result<Option<ConfirmationResult>, Failure> {
-        let read = |run: &String| fsarena_store::read(&RunDir::find(self.runs, run)?);
+        let read = |run: &String| fsarena_store::read(&RunDir::find(self.runs_dir, run)?);
         let to_confirm = ChangeToConfirm {
             variant: &query.variant,
             metric: &query.metric,
@@ -87,12 +89,14 @@ impl ChangeConfirmer<'_> {
             error_split: alarm_error_divisor(number),
             budget_s: self.budget.map(|budget| budget.as_secs_f64()),
         };
-        let after = read(&change.after[0])?;
+        let after = read(&change.runs_after[0])?;
         let mut obstacle = None;
-        for run in change.before.iter().take(MAX_TRIED_RUNS) {
-            match to_confirm.plan(&read(run)?, &after, self.runs) {
+        for run in change.runs_before.iter().take(MAX_TRIED_RUNS) {
+            match to_confirm.plan(&read(run)?, &after, self.runs_dir) {
                 Confirmation::Plan(plan) => {
-                    return self.compare(RunRequest::new(*plan, Destination::NewRun(self.runs.into()))).map(Some);
+                    return self
+                        .run_fresh_rounds(RunRequest::new(*plan, Destination::NewRun(self.runs_dir.into())))
+                        .map(Some);
                 }
                 Confirmation::NotPossible(why) => drop(obstacle.get_or_insert(why)),
                 Confirmation::SameSides => {}
@@ -110,8 +114,8 @@ impl ChangeConfirmer<'_> {
         })
     }
 
-    /// Runs the fresh rounds.
-    fn compare(&self, request: RunRequest) -> Result<ConfirmationResult, Failure> {
+    /// Runs the fresh rounds and judges the change by them.
+    fn run_fresh_rounds(&self, request: RunRequest) -> Result<ConfirmationResult, Failure> {
         let mut progress = Progress::new(self.quiet);
         progress.show_message(&format!("{}: fresh rounds, to confirm it", request.plan.title));
         let executed = execute(request, &mut [&mut progress]);
@@ -123,7 +127,7 @@ impl ChangeConfirmer<'_> {
                 return Ok((AlarmOutcome::NotConfirmable, format!("No fresh rounds: {error}"), None));
             }
         };
-        let judged = judge_all(claim_series(&outcome.record, &outcome.record.plan.claims));
+        let judged = judge_claims(claim_series(&outcome.record, &outcome.record.plan.claims));
         let Some(judged) = judged.first() else {
             return Ok((AlarmOutcome::Inconclusive, "No fresh round has values".into(), None));
         };
@@ -132,8 +136,9 @@ impl ChangeConfirmer<'_> {
             verdict::Outcome::Held | verdict::Outcome::Equivalent => AlarmOutcome::NotConfirmed,
             verdict::Outcome::Inconclusive => AlarmOutcome::Inconclusive,
         };
-        let found = judged.verdict.map_or_else(|| judged.why_unjudged.clone().unwrap_or_default(), describe_difference);
-        let why = format!("{found}; claim: {}", judged.claim.text);
+        let difference =
+            judged.verdict.map_or_else(|| judged.why_unjudged.clone().unwrap_or_default(), describe_difference);
+        let why = format!("{difference}; claim: {}", judged.claim.text);
         Ok((alarm_outcome, why, outcome.run.map(|run| run.id())))
     }
 }
@@ -145,16 +150,16 @@ fn describe_difference(verdict: Verdict) -> String {
 }
 
 /// Adds the alarms to a page.
-fn add_to_page(page: &mut Page, alarms: &[(&FoundChange, Alarm)], exit: ExitCode) {
-    let line = |(change, alarm): &(&FoundChange, Alarm)| {
-        let run = alarm.confirmation.as_ref().map_or(String::new(), |run| format!(" (run {run})"));
+fn add_to_page(page: &mut Page, alarms: &[(&LevelChange, Alarm)], exit_code: ExitCode) {
+    let alarm_line = |(change, alarm): &(&LevelChange, Alarm)| {
+        let run = alarm.confirmation_run.as_ref().map_or(String::new(), |run| format!(" (run {run})"));
         let (number, outcome) = (alarm.number, alarm.outcome.name());
         format!("Alarm {number}, {outcome}. {} {}{run}.", change.sentence, alarm.why)
     };
     page.document.heading(2, "Alarms");
     let no_alarm = ["No change to alarm.".to_string()];
-    let lines: Vec<String> = alarms.iter().map(line).collect();
+    let lines: Vec<String> = alarms.iter().map(alarm_line).collect();
     page.document.list(if lines.is_empty() { no_alarm.into() } else { lines });
     page.json["alarms"] = json!(alarms.iter().map(|(_, alarm)| alarm).collect::<Vec<_>>());
-    page.json["exit"] = json!(exit as u8);
+    page.json["exit"] = json!(exit_code as u8);
 }

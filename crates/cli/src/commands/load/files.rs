@@ -1,7 +1,7 @@
 //! The files of a load: files that fsarena makes and removes again, or a file that the user names.
 
 use super::flags::Args;
-use crate::failure::{Failure, usage};
+use crate::failure::{Failure, usage_error};
 use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
 use fsarena_engine::{FileSpec, Files, LoadJob};
@@ -14,16 +14,16 @@ use std::path::{Path, PathBuf};
 /// Default size of a file, in bytes.
 const DEFAULT_FILE_BYTES: u64 = 1 << 30;
 
-/// A directory that fsarena makes below the requested one.
+/// The temporary directory of a load, with the files that it makes.
 pub struct LoadDir {
     scratch: ScratchDir,
-    /// The file that the user names, and whether it exists.
+    /// The file that the user names with `--file`, and whether it exists; None without the flag.
     named_file: Option<(PathBuf, bool)>,
 }
 
 impl LoadDir {
     /// Makes the directory. Refuses a `--file` that is not a regular file.
-    pub fn open(args: &Args, job: &LoadJob) -> Result<LoadDir, Failure> {
+    pub fn make_for_job(args: &Args, job: &LoadJob) -> Result<LoadDir, Failure> {
         let named_file = args.file.as_deref().map(check_named_file).transpose()?;
         let parent = match &args.file {
             Some(file) => file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")),
@@ -32,16 +32,16 @@ impl LoadDir {
         let parent = existing_directory(parent)?;
         let exists = matches!(named_file, Some((_, true)));
         if exists && args.size.is_some() {
-            return usage("--size is for files that are made; one that is there has its own size");
+            return usage_error("--size is for files that are made; one that is there has its own size");
         }
         if !exists && !job.open.recreate {
             check_free_space(&parent, u64::from(args.nrfiles).saturating_mul(args.size.unwrap_or(DEFAULT_FILE_BYTES)))?;
         }
-        Ok(LoadDir { named_file, ..LoadDir::below(&parent)? })
+        Ok(LoadDir { named_file, ..LoadDir::make_below(&parent)? })
     }
 
     /// Makes a new directory below an existing one.
-    pub fn below(parent: &Path) -> Result<LoadDir, Failure> {
+    pub fn make_below(parent: &Path) -> Result<LoadDir, Failure> {
         Ok(LoadDir { scratch: ScratchDir::make(&existing_directory(parent)?, "fsarena-load")?, named_file: None })
     }
 
@@ -61,15 +61,15 @@ impl LoadDir {
             new_file => {
                 let spec = FileSpec {
                     count: args.nrfiles,
-                    bytes,
+                    bytes_per_file: bytes,
                     content: job.content,
                     seed: job.seed,
                     verified_block_bytes: job.verify.then_some(job.block_bytes),
                 };
-                let made = Files::prepare(self.dir(), &spec)?;
+                let prepared = Files::prepare(self.dir(), &spec)?;
                 match new_file {
-                    Some((path, _)) => rename_file(&made.paths()[0], path)?,
-                    None => made,
+                    Some((path, _)) => rename_file(&prepared.paths()[0], path)?,
+                    None => prepared,
                 }
             }
         };
@@ -87,48 +87,48 @@ impl LoadDir {
 
 /// The file that the user names, and whether it exists. Refuses anything but a regular file.
 fn check_named_file(path: &Path) -> Result<(PathBuf, bool), Failure> {
-    let kind = match std::fs::metadata(path) {
+    let file_type = match std::fs::metadata(path) {
         Ok(meta) => meta.file_type(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((path.into(), false)),
-        Err(error) => return Err(Failure::file(path)(error)),
+        Err(error) => return Err(Failure::for_path(path)(error)),
     };
-    if kind.is_file() {
+    if file_type.is_file() {
         return Ok((path.into(), true));
     }
-    let what = if kind.is_block_device() {
+    let objection = if file_type.is_block_device() {
         "is a block device, and a load could destroy what is on it; `fsarena run engel --fs raw` measures the bare \
          device below an image that fsarena made"
-    } else if kind.is_dir() {
+    } else if file_type.is_dir() {
         "is a directory; --dir makes files in it"
     } else {
         "is not a regular file"
     };
-    Err(Failure::new(ExitCode::Refused, format!("refused: {} {what}", path.display())))
+    Err(Failure::new(ExitCode::Refused, format!("refused: {} {objection}", path.display())))
 }
 
 /// The absolute path of an existing directory.
 fn existing_directory(path: &Path) -> Result<PathBuf, Failure> {
-    let found = path.canonicalize().map_err(Failure::file(path))?;
-    if !found.is_dir() {
-        return usage(format!("{}: not a directory; --dir names where files are made", path.display()));
+    let directory = path.canonicalize().map_err(Failure::for_path(path))?;
+    if !directory.is_dir() {
+        return usage_error(format!("{}: not a directory; --dir names where files are made", path.display()));
     }
-    Ok(found)
+    Ok(directory)
 }
 
-/// Checks that the filesystem of a directory has `needed` bytes free.
-fn check_free_space(dir: &Path, needed: u64) -> Result<(), Failure> {
-    let free = dirs::free_bytes(dir)?;
-    if free >= needed {
+/// Checks that the filesystem of a directory has `needed_bytes` free.
+fn check_free_space(dir: &Path, needed_bytes: u64) -> Result<(), Failure> {
+    let free_bytes = dirs::free_bytes(dir)?;
+    if free_bytes >= needed_bytes {
         return Ok(());
     }
-    let (dir, needed, free) = (dir.display(), ByteSize(needed), ByteSize(free));
+    let (dir, needed, free) = (dir.display(), ByteSize(needed_bytes), ByteSize(free_bytes));
     let shortage = format!("too little room in {dir}: {needed} needed, {free} free");
     Err(Failure::new(ExitCode::Missing, format!("{shortage}; take a smaller --size, or another --dir")))
 }
 
 /// Renames a finished file to the name that the user gave. Fails if a file of that name exists by now.
-fn rename_file(from: &Path, to: &Path) -> Result<Files, Failure> {
-    rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)
-        .map_err(|error| Failure::file(to)(error.into()))?;
-    Ok(Files::existing(vec![to.into()])?)
+fn rename_file(old: &Path, new: &Path) -> Result<Files, Failure> {
+    rustix::fs::renameat_with(CWD, old, CWD, new, RenameFlags::NOREPLACE)
+        .map_err(|error| Failure::for_path(new)(error.into()))?;
+    Ok(Files::existing(vec![new.into()])?)
 }

@@ -1,7 +1,7 @@
 //! fio's options on the command line of `fsarena load`: flags with the effect that they have in fio, and the reasons to refuse
 //! the others.
 
-use crate::failure::{Failure, usage};
+use crate::failure::{Failure, usage_error};
 use clap::builder::BoolishValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use fsarena_load::fio::options;
@@ -127,26 +127,28 @@ impl FioFlags {
     }
 }
 
-/// Refuses values that `fsarena load` cannot give their effect. `ends_earlier` is whether a number of operations or bytes ends
-/// the load, `creates_by_writes` whether its writes create the files.
-pub fn refuse_other_values(fio: &FioFlags, ends_earlier: bool, creates_by_writes: bool) -> Result<(), Failure> {
+/// Refuses values whose effect in fio `fsarena load` does not have. `has_size_limit` is whether a number of operations or bytes
+/// ends the load, `creates_by_writes` whether its writes create the files.
+pub fn refuse_ineffective_values(fio: &FioFlags, has_size_limit: bool, creates_by_writes: bool) -> Result<(), Failure> {
     if fio.name.len() > 1 {
-        return usage(
+        return usage_error(
             "--name: a load is one job; write several jobs into a job file and run it: fsarena run job.fio --fs ext4",
         );
     }
     for (name, _, why) in IMPLIED_SWITCHES {
         if fio.implied.value(name) == Some(false) {
-            return usage(format!("--{name}=0: {why}"));
+            return usage_error(format!("--{name}=0: {why}"));
         }
     }
-    if fio.implied.value("time_based").is_some() && ends_earlier {
-        return usage(
+    if fio.implied.value("time_based").is_some() && has_size_limit {
+        return usage_error(
             "--time_based: conflicts with --number-ios and --io-size, which end a load earlier; leave out one",
         );
     }
     if fio.implied.value("overwrite").is_some() && creates_by_writes {
-        return usage("--overwrite: conflicts with --create-on-open, which begins with empty files; leave out one");
+        return usage_error(
+            "--overwrite: conflicts with --create-on-open, which begins with empty files; leave out one",
+        );
     }
     Ok(())
 }
@@ -157,6 +159,7 @@ pub fn parse_whole_percent(text: &str) -> Result<u8, String> {
     number.filter(|percent| *percent <= 100).ok_or_else(|| "write a whole percentage up to 100: `70%`".into())
 }
 
+/// Reads `normal` or `json` of fio, and returns the name of the format in fsarena.
 fn parse_output_format(text: &str) -> Result<&'static str, String> {
     match text {
         "normal" => Ok("term"),
@@ -166,6 +169,7 @@ fn parse_output_format(text: &str) -> Result<&'static str, String> {
     }
 }
 
+/// Reads fio's `auto` or `never`, and returns whether progress is shown.
 fn parse_eta(text: &str) -> Result<bool, String> {
     match text {
         "never" => Ok(false),

@@ -1,7 +1,7 @@
 //! The flags of `fsarena load`.
 
 use super::fio_options::{FioFlags, Switch, parse_whole_percent};
-use crate::flags::{parse_size, parse_time};
+use crate::flags::{parse_duration, parse_size};
 use clap::ArgAction;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use fsarena_core::names;
@@ -23,7 +23,7 @@ const DATA_FLAGS: &str = "rw bs rwmixread random_distribution shared_cursor zero
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// I/O mode: read, write, rw, randread, randwrite, randrw, or sysbench's seqrd, seqwr, rndrd, rndwr, rndrw
-    #[arg(long, visible_alias = "readwrite", value_name = "RW", value_parser = word_parser(MODES), default_value = "randread", hide_possible_values = true, help_heading = "Work")]
+    #[arg(long, visible_alias = "readwrite", value_name = "RW", value_parser = word_parser(ACCESS_MODES), default_value = "randread", hide_possible_values = true, help_heading = "Work")]
     pub rw: AccessMode,
     /// Block size: 4k, 64KiB, 1m, …
     #[arg(long, visible_alias = "blocksize", value_name = "SIZE", value_parser = parse_size, default_value = "4k", help_heading = "Work")]
@@ -63,7 +63,7 @@ pub struct Args {
     #[arg(long, switch(), default_value = "1", help_heading = "Engine")]
     pub invalidate: bool,
     /// Open files with O_DSYNC (dsync) or O_SYNC (sync)
-    #[arg(long, value_name = "SYNC", value_parser = word_parser(SYNCS), default_value = "none", help_heading = "Engine")]
+    #[arg(long, value_name = "SYNC", value_parser = word_parser(SYNC_MODES), default_value = "none", help_heading = "Engine")]
     pub sync: Durability,
     /// Call fsync on every file after N writes
     #[arg(long, value_name = "N", conflicts_with = "fdatasync", help_heading = "Engine")]
@@ -78,11 +78,11 @@ pub struct Args {
     #[arg(long, alias = "rate-iops", alias = "rate_iops", value_name = "N", value_parser = parse_operations_per_second, help_heading = "Engine")]
     pub rate: Option<f64>,
     /// Arrivals of the open loop: poisson (like many users) or linear (equal gaps)
-    #[arg(long, alias = "rate_process", value_name = "RATE_PROCESS", value_parser = word_parser(PROCESSES), default_value = "poisson", requires = "rate", help_heading = "Engine")]
+    #[arg(long, alias = "rate_process", value_name = "RATE_PROCESS", value_parser = word_parser(ARRIVALS), default_value = "poisson", requires = "rate", help_heading = "Engine")]
     pub rate_process: Arrivals,
 
     /// Run time [default: 10s if no other limit is given]
-    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Limits")]
     pub runtime: Option<Duration>,
     /// Number of operations
     #[arg(long, alias = "number_ios", value_name = "N", conflicts_with_all = ["runtime", "io_size"], help_heading = "Limits")]
@@ -94,7 +94,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["number_ios", "io_size"], help_heading = "Limits")]
     pub steady: bool,
     /// Warm-up time to leave out [default: the rule MSER-5 finds its end]
-    #[arg(long, alias = "ramp_time", value_name = "TIME", value_parser = parse_time, help_heading = "Limits")]
+    #[arg(long, alias = "ramp_time", value_name = "TIME", value_parser = parse_duration, help_heading = "Limits")]
     pub ramp_time: Option<Duration>,
 
     /// Directory to create files in; fsarena removes them afterwards
@@ -178,7 +178,7 @@ pub enum Operations {
 }
 
 /// fio's modes, and those of sysbench.
-const MODES: AcceptedWords<AccessMode> = &[
+const ACCESS_MODES: AcceptedWords<AccessMode> = &[
     ("read", "Sequential reads", &["seqrd"], AccessMode { is_random: false, operations: Operations::Reads }),
     ("write", "Sequential writes", &["seqwr"], AccessMode { is_random: false, operations: Operations::Writes }),
     (
@@ -200,14 +200,14 @@ const ENGINES: AcceptedWords<Engine> = &[
 ];
 
 /// fio's `sync`.
-const SYNCS: AcceptedWords<Durability> = &[
+const SYNC_MODES: AcceptedWords<Durability> = &[
     ("none", "No flag: a write returns when the kernel has the data", &["0"], Durability::Plain),
     ("dsync", "`O_DSYNC`", &[], Durability::Dsync),
     ("sync", "`O_SYNC`", &["1"], Durability::Sync),
 ];
 
 /// fio's `rate_process`.
-const PROCESSES: AcceptedWords<Arrivals> =
+const ARRIVALS: AcceptedWords<Arrivals> =
     &[("poisson", "Exponential gaps", &[], Arrivals::Poisson), ("linear", "Equal gaps", &[], Arrivals::Fixed)];
 
 /// The kinds of extents that the extent check refuses by default.
@@ -231,7 +231,7 @@ fn word_parser<T: Copy + Send + Sync>(words: AcceptedWords<T>) -> impl TypedValu
     })
 }
 
-/// Reads fio's name of the checksum of verified blocks; 0 is none.
+/// Reads fio's name of the checksum of verified blocks, and returns whether blocks are verified; `0` is no checksum.
 fn parse_checksum(text: &str) -> Result<bool, String> {
     match text {
         "crc32" | "1" => Ok(true),
@@ -250,5 +250,5 @@ fn parse_operations_per_second(text: &str) -> Result<f64, String> {
 }
 
 fn parse_operation(text: &str) -> Result<Operation, String> {
-    Ok(names::find("operation", text, Operation::ALL, |operation| operation.name())?)
+    Ok(names::find_by_id("operation", text, Operation::ALL, |operation| operation.name())?)
 }

@@ -12,6 +12,7 @@ use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 use std::path::Path;
 
+/// The quantiles of latencies that a page shows, with their labels.
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// Returns the page of a load of reads and writes, with its name and the readings and notes of the probes during the load.
@@ -27,7 +28,7 @@ pub fn data_page(
     document.heading(1, name.map_or("Load".to_string(), |name| format!("Load {name}")));
     document.table(latency_table(outcome.kinds.iter().map(|kind| (kind.name.into(), outcome, kind))));
     let mut lines = remarks(outcome, interrupted);
-    let share = device_share(readings, outcome.intervals.iter().map(|one| one.bytes).sum());
+    let share = device_share(readings, outcome.intervals.iter().map(|interval| interval.bytes).sum());
     let data_path = share.map(|share| DataPath::of(share).label());
     if let (Some(data_path), Some(share)) = (data_path, share) {
         lines.push(format!("reached: {data_path} ({:.0}% of the bytes)", 100.0 * share));
@@ -38,7 +39,7 @@ pub fn data_page(
         "format": 1,
         "name": name,
         "job": job,
-        "files": { "paths": files.paths(), "bytes_each": files.bytes() },
+        "files": { "paths": files.paths(), "bytes_each": files.bytes_per_file() },
         "interrupted": interrupted,
         "reached": data_path,
         "device_share_ratio": share,
@@ -59,7 +60,7 @@ pub fn metadata_page(job: &meta::MetaJob, dir: &Path, phases: &[(Operation, Load
     });
     document.table(latency_table(rows));
     let mut lines = vec![];
-    for (operation, outcome) in phases.iter().filter(|(_, outcome)| outcome.client_bound) {
+    for (operation, outcome) in phases.iter().filter(|(_, outcome)| outcome.is_client_bound) {
         lines.extend(generator_cost(outcome).map(|cost| format!("{}: {cost}", operation.name())));
     }
     if interrupted {
@@ -82,8 +83,8 @@ const CUT_SHORT: &str = "CUT SHORT by a signal: these are the figures until then
 /// Returns the bytes that reached the device as a share of the bytes that the load read and wrote. Dirty data in a cache has
 /// not reached the device. None if the device is unknown, or the load moved nothing.
 fn device_share(readings: &Readings, moved_bytes: u64) -> Option<f64> {
-    let device = readings.get(reading::DEVICE_READ)? + readings.get(reading::DEVICE_WRITTEN)?;
-    (moved_bytes > 0).then(|| device / moved_bytes as f64)
+    let device_bytes = readings.get(reading::DEVICE_READ_BYTES)? + readings.get(reading::DEVICE_WRITTEN_BYTES)?;
+    (moved_bytes > 0).then(|| device_bytes / moved_bytes as f64)
 }
 
 /// The table of operations: rates and latencies of each kind. In an open loop a kind has a second row with the latencies from
@@ -98,17 +99,18 @@ fn latency_table<'a>(rows: impl Iterator<Item = (String, &'a LoadOutcome, &'a Op
         let intended = format!("{name}, from the intended start");
         let operations = [name, kind.count.to_string(), format!("{:.0}", rate(kind.count as f64)), bandwidth];
         table.rows.push(latency_row(operations, &kind.latency));
-        if let Some(latency) = &kind.corrected {
+        if let Some(latency) = &kind.corrected_latency {
             table.rows.push(latency_row([&intended, "", "", ""].map(String::from), latency));
         }
     }
     table
 }
 
+/// A row of the table: the texts about the operations, and their latencies.
 fn latency_row(operations: [String; 4], latency: &Histogram<u64>) -> Vec<Cell> {
     let quantiles = QUANTILES.map(|(_, quantile)| latency.value_at_quantile(quantile) as f64);
-    let all = [latency.mean()].into_iter().chain(quantiles).chain([latency.max() as f64]);
-    let latencies = all.map(|ns| with_unit(ns, Unit::Nanoseconds));
+    let latencies_ns = [latency.mean()].into_iter().chain(quantiles).chain([latency.max() as f64]);
+    let latencies = latencies_ns.map(|ns| with_unit(ns, Unit::Nanoseconds));
     operations.into_iter().chain(latencies).map(Cell::from).collect()
 }
 
@@ -118,12 +120,12 @@ fn remarks(outcome: &LoadOutcome, interrupted: bool) -> Vec<String> {
     if interrupted {
         lines.push(CUT_SHORT.to_string());
     }
-    let warmup_s: f64 = outcome.intervals[..outcome.warmup_intervals].iter().map(|one| one.length_s).sum();
+    let warmup_s: f64 = outcome.intervals[..outcome.warmup_intervals].iter().map(|interval| interval.length_s).sum();
     lines.push(format!(
         "{} measured after {} of warm-up; {}",
         with_unit(outcome.elapsed_ns as f64, Unit::Nanoseconds),
         with_unit(warmup_s, Unit::Seconds),
-        match outcome.steady {
+        match outcome.is_steady {
             Some(true) => "steady",
             Some(false) => "NOT steady",
             None => "too short to tell whether it was steady",
@@ -140,11 +142,11 @@ fn remarks(outcome: &LoadOutcome, interrupted: bool) -> Vec<String> {
     if outcome.verified_blocks > 0 {
         lines.push(format!("{} blocks verified, all sound", outcome.verified_blocks));
     }
-    if outcome.fairness.most > 0 && outcome.fairness.jain < 0.95 {
+    if outcome.fairness.most_operations > 0 && outcome.fairness.jain_index < 0.95 {
         let fairness = &outcome.fairness;
         lines.push(format!(
             "the threads did unequal work: from {} to {} operations (Jain's index {:.2})",
-            fairness.least, fairness.most, fairness.jain
+            fairness.fewest_operations, fairness.most_operations, fairness.jain_index
         ));
     }
     lines
@@ -160,7 +162,7 @@ fn generator_cost(outcome: &LoadOutcome) -> Option<String> {
         with_unit(outcome.calibration.cost_ns(), Unit::Nanoseconds),
         100.0 * outcome.client_share
     );
-    if outcome.client_bound {
+    if outcome.is_client_bound {
         return Some(format!("CLIENT-BOUND: {share}; the storage can do more than this"));
     }
     Some(share)
@@ -168,13 +170,13 @@ fn generator_cost(outcome: &LoadOutcome) -> Option<String> {
 
 /// How the extents of the files were checked; None if they were not.
 fn describe_extent_check(outcome: &LoadOutcome) -> Option<String> {
-    let found = outcome.extent_check.as_ref()?;
-    let how = match found.source {
+    let check = outcome.extent_check.as_ref()?;
+    let how = match check.source {
         ExtentSource::Fiemap => "by FIEMAP: written, and neither sparse nor shared, unless allowed",
         ExtentSource::SeekHole => "by SEEK_HOLE only: no holes; this filesystem reports no more",
         ExtentSource::Device => "a device",
     };
-    Some(format!("attested {how} ({} extents)", found.extents))
+    Some(format!("attested {how} ({} extents)", check.extents))
 }
 
 /// The figures of an outcome as JSON, with units in their names.
@@ -185,15 +187,15 @@ fn outcome_json(outcome: &LoadOutcome) -> Value {
             "operations_count": kind.count,
             "bytes": kind.bytes,
             "latency_ns": latency_json(&kind.latency),
-            "corrected_latency_ns": kind.corrected.as_ref().map(latency_json),
+            "corrected_latency_ns": kind.corrected_latency.as_ref().map(latency_json),
         })
     };
     json!({
         "elapsed_ns": outcome.elapsed_ns,
         "operations_count": outcome.operations(),
         "bytes": outcome.bytes(),
-        "client_bound": outcome.client_bound,
-        "steady": outcome.steady,
+        "client_bound": outcome.is_client_bound,
+        "steady": outcome.is_steady,
         "warmup_intervals_count": outcome.warmup_intervals,
         "calibration": outcome.calibration,
         "kinds": outcome.kinds.iter().map(kind).collect::<Vec<_>>(),
@@ -217,13 +219,13 @@ mod tests {
     #[test]
     fn the_data_path_follows_from_the_share_of_bytes_that_reached_the_device() {
         let mut readings = Readings::default();
-        let label = |readings: &Readings, bytes| device_share(readings, bytes).map(DataPath::of);
-        assert_eq!(label(&readings, 1000), None, "no device is known");
-        readings.set(reading::DEVICE_READ, 40.0);
-        readings.set(reading::DEVICE_WRITTEN, 10.0);
-        assert_eq!(label(&readings, 1000), Some(DataPath::Cache));
-        assert_eq!(label(&readings, 100), Some(DataPath::Mixed));
-        assert_eq!(label(&readings, 50), Some(DataPath::Device));
-        assert_eq!(label(&readings, 0), None);
+        let data_path = |readings: &Readings, bytes| device_share(readings, bytes).map(DataPath::of);
+        assert_eq!(data_path(&readings, 1000), None, "no device is known");
+        readings.set(reading::DEVICE_READ_BYTES, 40.0);
+        readings.set(reading::DEVICE_WRITTEN_BYTES, 10.0);
+        assert_eq!(data_path(&readings, 1000), Some(DataPath::Cache));
+        assert_eq!(data_path(&readings, 100), Some(DataPath::Mixed));
+        assert_eq!(data_path(&readings, 50), Some(DataPath::Device));
+        assert_eq!(data_path(&readings, 0), None);
     }
 }

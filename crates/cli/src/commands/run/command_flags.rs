@@ -1,15 +1,15 @@
 //! Flags for the user's own commands to time, and the plan that they make.
 
-use crate::failure::{Failure, usage};
+use crate::failure::{Failure, usage_error};
 use crate::flags::ExplicitFlags;
-use crate::flags::parse_time;
+use crate::flags::parse_duration;
 use clap::builder::NonEmptyStringValueParser;
-use fsarena_core::app;
+use fsarena_core::study;
 use std::path::PathBuf;
 use std::time::Duration;
 use toml::{Table, Value};
 
-/// The flags for the commands to time.
+/// The flags for the commands to time. They make a plan of the workload `command`.
 #[derive(Debug, clap::Args)]
 pub struct CommandFlags {
     /// Shell command to time, run as `sh -euc`; repeatable
@@ -40,18 +40,18 @@ pub struct CommandFlags {
     #[arg(long, value_name = "RULE", help_heading = "Your own command")]
     pub metric_regex: Vec<String>,
     /// Time after which a command counts as hung [default: 1h]
-    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Your own command")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Your own command")]
     pub timeout: Option<Duration>,
     /// Program and arguments to time, without a shell; their working directory is the filesystem under test
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["plan", "cmd"])]
     pub command: Vec<String>,
 }
 
-/// The name of a plan: `name`, or `otherwise` if `name` has unusual characters or is the name of a plan of fsarena.
-pub fn plan_name<'a>(name: &'a str, otherwise: &'a str) -> &'a str {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(&letter);
-    let is_usual = name.starts_with(|letter: char| letter.is_ascii_alphanumeric()) && name.chars().all(is_plain);
-    if is_usual && app::shipped_plan(name).is_none() { name } else { otherwise }
+/// The name of a plan: `name`, or `fallback` if `name` has unusual characters or is the name of a plan of fsarena.
+pub fn plan_name<'a>(name: &'a str, fallback: &'a str) -> &'a str {
+    let is_usual_letter = |letter: char| letter.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(&letter);
+    let is_usual = name.starts_with(|letter: char| letter.is_ascii_alphanumeric()) && name.chars().all(is_usual_letter);
+    if is_usual && study::shipped_plan(name).is_none() { name } else { fallback }
 }
 
 /// The name of the program of a command, without its directory.
@@ -61,24 +61,24 @@ fn program_name(command: &str) -> &str {
 }
 
 /// An environment variable as `NAME=VALUE`; a name alone stands for its value in this process.
-pub fn environment_variable(written: &str) -> Result<String, Failure> {
-    if written.contains('=') {
-        return Ok(written.into());
+pub fn environment_variable(variable: &str) -> Result<String, Failure> {
+    if variable.contains('=') {
+        return Ok(variable.into());
     }
-    match std::env::var(written) {
-        Ok(value) => Ok(format!("{written}={value}")),
-        Err(_) => usage(format!("--env {written}: no such variable here; write --env {written}=VALUE")),
+    match std::env::var(variable) {
+        Ok(value) => Ok(format!("{variable}={value}")),
+        Err(_) => usage_error(format!("--env {variable}: no such variable here; write --env {variable}=VALUE")),
     }
 }
 
 impl CommandFlags {
-    /// Whether the command line has a command to time.
-    pub fn is_given(&self) -> bool {
+    /// Whether the command line has commands to time.
+    pub fn has_commands(&self) -> bool {
         !self.cmd.is_empty() || !self.command.is_empty()
     }
 
     /// The text of the plan that times the commands on the command line; None if there are none.
-    pub fn plan_text(&self, given: &ExplicitFlags) -> Result<Option<String>, Failure> {
+    pub fn plan_text(&self, explicit_flags: &ExplicitFlags) -> Result<Option<String>, Failure> {
         let texts =
             [("setup", &self.setup), ("prepare", &self.prepare), ("check", &self.check), ("cache", &self.cache)];
         let mut workload = Table::new();
@@ -94,19 +94,19 @@ impl CommandFlags {
             workload.insert("metric_regex".into(), self.metric_regex.clone().into());
         }
         if let Some(input) = &self.input {
-            let input = std::path::absolute(input).map_err(Failure::file(input))?;
+            let input = std::path::absolute(input).map_err(Failure::for_path(input))?;
             workload.insert("input".into(), input.display().to_string().into());
         }
         if !self.env.is_empty() {
             let variables =
-                self.env.iter().map(|written| environment_variable(written)).collect::<Result<Vec<_>, _>>()?;
+                self.env.iter().map(|variable| environment_variable(variable)).collect::<Result<Vec<_>, _>>()?;
             workload.insert("env".into(), variables.into());
         }
-        let tasks = self.tasks(given)?;
+        let tasks = self.task_entries(explicit_flags)?;
         if tasks.is_empty() {
             let Some(flag) = workload.keys().next() else { return Ok(None) };
             let instead = format!("in a plan: --set {flag}=VALUE");
-            return usage(format!("--{flag}: add --cmd COMMAND, or a command after `--`; {instead}"));
+            return usage_error(format!("--{flag}: add --cmd COMMAND, or a command after `--`; {instead}"));
         }
         workload.insert("use".into(), "command".into());
         workload.insert("task".into(), tasks.into());
@@ -121,22 +121,23 @@ impl CommandFlags {
     }
 
     /// The tasks as entries of a plan. A task has the name of the `--name` directly before it on the command line.
-    fn tasks(&self, given: &ExplicitFlags) -> Result<Vec<Value>, Failure> {
+    fn task_entries(&self, explicit_flags: &ExplicitFlags) -> Result<Vec<Value>, Failure> {
         // The key, the value and the position of each command; the command after `--` is the last.
         let mut commands: Vec<(&str, Value, usize)> = vec![];
-        for (cmd, at) in self.cmd.iter().zip(given.positions("cmd")) {
-            commands.push(("cmd", cmd.clone().into(), at));
+        for (cmd, position) in self.cmd.iter().zip(explicit_flags.positions("cmd")) {
+            commands.push(("cmd", cmd.clone().into(), position));
         }
-        if let Some(at) = given.positions("command").first() {
-            commands.push(("run", self.command.clone().into(), *at));
+        if let Some(position) = explicit_flags.positions("command").first() {
+            commands.push(("run", self.command.clone().into(), *position));
         }
-        let misplaced = |name: &str| usage(format!("--name {name}: write it directly before the --cmd that it names"));
-        let mut names = self.name.iter().zip(given.positions("name")).peekable();
+        let misplaced =
+            |name: &str| usage_error(format!("--name {name}: write it directly before the --cmd that it names"));
+        let mut names = self.name.iter().zip(explicit_flags.positions("name")).peekable();
         let mut tasks = vec![];
-        for (key, command, at) in commands {
+        for (key, command, position) in commands {
             let mut task = Table::from_iter([(key.to_string(), command)]);
-            if let Some((name, _)) = names.next_if(|(_, position)| *position < at) {
-                if names.peek().is_some_and(|(_, position)| *position < at) {
+            if let Some((name, _)) = names.next_if(|(_, name_position)| *name_position < position) {
+                if names.peek().is_some_and(|(_, name_position)| *name_position < position) {
                     return misplaced(name);
                 }
                 task.insert("name".into(), name.clone().into());
@@ -156,8 +157,8 @@ mod tests {
 
     #[test]
     fn a_plan_is_named_after_its_program() {
-        let named = ["git clone a b", "/usr/bin/make -j2", "(cd a; make)", "piszcz", "X=1 make", ""]
+        let names = ["git clone a b", "/usr/bin/make -j2", "(cd a; make)", "piszcz", "X=1 make", ""]
             .map(|command| plan_name(program_name(command), "command"));
-        assert_eq!(named, ["git", "make", "command", "command", "command", "command"]);
+        assert_eq!(names, ["git", "make", "command", "command", "command", "command"]);
     }
 }

@@ -1,13 +1,13 @@
 //! Executes a plan and reports it; with `--dry-run`, checks it and prints it.
 
 use super::flags::{Args, BaselineName};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::terminal::progress::Progress;
-use crate::terminal::progress::expected_length;
+use crate::terminal::progress::describe_run_length;
 use crate::{commands::report, flags::parse_known_metric, output};
 use fsarena_core::event::{Cause, Note, NoteKind};
 use fsarena_core::exit::ExitCode;
-use fsarena_core::{cell::Variant, matrix, names::unknown, number::plural, plan::Plan};
+use fsarena_core::{cell::Variant, matrix, names::unknown_name, number::plural, plan::Plan};
 use fsarena_report::report::check_weights;
 use fsarena_run::baseline::BaselineToSave;
 use fsarena_run::{Consumer, RunError, RunRequest, check, execute, preflight::Requirements, try_options};
@@ -18,7 +18,7 @@ use fsarena_sys::cancel;
 /// Runs one plan and prints its report, also after a failure or a signal: everything measured until then is stored. Returns
 /// the exit code, and the run; no run with `--dry-run`.
 pub fn execute_plan(args: &Args, mut request: RunRequest) -> Result<(ExitCode, Option<RunDir>), Failure> {
-    check_weights(&fsarena_run::work::outline(&request.plan), &args.report.weight)?;
+    check_weights(&fsarena_run::work::outline_tasks(&request.plan), &args.report.weight)?;
     fsarena_report::report::find_current_variant(&matrix::expand(&request.plan), args.report.current.as_deref())?;
     if !request.plan.can_print_metrics() {
         let checked = args.metric.iter().try_for_each(|metric| parse_known_metric(metric).map(drop));
@@ -46,8 +46,8 @@ pub fn execute_plan(args: &Args, mut request: RunRequest) -> Result<(ExitCode, O
     let record = fsarena_store::read(&run)?;
     let has_samples = !record.samples.is_empty();
     if let Some(baseline) = baseline.filter(|_| record.status.complete) {
-        let place = baseline.save(&args.runs.dir, &record)?;
-        progress.show_message(&format!("baseline saved: {}", place.display()));
+        let file = baseline.save(&args.runs.dir, &record)?;
+        progress.show_message(&format!("baseline saved: {}", file.display()));
     }
     let shard = record.plan.stop.shard;
     let printed = if let Some(shard) = shard.filter(|_| has_samples) {
@@ -56,7 +56,7 @@ pub fn execute_plan(args: &Args, mut request: RunRequest) -> Result<(ExitCode, O
         output::print_text(line)
     } else if has_samples {
         let report = report::analyse_for_terminal(record, args.metric.clone(), vec![], args.report.clone());
-        report.and_then(|report| report::print_answer(report, &args.export, args.format, &run))
+        report.and_then(|report| report::write_and_print_report(report, &args.export, args.format, &run))
     } else {
         Ok(ExitCode::Done)
     };
@@ -69,12 +69,12 @@ pub fn execute_plan(args: &Args, mut request: RunRequest) -> Result<(ExitCode, O
 }
 
 /// Checks a plan against this machine, tries its options of mkfs and mount, and prints it.
-fn dry_run(args: &Args, request: &RunRequest) -> Outcome {
+fn dry_run(args: &Args, request: &RunRequest) -> CommandResult {
     let (variants, requirements) = check(request)?;
     let mut progress = Progress::new(args.quiet);
-    let tried = try_options(request, &variants, &requirements, &mut |done, total| progress.show_trials(done, total));
-    if let Err(error) = tried {
-        if error.cause() == Cause::Usage || cancel::requested().is_some() {
+    let trials = try_options(request, &variants, &requirements, &mut |done, total| progress.show_trials(done, total));
+    if let Err(error) = trials {
+        if error.cause() == Cause::Usage || cancel::received_signal().is_some() {
             return Err(error.into());
         }
         progress.show_message(&format!("the options of mkfs and mount could not be tried: {error}"));
@@ -87,34 +87,34 @@ fn dry_run(args: &Args, request: &RunRequest) -> Outcome {
 fn baseline_to_save(args: &Args, plan: &Plan) -> Result<Option<BaselineToSave>, Failure> {
     let Some(BaselineName { name, variant }) = &args.save_baseline else { return Ok(None) };
     let mut variants = matrix::expand(plan);
-    variants.retain(|one| !one.is_bare_device());
-    let names = || variants.iter().map(|one| one.name.as_str());
-    let refused = |why: String| Err(Failure::new(ExitCode::Usage, format!("--save-baseline: {why}")));
+    variants.retain(|variant| !variant.is_bare_device());
+    let names = || variants.iter().map(|variant| variant.name.as_str());
+    let refuse = |why: String| Err(Failure::new(ExitCode::Usage, format!("--save-baseline: {why}")));
     let chosen = match variant {
-        Some(name) => variants.iter().find(|one| one.name == *name),
+        Some(name) => variants.iter().find(|variant| variant.name == *name),
         // The candidate of `fsarena ab`, or the only variant.
         None if variants.len() == 1 || args.saves_last_variant => variants.last(),
         None => {
-            return refused(format!(
+            return refuse(format!(
                 "name the variant to save: {name}=VARIANT, one of {}",
                 names().collect::<Vec<_>>().join(", ")
             ));
         }
     };
     match chosen {
-        Some(variant) => Ok(Some(BaselineToSave::record(name, plan, variant)?)),
-        None => refused(unknown("variant", variant.as_deref().unwrap_or_default(), names()).into()),
+        Some(variant) => Ok(Some(BaselineToSave::before_run(name, plan, variant)?)),
+        None => refuse(unknown_name("variant", variant.as_deref().unwrap_or_default(), names()).into()),
     }
 }
 
 /// Prints a resolved plan, with its variants, claims and requirements as comments above it.
-fn print_plan(plan: &Plan, variants: &[Variant], requirements: &Requirements) -> Outcome {
+fn print_plan(plan: &Plan, variants: &[Variant], requirements: &Requirements) -> CommandResult {
     let text = toml::to_string(plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
     let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
     let mut comments = vec![format!("{}: {}", plural(names.len(), "variant"), names.join(", "))];
     comments.extend(plan.omitted.iter().cloned());
     let comment = |claim| format!("claim: {claim}\n#   {}", explain_claim(claim, plan.stop.margin()));
     comments.extend(plan.claims.iter().map(comment));
-    comments.push(format!("{}; {}", expected_length(&plan.stop), requirements.describe(plan)));
+    comments.push(format!("{}; {}", describe_run_length(&plan.stop), requirements.describe(plan)));
     output::print_text(format!("# {}\n\n{text}\n", comments.join("\n# ")))
 }

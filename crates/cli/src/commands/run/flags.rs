@@ -3,14 +3,16 @@
 use super::command_flags::CommandFlags;
 use super::variants::{self, parse_variant, split_levels};
 use crate::commands::report::{Export, parse_export};
-use crate::failure::{Failure, usage};
+use crate::failure::{Failure, usage_error};
 use crate::flags::ExitStyle;
 use crate::flags::ExplicitFlags;
-use crate::flags::{ReportFlags, RunsDir, average_parser, parse_byte_size, parse_metric, parse_percent, parse_time};
+use crate::flags::{
+    ReportFlags, RunsDir, average_parser, parse_byte_size, parse_duration, parse_metric, parse_percent,
+};
 use bytesize::ByteSize;
 use fsarena_core::average::Average;
-use fsarena_core::names::{self, unknown};
-use fsarena_core::{factor, grid, plan::Emulator, plan::shard::Shard, scale::Scale};
+use fsarena_core::names::{self, unknown_name};
+use fsarena_core::{factor, plan::Emulator, plan::shard::Shard, scale::Scale, setting_grid};
 use fsarena_report::{exporter::Exporter, exporters};
 use fsarena_run::baseline;
 use std::path::{Path, PathBuf};
@@ -31,7 +33,7 @@ const FLAGS_KEPT_BY_RESUME: &str = "plan on variant fs options mkfs mount factor
 pub struct Args {
     // Must be the first field: clap removes each argument when it reads it into a field.
     #[command(flatten)]
-    pub given: ExplicitFlags,
+    pub explicit_flags: ExplicitFlags,
     /// Study (`fsarena list studies`), application (`fsarena list apps`), plan file or fio job file to run [default: piszcz]
     #[arg(value_name = "STUDY|PLAN.toml|JOB.fio")]
     pub plan: Option<String>,
@@ -89,7 +91,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_byte_size, help_heading = "Guests")]
     pub guest_memory: Option<ByteSize>,
     /// Silence after which a guest counts as hung [default: 10m; 2m while it boots]
-    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Guests")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Guests")]
     pub guest_timeout: Option<Duration>,
     /// Boot every guest instead of starting from a snapshot
     ///
@@ -160,7 +162,7 @@ pub struct Args {
     /// fsarena starts no round that would end later. After the first round it reports if this time is too short for an
     /// answer, and which time is enough. After three rounds it reports the smallest difference that the run can detect in
     /// this time.
-    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Work")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Work")]
     pub budget: Option<Duration>,
     /// Run until the best variant is found: `best`
     ///
@@ -275,12 +277,12 @@ pub struct Args {
     pub runs: RunsDir,
 }
 
-/// The name of a baseline, and the variant to save, if it is named.
+/// The value of `--save-baseline`: the name of the baseline, and the variant to save in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaselineName {
     /// The name of the baseline.
     pub name: String,
-    /// The name of the variant.
+    /// The name of the variant; None if the user did not name it.
     pub variant: Option<String>,
 }
 
@@ -290,7 +292,7 @@ fn parse_baseline_name(text: &str) -> Result<BaselineName, String> {
         Some((name, variant)) => (name, Some(variant.to_string())),
         None => (text, None),
     };
-    baseline::check_name(name)?;
+    baseline::check_baseline_name(name)?;
     Ok(BaselineName { name: name.into(), variant })
 }
 
@@ -326,26 +328,26 @@ impl RunPlace {
             _ => {
                 let words = ["loop", "loop:DIR", "ram", "zram", "dir:PATH"];
                 let guests = Emulator::ALL.map(Emulator::name);
-                Err(unknown("place", text, words.into_iter().chain(guests)).into())
+                Err(unknown_name("place", text, words.into_iter().chain(guests)).into())
             }
         }
     }
 }
 
 fn parse_scale(text: &str) -> Result<Scale, String> {
-    Ok(names::find("scale", text, Scale::ALL, |scale| scale.name())?)
+    Ok(names::find_by_id("scale", text, Scale::ALL, |scale| scale.name())?)
 }
 
 /// Reads `FACTOR=LEVEL,…`. A comma in quotes belongs to its level.
 pub fn parse_factor(text: &str) -> Result<FactorLevels, String> {
     let (id, levels) = text.split_once('=').ok_or("write it FACTOR=LEVEL,LEVEL")?;
-    factor::check_name(id, &fsarena_run::axes::factors())?;
+    factor::check_name(id, &fsarena_run::axes::all_factors())?;
     Ok((id.into(), split_levels(levels)?))
 }
 
 fn parse_grid(text: &str) -> Result<(String, String), String> {
     let (name, values) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write it NAME=FROM..TO")?;
-    grid::parse(values)?;
+    setting_grid::parse_grid(values)?;
     Ok((name.into(), values.into()))
 }
 
@@ -367,7 +369,7 @@ impl Args {
 
     /// Whether fsarena chooses the scale of the work by the speed of the machine: without a plan, a command or `--scale`.
     pub fn chooses_scale(&self) -> bool {
-        self.plan.is_none() && !self.command.is_given() && self.scale.is_none() && !self.dry_run
+        self.plan.is_none() && !self.command.has_commands() && self.scale.is_none() && !self.dry_run
     }
 
     /// Checks before a run that its reports can be written after the run.
@@ -376,9 +378,9 @@ impl Args {
             let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
             // Charts need a directory, which the exporter makes; a report needs a file in an existing directory.
             let is_writable =
-                if exporter.needs_folder() { path.is_dir() || !path.exists() } else { dir.is_dir() && !path.is_dir() };
+                if exporter.writes_folder() { path.is_dir() || !path.exists() } else { dir.is_dir() && !path.is_dir() };
             if !is_writable {
-                return usage(format!(
+                return usage_error(format!(
                     "--export: cannot write {}: name a file in an existing directory, or a directory for charts",
                     path.display()
                 ));

@@ -1,7 +1,7 @@
 //! Plans from fio job files: `fsarena run job.fio`.
 
 use super::command_flags::plan_name;
-use crate::failure::{Failure, usage};
+use crate::failure::{Failure, usage_error};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_load::fio::{self, JobFile, JobFileEnvironment, looks_like_job_file};
@@ -23,9 +23,9 @@ pub fn is_job_file(path: &Path) -> bool {
 /// # Errors
 /// A file that cannot be read, or a line that would leave the filesystem under test, with its number.
 pub fn plan_text(path: &Path) -> Result<String, Failure> {
-    let text = read_text(path).map_err(Failure::file(path))?;
-    let environment = JobFileEnvironment { read_file: &read_text, look_up: &fio_variable };
-    let file = JobFile::parse_with_includes(path, &text, &environment).map_err(|error| {
+    let text = read_text(path).map_err(Failure::for_path(path))?;
+    let environment = JobFileEnvironment { read_file: &read_text, look_up_variable: &fio_variable };
+    let job_file = JobFile::parse_with_includes(path, &text, &environment).map_err(|error| {
         let is_plan = PlanFile::parse("plan", text.as_bytes()).is_ok();
         let hint = if is_plan { "; this is a plan of fsarena: rename it to .toml" } else { "" };
         Failure::new(ExitCode::Usage, format!("{error}{hint}"))
@@ -34,7 +34,7 @@ pub fn plan_text(path: &Path) -> Result<String, Failure> {
     let workload = Table::from_iter([
         ("use".into(), "fio-job".into()),
         ("file".into(), name.clone().into()),
-        ("job".into(), file.text().into()),
+        ("job".into(), job_file.text().into()),
     ]);
     let plan = Table::from_iter([
         ("name".into(), plan_name_of_file(path).into()),
@@ -45,13 +45,13 @@ pub fn plan_text(path: &Path) -> Result<String, Failure> {
     Ok(plan.to_string())
 }
 
-/// Refuses a file that is a job file without the extension.
-pub fn refuse_other_extension(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+/// Refuses a file whose text is a job file, although its name does not end in `.fio`.
+pub fn refuse_job_file_without_extension(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if !std::str::from_utf8(bytes).is_ok_and(looks_like_job_file) {
         return Ok(());
     }
     let (path, renamed) = (path.display(), path.with_extension(EXTENSION));
-    usage(format!(
+    usage_error(format!(
         "{path}: this is a fio job file; rename it, because fsarena runs those that end in .fio: mv {path} {}",
         renamed.display()
     ))
@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn a_plan_is_named_after_its_job_file() {
-        let named =
+        let names =
             ["jobs/db.fio", "piszcz.fio", "a b.fio", ".fio"].map(|path| plan_name_of_file(Path::new(path)).to_string());
-        assert_eq!(named, ["db", "fio-job", "fio-job", "fio-job"]);
+        assert_eq!(names, ["db", "fio-job", "fio-job", "fio-job"]);
     }
 
     #[test]

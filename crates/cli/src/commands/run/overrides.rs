@@ -2,8 +2,8 @@
 
 use super::flags::{Args, RunPlace};
 use super::variants::Levels;
-use crate::failure::{Failure, usage};
-use crate::flags::absolute;
+use crate::failure::{Failure, usage_error};
+use crate::flags::absolute_path;
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, OtherDevice, ParsedPlan, Plan};
 use fsarena_core::{exit::ExitCode, factor, plan::resolve::Overrides, setting::SettingKind};
 use fsarena_guest::kernel::DEBIAN;
@@ -17,9 +17,9 @@ const DEFAULT_WITHIN: f64 = 0.01;
 impl Args {
     /// The overrides of these flags for this plan. A stored plan of directories runs in its directories again, even without
     /// root, where the default is a guest.
-    pub fn overrides_of(&self, written: &ParsedPlan) -> Result<Overrides, Failure> {
+    pub fn overrides_for(&self, parsed_plan: &ParsedPlan) -> Result<Overrides, Failure> {
         let mut overrides = self.overrides()?;
-        let ran_in_directories = written.stored.as_ref().is_some_and(|plan| plan.device.backing == Backing::Dir);
+        let ran_in_directories = parsed_plan.stored.as_ref().is_some_and(|plan| plan.device.backing == Backing::Dir);
         if ran_in_directories && self.on.is_empty() && self.erase.is_none() && self.kernel.is_empty() {
             overrides.backing = None;
         }
@@ -44,7 +44,7 @@ impl Args {
             }
         }
         factors.extend(self.factor.iter().cloned());
-        let other = self.other.as_deref().map(absolute).transpose()?;
+        let other = self.other.as_deref().map(absolute_path).transpose()?;
         let mut settings = self.set.iter().map(absolute_setting).collect::<Result<Vec<_>, _>>()?;
         let trees: Vec<String> = self.tree.iter().map(|dir| absolute_text(dir)).collect::<Result<_, _>>()?;
         if !trees.is_empty() {
@@ -77,11 +77,11 @@ impl Args {
             workload: self.workload.clone(),
             settings,
             backing,
-            images_dir: self.images.as_deref().map(absolute).transpose()?,
+            images_dir: self.images.as_deref().map(absolute_path).transpose()?,
             size: self.size,
             precondition: self.precondition,
             age_images: self.age_images,
-            repository: self.repository.as_deref().map(absolute).transpose()?,
+            repository: self.repository.as_deref().map(absolute_path).transpose()?,
             other_dir: other.clone().filter(|_| !self.other_is_device()),
             other_device: other
                 .filter(|_| self.other_is_device())
@@ -90,7 +90,7 @@ impl Args {
         })
     }
 
-    /// The levels to compare one at a time, by their factors. Directories and kernels are found from whatever directory.
+    /// The factors and levels of `--vary`, each factor once. The paths of directories and kernels are absolute.
     fn vary_levels(&self) -> Result<Vec<(String, Vec<String>)>, Failure> {
         let mut vary: Vec<(String, Vec<String>)> = vec![];
         for (id, levels) in &self.vary {
@@ -100,7 +100,7 @@ impl Args {
             });
             let levels = levels.collect::<Result<Vec<_>, Failure>>()?;
             match vary.iter_mut().find(|(known, _)| known == id) {
-                Some((_, all)) => all.extend(levels),
+                Some((_, known_levels)) => known_levels.extend(levels),
                 None => vary.push((id.clone(), levels)),
             }
         }
@@ -108,7 +108,7 @@ impl Args {
     }
 
     /// Whether `--other` names a device. Everything that exists and is not a directory counts as a device; the safety guard
-    /// refuses what is none.
+    /// refuses it if it is not one.
     pub(super) fn other_is_device(&self) -> bool {
         self.other.as_ref().is_some_and(|path| path.exists() && !path.is_dir())
     }
@@ -117,10 +117,10 @@ impl Args {
     fn guest_backing(&self, emulator: Emulator) -> Result<Backing, Failure> {
         let default_plan = GuestPlan::of(emulator);
         Ok(Backing::Guest(GuestPlan {
-            modules: self.modules.as_deref().map(absolute).transpose()?,
+            modules: self.modules.as_deref().map(absolute_path).transpose()?,
             memory: self.guest_memory.unwrap_or(default_plan.memory),
-            patience_s: self.guest_timeout.map_or(default_plan.patience_s, |time| time.as_secs_f64()),
-            fresh: self.fresh_guests,
+            silence_timeout_s: self.guest_timeout.map_or(default_plan.silence_timeout_s, |time| time.as_secs_f64()),
+            boots_anew: self.fresh_guests,
             fixed_layout: self.fixed_layout,
             ..default_plan
         }))
@@ -145,17 +145,17 @@ impl Args {
     pub(super) fn backing_and_directories(&self) -> Result<(Option<Backing>, Vec<String>), Failure> {
         if let Some(path) = &self.erase {
             let signature = self.erase_signature.clone();
-            return Ok((Some(Backing::Erase { path: absolute(path)?, signature }), vec![]));
+            return Ok((Some(Backing::Erase { path: absolute_path(path)?, signature }), vec![]));
         }
         let mut directories = Vec::new();
         for place in &self.on {
             match place {
                 RunPlace::Dir(path) => directories.push(absolute_text(path)?),
                 _ if self.on.len() > 1 => {
-                    return usage("--on can be repeated for `dir:PATH` only");
+                    return usage_error("--on can be repeated for `dir:PATH` only");
                 }
                 RunPlace::Loop(path) => {
-                    let path = path.as_deref().or(self.images.as_deref()).map(absolute).transpose()?;
+                    let path = path.as_deref().or(self.images.as_deref()).map(absolute_path).transpose()?;
                     return Ok((Some(Backing::Loop { path }), vec![]));
                 }
                 RunPlace::Ram => return Ok((Some(Backing::Ram), vec![])),
@@ -220,7 +220,7 @@ fn absolute_setting(set: &(String, String)) -> Result<(String, String), Failure>
 
 /// Makes a path absolute and converts it to text, as plans store it.
 pub fn absolute_text(path: &Path) -> Result<String, Failure> {
-    absolute(path)?.into_os_string().into_string().map_err(|path| {
+    absolute_path(path)?.into_os_string().into_string().map_err(|path| {
         let path = PathBuf::from(path);
         let message = format!("{}: fsarena stores paths as text, and this one is not UTF-8", path.display());
         Failure::new(ExitCode::Usage, message)
@@ -229,7 +229,9 @@ pub fn absolute_text(path: &Path) -> Result<String, Failure> {
 
 /// A seed for runs without `--seed`, from the clock and the boot id.
 fn fresh_seed(kernel: &SysRoot) -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_nanos() as u64);
     let boot = fsarena_sys::process::boot_id(kernel).unwrap_or_default();
     boot.bytes().fold(now, |seed, byte| fsarena_core::schedule::mix(seed, u64::from(byte)))
 }

@@ -2,7 +2,7 @@
 
 use super::flags::{Args, RunPlace};
 use super::overrides::{is_packaged_kernel, is_path_setting, kernel_path};
-use crate::failure::{Failure, usage};
+use crate::failure::{Failure, usage_error};
 use fsarena_core::{factor, plan::Backing, plan::Emulator};
 use std::path::PathBuf;
 
@@ -21,10 +21,10 @@ impl Args {
             return Ok(());
         }
         if self.within.is_some() && self.find.is_none() {
-            return usage("--within: requires --find best");
+            return usage_error("--within: requires --find best");
         }
         if self.by.is_some() && self.find.is_none() {
-            return usage("--by: requires --find best; a claim ends with `by mean` instead");
+            return usage_error("--by: requires --find best; a claim ends with `by mean` instead");
         }
         let (backing, _) = self.backing_and_directories()?;
         let are_directories = are_directories || backing == Some(Backing::Dir);
@@ -42,7 +42,7 @@ impl Args {
         ];
         for (applies, flags, why) in cases {
             // Called in any case, because in debug builds it panics for a name that is not a flag.
-            let refused = self.given.refuse(flags, why);
+            let refused = self.explicit_flags.refuse(flags, why);
             if applies {
                 refused?;
             }
@@ -50,7 +50,7 @@ impl Args {
         let is_for_mkfs = |id: &str| !factor::DIRECTORY_FACTORS.contains(&id);
         for (flag, levels) in [("factor", &self.factor), ("vary", &self.vary)] {
             if let Some((id, _)) = levels.iter().find(|(id, _)| are_directories && is_for_mkfs(id)) {
-                return usage(format!("--{flag} {id}: {NO_MKFS_REASON}"));
+                return usage_error(format!("--{flag} {id}: {NO_MKFS_REASON}"));
             }
         }
         self.check_paths()
@@ -58,17 +58,17 @@ impl Args {
 
     /// Refuses paths that do not exist.
     fn check_paths(&self) -> Result<(), Failure> {
-        let places = self.on.iter().filter_map(|place| match place {
+        let image_dirs = self.on.iter().filter_map(|place| match place {
             RunPlace::Loop(dir) => dir.clone(),
             _ => None,
         });
         let uses_images = matches!(self.backing_and_directories()?.0, None | Some(Backing::Loop { .. }));
-        let places = places.chain(self.images.clone().filter(|_| uses_images));
+        let image_dirs = image_dirs.chain(self.images.clone().filter(|_| uses_images));
         let kernels = self.kernel.iter().filter(|level| !is_packaged_kernel(level)).map(|level| kernel_path(level));
         let settings = self.set.iter().filter(|set| is_path_setting(set)).map(|(_, path)| PathBuf::from(path));
         let flag_paths = [&self.other, &self.modules].into_iter().flatten().chain(&self.tree).cloned();
-        let mut paths = flag_paths.chain(places).chain(kernels).chain(settings);
-        paths.try_for_each(|path| path.metadata().map(drop).map_err(Failure::file(&path)))
+        let mut paths = flag_paths.chain(image_dirs).chain(kernels).chain(settings);
+        paths.try_for_each(|path| path.metadata().map(drop).map_err(Failure::for_path(&path)))
     }
 }
 
@@ -77,15 +77,15 @@ mod tests {
     use super::*;
     use clap::{Args as _, Command, FromArgMatches};
 
-    fn parsed(line: &[&str]) -> Args {
-        let matches = Args::augment_args(Command::new("run")).get_matches_from(line);
+    fn parse_args(words: &[&str]) -> Args {
+        let matches = Args::augment_args(Command::new("run")).get_matches_from(words);
         Args::from_arg_matches(&matches).unwrap()
     }
 
     #[test]
     fn every_refused_name_is_a_flag() {
-        parsed(&["run"]).refuse_ignored(false).unwrap();
-        let refused = parsed(&["run", "--on", "dir:/", "--fs", "ext4"]).refuse_ignored(false);
+        parse_args(&["run"]).refuse_ignored(false).unwrap();
+        let refused = parse_args(&["run", "--on", "dir:/", "--fs", "ext4"]).refuse_ignored(false);
         assert!(refused.unwrap_err().to_string().starts_with("--fs: directories are used as they are"));
     }
 }

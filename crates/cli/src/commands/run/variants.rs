@@ -1,11 +1,11 @@
 //! Variants on the command line (`--variant`, and `--a` and `--b` of `fsarena ab`), and the plans that compare them.
 
-use crate::failure::{Failure, usage};
+use crate::failure::{Failure, usage_error};
 use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::plan::file::Pairs;
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, ParsedPlan, Plan, error::PlanError};
-use fsarena_core::{factor, matrix, names::unknown};
+use fsarena_core::{factor, matrix, names::unknown_name};
 use fsarena_run::RunError;
 use fsarena_run::{axes, registry, work};
 use std::collections::BTreeMap;
@@ -24,14 +24,14 @@ pub const NAME_KEY: &str = "name";
 /// # Errors
 /// An unknown or repeated factor, or an open quote.
 pub fn parse_variant(text: &str) -> Result<Levels, String> {
-    let factors = axes::factors();
+    let factors = axes::all_factors();
     let mut levels = Levels::new();
     // The factor whose level a piece without `factor=` extends.
     let mut last_factor = None::<String>;
     for piece in remove_quotes(text)?.split(|letter| *letter == (',', false)) {
         let equals = piece.iter().position(|letter| *letter == ('=', false));
-        if let Some(at) = equals {
-            let (id, level) = (letters_to_text(&piece[..at]), letters_to_text(&piece[at + 1..]));
+        if let Some(index) = equals {
+            let (id, level) = (letters_to_text(&piece[..index]), letters_to_text(&piece[index + 1..]));
             if factor::check_name(&id, &factors).is_ok() {
                 if levels.insert(id.clone(), level).is_some() {
                     return Err(format!("`{id}` is given twice: a variant has one level of each factor"));
@@ -40,7 +40,7 @@ pub fn parse_variant(text: &str) -> Result<Levels, String> {
                 continue;
             }
             if last_factor.is_none() {
-                return Err(unknown("factor", &id, factors.iter().map(|factor| factor.id)).into());
+                return Err(unknown_name("factor", &id, factors.iter().map(|factor| factor.id)).into());
             }
         }
         let text = letters_to_text(piece);
@@ -98,13 +98,13 @@ fn remove_quotes(text: &str) -> Result<Vec<Letter>, String> {
 /// Variants that cannot be compared, or a plan that cannot be resolved.
 pub fn ab_plan(
     variants: &[Levels; 2],
-    mut written: ParsedPlan,
+    mut parsed_plan: ParsedPlan,
     mut overrides: Overrides,
     gate_claims: impl FnOnce(&Plan) -> Result<Vec<String>, Failure>,
 ) -> Result<Plan, Failure> {
     check_common_levels(variants, &overrides)?;
-    replace_variants(variants, &mut written, &mut overrides, "--a dir=PATH --b dir=PATH")?;
-    let plan = resolve_plan(&written, &overrides, "--a, --b")?;
+    replace_variants(variants, &mut parsed_plan, &mut overrides, "--a dir=PATH --b dir=PATH")?;
+    let plan = resolve_plan(&parsed_plan, &overrides, "--a, --b")?;
     let gate_claims = gate_claims(&plan)?;
     overrides.has_gate = !gate_claims.is_empty();
     if plan.claims.is_empty() && gate_claims.is_empty() {
@@ -114,17 +114,21 @@ pub fn ab_plan(
     }
     overrides.claims.extend(gate_claims);
     // The stopping rule depends on the claims, so the plan is resolved again.
-    resolve_plan(&written, &overrides, "--a, --b")
+    resolve_plan(&parsed_plan, &overrides, "--a, --b")
 }
 
 /// Checks that every factor which a flag sets for both variants has one level, and that neither variant sets it too.
 fn check_common_levels(variants: &[Levels; 2], overrides: &Overrides) -> Result<(), Failure> {
     for (id, levels) in &overrides.factors {
         if variants.iter().any(|levels| levels.contains_key(id)) {
-            return usage(format!("--a or --b has its own {id}; leave out {id} there, or the flag for both variants"));
+            return usage_error(format!(
+                "--a or --b has its own {id}; leave out {id} there, or the flag for both variants"
+            ));
         }
         if levels.len() > 1 {
-            return usage(format!("A and B have the same {id}, so name one level, or write --a {id}=… --b {id}=…"));
+            return usage_error(format!(
+                "A and B have the same {id}, so name one level, or write --a {id}=… --b {id}=…"
+            ));
         }
     }
     Ok(())
@@ -136,7 +140,7 @@ fn check_common_levels(variants: &[Levels; 2], overrides: &Overrides) -> Result<
 /// Variants that cannot be compared, a factor that both a variant and another flag set, or a plan that cannot be resolved.
 pub fn plan_of_variants(
     variants: &[Levels],
-    mut written: ParsedPlan,
+    mut parsed_plan: ParsedPlan,
     mut overrides: Overrides,
 ) -> Result<Plan, Failure> {
     for (id, _) in &overrides.factors {
@@ -145,24 +149,25 @@ pub fn plan_of_variants(
             return Err(PlanError::without_position(&format!("--{id}"), message).into());
         }
     }
-    replace_variants(variants, &mut written, &mut overrides, "--variant dir=PATH")?;
-    resolve_plan(&written, &overrides, "--variant")
+    replace_variants(variants, &mut parsed_plan, &mut overrides, "--variant dir=PATH")?;
+    resolve_plan(&parsed_plan, &overrides, "--variant")
 }
 
-/// Replaces the variants of a plan; `directories` shows how to write variants that are directories.
+/// Replaces the variants of a plan; `directory_example` shows in an error how to write variants that
+/// are directories.
 fn replace_variants(
     variants: &[Levels],
-    written: &mut ParsedPlan,
+    parsed_plan: &mut ParsedPlan,
     overrides: &mut Overrides,
-    directories: &str,
+    directory_example: &str,
 ) -> Result<(), Failure> {
-    let (backing_is_given, paths) = (overrides.backing.is_some(), only_directories(variants)?);
-    overrides.keep_backing_of(written)?;
+    let (has_backing_flag, paths) = (overrides.backing.is_some(), only_directories(variants)?);
+    overrides.keep_backing_of(parsed_plan)?;
     // The directories of a stored plan are replaced by those of the variants.
-    if overrides.backing == Some(Backing::Dir) && (backing_is_given || paths.is_none()) {
-        return usage(format!("name each directory with its variant: {directories}, without --on"));
+    if overrides.backing == Some(Backing::Dir) && (has_backing_flag || paths.is_none()) {
+        return usage_error(format!("name each directory with its variant: {directory_example}, without --on"));
     }
-    let file = &mut written.file;
+    let file = &mut parsed_plan.file;
     file.factors.clear();
     // The claims of the plan are about its own variants; --claim is about these.
     file.claims.clear();
@@ -183,16 +188,16 @@ fn equivalence_claims(plan: &Plan) -> Vec<String> {
     // 0.07 * 100 is not exactly 7 in binary floating point, hence the rounding.
     let percent = (plan.stop.margin() * 1e8).round() / 1e6;
     let mut claims = vec![];
-    for metric in work::metrics(plan) {
+    for metric in work::default_metrics_of_plan(plan) {
         let (a, b) = (&variants[0].name, &variants[1].name);
         claims.push(Claim::equality(Quantity::of_all(metric), b, a, Some(percent)).text);
     }
     claims
 }
 
-/// Resolves a plan whose variants come from these flags.
-fn resolve_plan(written: &ParsedPlan, overrides: &Overrides, flags: &str) -> Result<Plan, Failure> {
-    let mut plan = match registry::resolve(written, overrides) {
+/// Resolves a plan whose variants come from the flags that `flags` names. An error about the variants names these flags.
+fn resolve_plan(parsed_plan: &ParsedPlan, overrides: &Overrides, flags: &str) -> Result<Plan, Failure> {
+    let mut plan = match registry::resolve(parsed_plan, overrides) {
         Ok(plan) => plan,
         // Line 1, column 1 is the place of the variants: see `plan_entries`.
         Err(RunError::PlanFile(PlanError { position: Some((1, 1)), message, .. })) => {
@@ -214,7 +219,7 @@ fn only_directories(variants: &[Levels]) -> Result<Option<Vec<String>>, Failure>
         return Ok(None);
     }
     if dirs.len() < variants.len() || variants.iter().any(|levels| levels.len() > 1) {
-        return usage("a variant that is a directory has no other factor, and then all variants are directories");
+        return usage_error("a variant that is a directory has no other factor, and then all variants are directories");
     }
     Ok(Some(dirs))
 }
@@ -248,11 +253,11 @@ fn variant_names(variants: &[Levels]) -> Vec<String> {
         base_names.push(ordered.into_iter().map(|(_, level)| level.as_str()).collect::<Vec<_>>().join("/"));
     }
     let mut names = vec![];
-    for (at, name) in base_names.iter().enumerate() {
-        let equal = base_names.iter().filter(|other| *other == name).count();
-        let equal_before = base_names[..at].iter().filter(|other| *other == name).count();
+    for (index, name) in base_names.iter().enumerate() {
+        let equal_count = base_names.iter().filter(|other| *other == name).count();
+        let equal_before = base_names[..index].iter().filter(|other| *other == name).count();
         names.push(match ('a'..='z').nth(equal_before) {
-            Some(letter) if equal > 1 => format!("{name}/{letter}"),
+            Some(letter) if equal_count > 1 => format!("{name}/{letter}"),
             _ => name.clone(),
         });
     }
@@ -263,7 +268,7 @@ fn variant_names(variants: &[Levels]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn levels(text: &str) -> Vec<(String, String)> {
+    fn parse_levels(text: &str) -> Vec<(String, String)> {
         parse_variant(text).unwrap().into_iter().collect()
     }
 
@@ -274,18 +279,18 @@ mod tests {
     #[test]
     fn a_level_extends_to_the_next_factor() {
         assert_eq!(
-            levels("fs=ext4,mount=noatime,nodiratime,mkfs=-O ^has_journal"),
+            parse_levels("fs=ext4,mount=noatime,nodiratime,mkfs=-O ^has_journal"),
             [pair("fs", "ext4"), pair("mkfs", "-O ^has_journal"), pair("mount", "noatime,nodiratime")]
         );
-        assert_eq!(levels("mount=data=writeback,commit=60"), [pair("mount", "data=writeback,commit=60")]);
-        assert_eq!(levels("fs=ext4,set.journal=wal"), [pair("fs", "ext4"), pair("set.journal", "wal")]);
+        assert_eq!(parse_levels("mount=data=writeback,commit=60"), [pair("mount", "data=writeback,commit=60")]);
+        assert_eq!(parse_levels("fs=ext4,set.journal=wal"), [pair("fs", "ext4"), pair("set.journal", "wal")]);
     }
 
     #[test]
     fn text_in_quotes_is_never_a_factor() {
-        assert_eq!(levels("mount=\"ro,fs=x\",fs=xfs"), [pair("fs", "xfs"), pair("mount", "ro,fs=x")]);
-        assert_eq!(levels("mount='a,b',fs=xfs"), [pair("fs", "xfs"), pair("mount", "a,b")]);
-        assert_eq!(levels("fs=ext4,mount="), [pair("fs", "ext4"), pair("mount", "")]);
+        assert_eq!(parse_levels("mount=\"ro,fs=x\",fs=xfs"), [pair("fs", "xfs"), pair("mount", "ro,fs=x")]);
+        assert_eq!(parse_levels("mount='a,b',fs=xfs"), [pair("fs", "xfs"), pair("mount", "a,b")]);
+        assert_eq!(parse_levels("fs=ext4,mount="), [pair("fs", "ext4"), pair("mount", "")]);
     }
 
     #[test]
@@ -296,8 +301,8 @@ mod tests {
 
     #[test]
     fn a_first_word_alone_is_the_filesystem() {
-        assert_eq!(levels("ext4"), [pair("fs", "ext4")]);
-        assert_eq!(levels("btrfs,mount=a,b"), [pair("fs", "btrfs"), pair("mount", "a,b")]);
+        assert_eq!(parse_levels("ext4"), [pair("fs", "ext4")]);
+        assert_eq!(parse_levels("btrfs,mount=a,b"), [pair("fs", "btrfs"), pair("mount", "a,b")]);
         assert!(parse_variant("ext4,fs=xfs").unwrap_err().contains("`fs` is given twice"));
     }
 

@@ -10,14 +10,14 @@ use fsarena_stats::{critical_values::LOOKS, simulate::selftest::SelftestReport};
 use serde::Serialize;
 
 /// Prints the tables of wrong recommendations and of recommendations in time.
-pub fn print(selftest: &SelftestReport) -> Result<(), Failure> {
+pub fn print_tables(selftest: &SelftestReport) -> Result<(), Failure> {
     output::print_text(format!(
         "\nHow often a report recommends a variant more than 5% worse than the best, at any of {} looks during the run:\n\n",
         LOOKS.len()
     ))?;
     output::print_rows(&wrong_rows(selftest), ListFormat::Term)?;
     output::print_text("\nHow often a report recommends the best variant by the given round:\n\n")?;
-    output::print_rows(&answered_rows(selftest), ListFormat::Term)?;
+    output::print_rows(&timely_rows(selftest), ListFormat::Term)?;
     Ok(())
 }
 
@@ -68,7 +68,7 @@ pub fn wrong_rows(selftest: &SelftestReport) -> Vec<WrongRecommendationRow> {
         upper: setting.errors.upper_limit(),
         state: state_name(setting.state()),
     };
-    selftest.wrong.iter().map(row).collect()
+    selftest.wrong_recommendations.iter().map(row).collect()
 }
 
 impl Row for WrongRecommendationRow {
@@ -116,7 +116,7 @@ pub struct TimelyRecommendationRow {
 }
 
 /// The rows of the table of recommendations in time.
-pub fn answered_rows(selftest: &SelftestReport) -> Vec<TimelyRecommendationRow> {
+pub fn timely_rows(selftest: &SelftestReport) -> Vec<TimelyRecommendationRow> {
     let row = |setting: &TimelyRecommendations| TimelyRecommendationRow {
         noise: setting.noise.name(),
         spread: setting.spread,
@@ -128,7 +128,7 @@ pub fn answered_rows(selftest: &SelftestReport) -> Vec<TimelyRecommendationRow> 
         rate: setting.rate(),
         state: state_name(setting.state()),
     };
-    selftest.timely.iter().map(row).collect()
+    selftest.timely_recommendations.iter().map(row).collect()
 }
 
 impl Row for TimelyRecommendationRow {

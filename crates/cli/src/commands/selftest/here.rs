@@ -4,37 +4,37 @@
 
 use super::plans::{self, IDLE_MARGIN_PERCENT, MORE_FILES_PERCENT, SelftestSize};
 use crate::commands::{handle_signals, run_unstored};
-use crate::failure::{Failure, Outcome};
-use crate::flags::{ListFormat, parse_time};
+use crate::failure::{CommandResult, Failure};
+use crate::flags::{ListFormat, parse_duration};
 use crate::output;
 use crate::terminal::progress::Progress;
 use fsarena_core::observations::claim_series;
 use fsarena_core::{exit::ExitCode, factor, metric::reading, record::RunRecord};
 use fsarena_core::{number::signed_percent, row::Row};
 use fsarena_report::repeats::{
-    MAX_RESTORED_DIFFERENCE_PERCENT, PROMISED_SPREAD_PERCENT, Spread, describe_restored_differences, describe_spreads,
-    restored_differences, summarize_by_filesystem,
+    InstructionSpread, MAX_RESTORED_DIFFERENCE_PERCENT, PROMISED_SPREAD_PERCENT, describe_restored_differences,
+    describe_spreads, restored_differences, summarize_by_filesystem,
 };
 use fsarena_report::resolution::Resolution;
 use fsarena_run::{Destination, RunRequest, preflight::RAM_DIR};
 use fsarena_stats::comparison::median;
-use fsarena_stats::judge::{JudgedClaim, judge_all};
+use fsarena_stats::judge::{JudgedClaim, judge_claims};
 use fsarena_stats::verdict;
 use fsarena_sys::undo::state_dir;
 use serde_json::json;
 use std::time::Duration;
 
-/// The name of the file in the state directory with the result.
+/// The file in the state directory that has the result of `selftest --here`.
 const RESULT_FILE: &str = "selftest.json";
 
 /// The flags of the measurement.
 #[derive(Debug, clap::Args)]
 pub struct HereFlags {
     /// Time for the measurement, with --here [default: 5m, 2h with --idle]
-    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "here", conflicts_with = "exact")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "here", conflicts_with = "exact")]
     budget: Option<Duration>,
     /// Check the idle wait against that much idling after it, with --here [default: 60s]
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "60s", value_parser = parse_time, requires = "here", conflicts_with = "exact")]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "60s", value_parser = parse_duration, requires = "here", conflicts_with = "exact")]
     idle: Option<Duration>,
     /// Filesystems to check, with --idle
     #[arg(
@@ -52,7 +52,7 @@ pub struct HereFlags {
 }
 
 /// Measures this machine, and stores and prints the result.
-pub fn measure_machine(flags: &HereFlags, seed: u64, quiet: bool, format: ListFormat) -> Outcome {
+pub fn measure_machine(flags: &HereFlags, seed: u64, quiet: bool, format: ListFormat) -> CommandResult {
     handle_signals()?;
     if !rustix::process::geteuid().is_root() {
         let message = "--here makes and mounts filesystems, which needs root; without --here none is needed";
@@ -63,16 +63,16 @@ pub fn measure_machine(flags: &HereFlags, seed: u64, quiet: bool, format: ListFo
     let budget = flags.budget.unwrap_or(Duration::from_secs(60 * minutes));
     let size = SelftestSize { seed, budget, files: flags.tree_files };
     let plan = match flags.idle {
-        Some(further) => plans::idle_plan(size, flags.fs.clone(), further)?,
+        Some(further_idle) => plans::idle_plan(size, flags.fs.clone(), further_idle)?,
         None => plans::resolution_plan(size)?,
     };
     let request = RunRequest::new(plan, Destination::ConsumersOnly(RAM_DIR.into()));
     let record = run_unstored(request, &mut [&mut Progress::new(quiet)])?;
-    if let Some(further) = flags.idle {
-        return judge_idle(&record, further, format);
+    if let Some(further_idle) = flags.idle {
+        return judge_idle(&record, further_idle, format);
     }
     let resolution = Resolution::evaluate(&record, &MORE_FILES_PERCENT, seed);
-    store(&resolution)?;
+    store_resolution(&resolution)?;
     match format {
         ListFormat::Json => output::print_json(&json!(resolution))?,
         ListFormat::Term => {
@@ -86,27 +86,27 @@ pub fn measure_machine(flags: &HereFlags, seed: u64, quiet: bool, format: ListFo
 }
 
 /// Stores the result for reports. The file is renamed into place, so that a report never reads an incomplete one.
-fn store(resolution: &Resolution) -> Result<(), Failure> {
+fn store_resolution(resolution: &Resolution) -> Result<(), Failure> {
     let (file, new_file) = (state_dir().join(RESULT_FILE), state_dir().join(format!("{RESULT_FILE}.new")));
-    std::fs::write(&new_file, format!("{:#}\n", json!(resolution))).map_err(Failure::file(&new_file))?;
-    std::fs::rename(&new_file, &file).map_err(Failure::file(&file))
+    std::fs::write(&new_file, format!("{:#}\n", json!(resolution))).map_err(Failure::for_path(&new_file))?;
+    std::fs::rename(&new_file, &file).map_err(Failure::for_path(&file))
 }
 
 /// The sentence that a report of a run on this machine quotes from the stored result; None without a result for it.
 pub fn stored_resolution(record: &RunRecord) -> Option<String> {
     let stored = std::fs::read(state_dir().join(RESULT_FILE)).ok()?;
-    serde_json::from_slice::<Resolution>(&stored).ok()?.sentence_for(record)
+    serde_json::from_slice::<Resolution>(&stored).ok()?.quote_for_run(record)
 }
 
 /// Prints for each filesystem whether further idling makes a difference. Returns the exit code of these claims.
-fn judge_idle(record: &RunRecord, further: Duration, format: ListFormat) -> Outcome {
-    let judged = judge_all(claim_series(record, &record.plan.claims));
-    let rows: Vec<IdleRow> = judged.iter().map(|one| IdleRow::new(record, one)).collect();
+fn judge_idle(record: &RunRecord, further_idle: Duration, format: ListFormat) -> CommandResult {
+    let judged = judge_claims(claim_series(record, &record.plan.claims));
+    let rows: Vec<IdleRow> = judged.iter().map(|claim| IdleRow::new(record, claim)).collect();
     output::print_rows(&rows, format)?;
     if format == ListFormat::Term {
-        let further = humantime::format_duration(further);
+        let further_idle = humantime::format_duration(further_idle);
         output::print_text(format!(
-            "\nTime over all tasks right after the idle wait, against {further} of idling after it: equivalent within \
+            "\nTime over all tasks right after the idle wait, against {further_idle} of idling after it: equivalent within \
              {IDLE_MARGIN_PERCENT}%?\n"
         ))?;
     }
@@ -128,7 +128,7 @@ impl IdleRow {
         let variant = record.variants.iter().find(|variant| names.first() == Some(&variant.name.as_str()));
         let difference = judged.verdict.map(|verdict| {
             let [effect, low, high] = [verdict.effect, verdict.interval.0, verdict.interval.1]
-                .map(|x| signed_percent(x, &[verdict.interval.0, verdict.interval.1]));
+                .map(|change| signed_percent(change, &[verdict.interval.0, verdict.interval.1]));
             format!("{effect} [{low} to {high}]")
         });
         IdleRow {
@@ -146,16 +146,16 @@ impl Row for IdleRow {
 
 /// Repeats cells in guests that count instructions, and prints how much the counts vary, and how far they are from those of
 /// cells that booted.
-pub fn repeat_exact(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> Outcome {
+pub fn repeat_exact(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> CommandResult {
     handle_signals()?;
-    let run = |repeats, fresh| {
+    let count_instructions = |repeats, fresh| {
         let plan = plans::exact_plan(seed, repeats, fresh)?;
         let request = RunRequest::new(plan, Destination::ConsumersOnly(std::env::temp_dir()));
         let record = run_unstored(request, &mut [&mut Progress::new(quiet)])?;
-        Ok::<_, Failure>(Spread::all_of(&record, reading::KERNEL_INSTRUCTIONS))
+        Ok::<_, Failure>(InstructionSpread::of_all_tasks(&record, reading::KERNEL_INSTRUCTIONS))
     };
-    let (spreads, booted) = (run(repeats, false)?, run(1, true)?);
-    let median_spread = Spread::median(&spreads);
+    let (spreads, booted) = (count_instructions(repeats, false)?, count_instructions(1, true)?);
+    let median_spread = InstructionSpread::median_percent(&spreads);
     let differences = restored_differences(&spreads, &booted);
     let restored_percent = median(&differences).unwrap_or(f64::INFINITY);
     match format {

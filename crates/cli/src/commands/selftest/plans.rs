@@ -57,14 +57,15 @@ pub fn resolution_plan(size: SelftestSize) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// The plan that runs each filesystem right after the idle wait and after `further` idle time, with the claim that both are
-/// equivalent.
+/// The plan that runs each filesystem right after the idle wait, and after idling for the time `further_idle` as well, with
+/// the claim that both are equivalent.
 ///
 /// # Errors
 /// If this machine cannot make one of the filesystems.
-pub fn idle_plan(size: SelftestSize, filesystems: Vec<String>, further: Duration) -> Result<Plan, Failure> {
-    let further = humantime::format_duration(further).to_string();
-    let factors = vec![(factor::FS.into(), filesystems), (factor::FURTHER_IDLE.into(), vec![String::new(), further])];
+pub fn idle_plan(size: SelftestSize, filesystems: Vec<String>, further_idle: Duration) -> Result<Plan, Failure> {
+    let further_idle = humantime::format_duration(further_idle).to_string();
+    let factors =
+        vec![(factor::FS.into(), filesystems), (factor::FURTHER_IDLE.into(), vec![String::new(), further_idle])];
     let mut overrides = Overrides { factors, ..size.overrides() };
     let text = include_str!("idle.toml");
     let equivalence_claim = |pair: &[Variant]| {
@@ -75,13 +76,14 @@ pub fn idle_plan(size: SelftestSize, filesystems: Vec<String>, further: Duration
     resolve(text, &overrides)
 }
 
-/// The plan of one round that runs every variant `repeats` times in guests that count instructions, and that begin with a saved
-/// machine or boot each by itself (`fresh`). The cells of a round have the same seed, so all do the same work.
+/// The plan of one round that runs every variant `repeats` times in guests that count instructions. Guests start from a
+/// snapshot of a booted machine; if `fresh` is set, each guest boots. The cells of a round have the same seed, so all do
+/// the same work.
 ///
 /// # Errors
 /// If the plan cannot be resolved on this machine.
 pub fn exact_plan(seed: u64, repeats: usize, fresh: bool) -> Result<Plan, Failure> {
-    let guest = GuestPlan { fresh, fixed_layout: true, ..GuestPlan::of(Emulator::Exact) };
+    let guest = GuestPlan { boots_anew: fresh, fixed_layout: true, ..GuestPlan::of(Emulator::Exact) };
     let overrides = Overrides { seed: Some(seed), backing: Some(Backing::Guest(guest)), ..Overrides::default() };
     let mut plan = resolve(include_str!("exact.toml"), &overrides)?;
     let mut repeated = vec![];
@@ -105,8 +107,11 @@ mod tests {
         let plan: toml::Table = toml::from_str(include_str!("resolution.toml")).unwrap();
         let variants = plan["variant"].as_array().unwrap().iter();
         let names: Vec<&str> = variants.map(|variant| variant["name"].as_str().unwrap()).collect();
-        let more = MORE_FILES_PERCENT[2..].iter().map(|percent| format!("{percent}% more files"));
+        let names_with_more_files = MORE_FILES_PERCENT[2..].iter().map(|percent| format!("{percent}% more files"));
         assert_eq!(MORE_FILES_PERCENT[..2], [0, 0]);
-        assert_eq!(names, ["base".into(), "same".into()].into_iter().chain(more).collect::<Vec<String>>());
+        assert_eq!(
+            names,
+            ["base".into(), "same".into()].into_iter().chain(names_with_more_files).collect::<Vec<String>>()
+        );
     }
 }

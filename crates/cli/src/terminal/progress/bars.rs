@@ -32,11 +32,11 @@ pub struct Bars {
 impl Bars {
     /// Bars on standard error, which must be a terminal.
     pub fn new() -> Bars {
-        Bars::on(screen::stderr())
+        Bars::on_terminal(screen::stderr())
     }
 
     /// Bars on this terminal.
-    fn on(terminal: Arc<dyn Terminal>) -> Bars {
+    fn on_terminal(terminal: Arc<dyn Terminal>) -> Bars {
         let multi = MultiProgress::with_draw_target(screen::draw_target(Arc::clone(&terminal)));
         let total = multi.add(ProgressBar::new_spinner());
         total.set_style(style("{spinner} {elapsed} in all{wide_msg}"));
@@ -93,18 +93,22 @@ impl Bars {
         self.round.set_length(u64::from(view.tasks_of_round));
         self.round.set_position(u64::from(view.tasks_done));
         self.total.set_message(lines::time_left(view));
-        let is_done = view.rounds_done > round;
-        self.phase.set_message(if is_done { "  done".into() } else { format!("  {}: {}", view.variant, view.phase) });
+        let is_round_done = view.rounds_done > round;
+        self.phase.set_message(if is_round_done {
+            "  done".into()
+        } else {
+            format!("  {}: {}", view.variant, view.phase)
+        });
         let mut rows: Vec<String> = view.variants.iter().take(MAX_VARIANTS).map(lines::variant_line).collect();
         if !rows.is_empty() {
             rows.push(lines::VARIANT_LEGEND.into());
         }
-        let open = view.claims.iter().filter(|claim| claim.status.open);
-        let open: Vec<String> = open.take(MAX_CLAIMS).map(lines::claim_line).collect();
-        if !open.is_empty() {
+        let open_claims = view.claims.iter().filter(|claim| claim.status.open).take(MAX_CLAIMS);
+        let claim_rows: Vec<String> = open_claims.map(lines::claim_line).collect();
+        if !claim_rows.is_empty() {
             rows.push(lines::CLAIM_LEGEND.into());
         }
-        rows.extend(open);
+        rows.extend(claim_rows);
         while self.rows.len() < rows.len() {
             let row = self.add_row();
             self.rows.push(row);
@@ -154,24 +158,25 @@ fn style(template: &str) -> ProgressStyle {
 /// The time between two ticks.
 const TICK: Duration = Duration::from_millis(250);
 
-/// A thread that redraws bars until it is stopped or dropped: the first bar at each tick, the others when the size of the
-/// screen changes.
+/// A thread that redraws bars until it is stopped or dropped: the bar with the time at each tick, the others when the size
+/// of the screen changes.
 ///
 /// indicatif keeps the last line of each bar. When one bar ticks, it draws the kept lines of the others, which would break
 /// anywhere on a narrower screen. So all bars must tick then.
 struct Ticker {
-    others: Arc<Mutex<Vec<ProgressBar>>>,
-    /// The thread, and what stops it.
+    /// The bars that are redrawn when the size of the screen changes.
+    resized_bars: Arc<Mutex<Vec<ProgressBar>>>,
+    /// The thread, and the sender that stops it when it is dropped.
     thread: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Ticker {
-    /// Starts to tick `first`, a bar that shows the time. `size` returns the size of the screen.
-    fn start(first: ProgressBar, size: impl Fn() -> (u16, u16) + Send + 'static) -> Ticker {
-        let others: Arc<Mutex<Vec<ProgressBar>>> = Arc::default();
+    /// Starts to redraw `clock_bar`, a bar that shows the time. `size` returns the size of the screen.
+    fn start(clock_bar: ProgressBar, size: impl Fn() -> (u16, u16) + Send + 'static) -> Ticker {
+        let resized_bars: Arc<Mutex<Vec<ProgressBar>>> = Arc::default();
         let (stop, stopped) = channel();
         let mut last_size = size();
-        let bars = Arc::clone(&others);
+        let bars = Arc::clone(&resized_bars);
         let thread = std::thread::spawn(move || {
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 let new_size = size();
@@ -180,15 +185,15 @@ impl Ticker {
                     let bars = bars.lock().unwrap_or_else(PoisonError::into_inner).clone();
                     bars.iter().for_each(ProgressBar::tick);
                 }
-                first.tick();
+                clock_bar.tick();
             }
         });
-        Ticker { others, thread: Some((stop, thread)) }
+        Ticker { resized_bars, thread: Some((stop, thread)) }
     }
 
     /// Adds a bar that ticks when the size of the screen changes.
     fn add(&self, bar: ProgressBar) {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner).push(bar);
+        self.resized_bars.lock().unwrap_or_else(PoisonError::into_inner).push(bar);
     }
 
     /// Stops the thread and waits for its end.
@@ -210,7 +215,7 @@ impl Drop for Ticker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_report::live::{VariantIntervals, VariantRow};
+    use fsarena_report::live::{LiveComparison, VariantRow};
     use std::sync::atomic::{AtomicU16, Ordering};
     use std::time::{Duration, Instant};
     use std::{io::Result, sync::Mutex};
@@ -227,7 +232,7 @@ mod tests {
             (24, self.columns.load(Ordering::SeqCst))
         }
 
-        fn put(&self, bytes: &[u8]) -> Result<()> {
+        fn write_bytes(&self, bytes: &[u8]) -> Result<()> {
             *self.drawn.lock().unwrap() = String::from_utf8_lossy(bytes).into_owned();
             Ok(())
         }
@@ -244,34 +249,38 @@ mod tests {
     #[test]
     fn a_change_of_the_screen_size_redraws_all_bars_without_an_event() {
         let terminal = Arc::new(FakeTerminal { columns: AtomicU16::new(80), drawn: Mutex::default() });
-        let mut bars = Bars::on(Arc::clone(&terminal) as Arc<dyn Terminal>);
+        let mut bars = Bars::on_terminal(Arc::clone(&terminal) as Arc<dyn Terminal>);
         let long = "words ".repeat(20);
-        let mut state = super::super::tests::state();
+        let mut state = super::super::tests::initial_state();
         state.round = Some(0);
-        let intervals = VariantIntervals::default();
-        let mut view = RunView::new(&state, &intervals);
-        let row =
-            VariantRow { variant: long.clone(), ratio: None, in_words: long.clone(), narrowing: "█".repeat(20) };
+        let comparison = LiveComparison::default();
+        let mut view = RunView::new(&state, &comparison);
+        let row = VariantRow {
+            variant: long.clone(),
+            ratio: None,
+            ratio_in_words: long.clone(),
+            width_sparkline: "█".repeat(20),
+        };
         let rows = [row.clone(), row];
         (view.variants, view.phase) = (&rows, &long);
         bars.draw(&view);
-        let fits = |columns: usize| {
+        let assert_fits = |columns: usize| {
             let begun = Instant::now();
-            let drawn = || {
+            let fills_width = || {
                 let lines = terminal.lines();
                 let widest = lines.iter().map(|line| line.chars().count()).max();
                 lines.len() >= 3 && widest.is_some_and(|widest| (columns - 5..=columns).contains(&widest))
             };
-            while !drawn() && begun.elapsed() < Duration::from_secs(60) {
+            while !fills_width() && begun.elapsed() < Duration::from_secs(60) {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            assert!(drawn(), "{columns}: {:#?}", terminal.lines());
+            assert!(fills_width(), "{columns}: {:#?}", terminal.lines());
         };
-        fits(80);
+        assert_fits(80);
         assert!(terminal.lines().contains(&lines::VARIANT_LEGEND.into()), "{:#?}", terminal.lines());
         for columns in [50, 72] {
             terminal.columns.store(columns, Ordering::SeqCst);
-            fits(usize::from(columns));
+            assert_fits(usize::from(columns));
         }
         bars.clear();
     }
@@ -279,24 +288,24 @@ mod tests {
     #[test]
     fn trials_of_options_are_counted_and_their_bar_is_removed_at_the_end() {
         let terminal = Arc::new(FakeTerminal { columns: AtomicU16::new(80), drawn: Mutex::default() });
-        let mut bars = Bars::on(Arc::clone(&terminal) as Arc<dyn Terminal>);
+        let mut bars = Bars::on_terminal(Arc::clone(&terminal) as Arc<dyn Terminal>);
         let shown = |text: &str| terminal.drawn.lock().unwrap().contains(text);
-        let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        let wait_until = |state: &str, is_reached: &dyn Fn() -> bool| {
             let begun = Instant::now();
-            while !is_so() {
-                assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {:#?}", terminal.lines());
+            while !is_reached() {
+                assert!(begun.elapsed() < Duration::from_secs(60), "{state}: {:#?}", terminal.lines());
                 std::thread::sleep(Duration::from_millis(10));
             }
         };
         bars.show_trials(0, 3);
-        until("the first", &|| shown("trying options of mkfs and mount") && shown("0/3"));
+        wait_until("the first", &|| shown("trying options of mkfs and mount") && shown("0/3"));
         bars.show_trials(2, 3);
-        until("a later one", &|| {
+        wait_until("a later one", &|| {
             bars.trial.tick();
             shown("2/3")
         });
         bars.show_trials(3, 3);
-        until("the end", &|| {
+        wait_until("the end", &|| {
             bars.total.tick();
             !shown("trying")
         });

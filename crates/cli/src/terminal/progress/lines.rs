@@ -12,7 +12,7 @@ const MAX_LINE_WIDTH: usize = 80;
 const NAME_WIDTH: usize = 28;
 
 /// The least time between the lines of two rounds in a log, in seconds.
-pub const PAUSE_S: f64 = 10.0;
+pub const MIN_ROUND_LINE_GAP_S: f64 = 10.0;
 /// The legend of the rows of variants.
 pub const VARIANT_LEGEND: &str = "  ratio to the best [95% interval; with ? the extremes so far]; bars: its width";
 /// The legend of the rows of claims.
@@ -20,34 +20,34 @@ pub const CLAIM_LEGEND: &str = "  claims: change [95% interval], rounds; bars: w
 
 /// Chooses the permanent lines to print after each event. Each note appears once.
 #[derive(Debug)]
-pub struct Lines {
+pub struct EventLines {
     /// Whether bars show rounds and open claims, so that these need no lines.
     has_bars: bool,
-    /// The least time between the lines of two rounds.
-    pause_s: f64,
+    /// The least time between the lines of two rounds, in seconds.
+    min_gap_s: f64,
     /// The notes that were printed.
     printed_notes: HashSet<String>,
     /// Whether each claim was open after the last event about it.
     was_open: HashMap<String, bool>,
-    /// The time of the last line of a round in a log, and whether the last round that ended had a line.
+    /// The time in seconds of the last line of a round in a log, and whether the last round that ended had a line.
     last_round_line: Option<(f64, bool)>,
 }
 
-impl Lines {
-    /// Lines above bars.
-    pub fn above_bars() -> Lines {
-        Lines {
+impl EventLines {
+    /// The lines above bars.
+    pub fn above_bars() -> EventLines {
+        EventLines {
             has_bars: true,
-            pause_s: 0.0,
+            min_gap_s: 0.0,
             printed_notes: HashSet::new(),
             was_open: HashMap::new(),
             last_round_line: None,
         }
     }
 
-    /// Lines of a log. Lines of rounds and open claims are at least `pause_s` seconds apart.
-    pub fn for_log(pause_s: f64) -> Lines {
-        Lines { has_bars: false, pause_s, ..Lines::above_bars() }
+    /// The lines of a log. Lines of rounds and open claims are at least `min_gap_s` seconds apart.
+    pub fn for_log(min_gap_s: f64) -> EventLines {
+        EventLines { has_bars: false, min_gap_s, ..EventLines::above_bars() }
     }
 
     /// The lines to print after an event.
@@ -73,9 +73,9 @@ impl Lines {
 
     /// The line of a finished round in a log; None with bars, or if the last line is too recent.
     fn round_line(&mut self, view: &RunView) -> Option<String> {
-        let last = self.last_round_line.map_or(f64::NEG_INFINITY, |(at, _)| at);
-        if self.has_bars || view.last_event_s - last < self.pause_s {
-            self.last_round_line = Some((last, false));
+        let last_line_s = self.last_round_line.map_or(f64::NEG_INFINITY, |(seconds, _)| seconds);
+        if self.has_bars || view.last_event_s - last_line_s < self.min_gap_s {
+            self.last_round_line = Some((last_line_s, false));
             return None;
         }
         self.last_round_line = Some((view.last_event_s, true));
@@ -84,7 +84,7 @@ impl Lines {
 
     /// The lines of claims that have just been decided. In a log also those of open claims, if the round had a line.
     fn claim_lines(&mut self, view: &RunView) -> Vec<String> {
-        let is_first = self.was_open.is_empty() && !view.claims.is_empty();
+        let is_first_event = self.was_open.is_empty() && !view.claims.is_empty();
         let round_had_line = self.last_round_line.is_some_and(|(_, had_line)| had_line);
         let mut lines = vec![];
         for claim in &view.claims {
@@ -95,7 +95,7 @@ impl Lines {
                 lines.push(claim_line(claim));
             }
         }
-        if is_first && !lines.is_empty() {
+        if is_first_event && !lines.is_empty() {
             lines.insert(0, CLAIM_LEGEND.into());
         }
         lines
@@ -115,10 +115,10 @@ pub fn time_left(view: &RunView) -> String {
 }
 
 /// Describes when a run ends: `about 2 min 30 s, at most 15 rounds`.
-pub fn expected_length(stop: &StopPlan) -> String {
+pub fn describe_run_length(stop: &StopPlan) -> String {
     let end = match stop.best_within {
         Some(within) => Some(format!("until the choice costs at most {:.2}% over the best", 100.0 * within)),
-        None if stop.when_decided => Some("until every claim is decided".to_string()),
+        None if stop.ends_when_decided => Some("until every claim is decided".to_string()),
         None => None,
     };
     let mut parts = vec![];
@@ -161,20 +161,25 @@ fn format_duration(seconds: f64) -> String {
 
 /// The row of a variant: `  ext4/data=journal   1.50 [1.48–1.52] █▄▂▁`.
 pub fn variant_line(row: &VariantRow) -> String {
-    let line = format!("  {:NAME_WIDTH$} {:22} {}", shorten(&row.variant, NAME_WIDTH), row.in_words, row.narrowing);
+    let line = format!(
+        "  {:NAME_WIDTH$} {:22} {}",
+        shorten(&row.variant, NAME_WIDTH),
+        row.ratio_in_words,
+        row.width_sparkline
+    );
     line.trim_end().chars().take(MAX_LINE_WIDTH).collect()
 }
 
 /// The row of a claim: `  open −1.2% [−2.9%, +0.4%]  12 rounds █▄▂▁  untar.elapsed: xfs < ext4`. A long claim is shortened
 /// in its middle.
-pub fn claim_line(ClaimView { status, in_words, narrowing }: &ClaimView) -> String {
+pub fn claim_line(ClaimView { status, effect_in_words, width_sparkline }: &ClaimView) -> String {
     let mark = match status.outcome {
         ClaimOutcome::Inconclusive => "open",
         outcome => outcome.name(),
     };
     let rounds = if status.rounds == 1 { "1 round".into() } else { format!("{} rounds", status.rounds) };
-    let gap = if narrowing.is_empty() { "" } else { " " };
-    let beginning = format!("  {mark} {in_words}  {rounds}{gap}{narrowing}  ");
+    let gap = if width_sparkline.is_empty() { "" } else { " " };
+    let beginning = format!("  {mark} {effect_in_words}  {rounds}{gap}{width_sparkline}  ");
     let room = MAX_LINE_WIDTH.saturating_sub(beginning.chars().count());
     format!("{beginning}{}", shorten(&status.claim, room.max(10)))
 }
@@ -195,59 +200,59 @@ mod tests {
     use super::*;
     use fsarena_core::{event::ClaimStatus, state::ClaimState};
 
-    fn line(claim: &str, outcome: &str, effect: Option<(f64, f64, f64)>, widths: &[f64]) -> String {
+    fn format_claim(claim: &str, outcome: &str, effect: Option<(f64, f64, f64)>, widths: &[f64]) -> String {
         let outcome = ClaimOutcome::ALL.into_iter().find(|known| known.name() == outcome).unwrap();
         let (claim, open) = (claim.into(), outcome == ClaimOutcome::Inconclusive);
         let status = ClaimStatus { claim, outcome, open, rounds: 12, provisional: false, effect };
-        claim_line(&ClaimView::new(&ClaimState { status, widths: widths.to_vec() }))
+        claim_line(&ClaimView::new(&ClaimState { status, interval_widths: widths.to_vec() }))
     }
 
     #[test]
     fn the_end_of_a_run_is_described_by_time_rounds_and_claims() {
-        let of = |rounds, budget_s, when_decided| {
-            expected_length(&StopPlan { rounds, budget_s, when_decided, ..StopPlan::default() })
+        let describe = |rounds, budget_s, ends_when_decided| {
+            describe_run_length(&StopPlan { rounds, budget_s, ends_when_decided, ..StopPlan::default() })
         };
-        assert_eq!(of(15, Some(150.0), false), "about 2 min 30 s, at most 15 rounds");
-        assert_eq!(of(OPEN_ENDED_ROUNDS, Some(20.0), true), "about 20 s, until every claim is decided");
-        assert_eq!(of(12, None, false), "12 rounds");
-        assert_eq!(of(1, None, false), "1 round");
+        assert_eq!(describe(15, Some(150.0), false), "about 2 min 30 s, at most 15 rounds");
+        assert_eq!(describe(OPEN_ENDED_ROUNDS, Some(20.0), true), "about 20 s, until every claim is decided");
+        assert_eq!(describe(12, None, false), "12 rounds");
+        assert_eq!(describe(1, None, false), "1 round");
         assert_eq!(
-            expected_length(&StopPlan { rounds: 8, warmup: 1, ..StopPlan::default() }),
+            describe_run_length(&StopPlan { rounds: 8, warmup: 1, ..StopPlan::default() }),
             "8 rounds, 1 of warm-up"
         );
     }
 
     #[test]
     fn a_log_has_a_line_of_a_round_at_most_every_ten_seconds() {
-        let state = super::super::tests::state();
-        let intervals = fsarena_report::live::VariantIntervals::default();
-        let mut view = RunView::new(&state, &intervals);
-        let mut seconds_with_line = |lines: &mut Lines| {
+        let state = super::super::tests::initial_state();
+        let comparison = fsarena_report::live::LiveComparison::default();
+        let mut view = RunView::new(&state, &comparison);
+        let mut seconds_with_line = |lines: &mut EventLines| {
             let seconds = (0..25).map(f64::from).filter(|second| {
                 view.last_event_s = *second;
                 lines.round_line(&view).is_some()
             });
             seconds.collect::<Vec<_>>()
         };
-        assert_eq!(seconds_with_line(&mut Lines::for_log(PAUSE_S)), [0.0, 10.0, 20.0]);
-        assert_eq!(seconds_with_line(&mut Lines::above_bars()), [0.0; 0]);
+        assert_eq!(seconds_with_line(&mut EventLines::for_log(MIN_ROUND_LINE_GAP_S)), [0.0, 10.0, 20.0]);
+        assert_eq!(seconds_with_line(&mut EventLines::above_bars()), [0.0; 0]);
     }
 
     #[test]
     fn a_claim_is_one_line_of_eighty_columns() {
         let claim = "untar.elapsed: xfs < ext4";
         assert_eq!(
-            line(claim, "inconclusive", Some((-0.0123, -0.029, 0.5)), &[0.8, 0.4, 0.2]),
+            format_claim(claim, "inconclusive", Some((-0.0123, -0.029, 0.5)), &[0.8, 0.4, 0.2]),
             "  open −1.23% [−2.90%, +50.0%]  12 rounds █▄▂  untar.elapsed: xfs < ext4"
         );
         assert_eq!(
-            line(claim, "inconclusive", None, &[]),
+            format_claim(claim, "inconclusive", None, &[]),
             "  open nothing known yet  12 rounds  untar.elapsed: xfs < ext4"
         );
-        let long = line(&"a.very-long-claim ".repeat(9), "held", Some((20.0, 19.0, 21.0)), &[]);
+        let long = format_claim(&"a.very-long-claim ".repeat(9), "held", Some((20.0, 19.0, 21.0)), &[]);
         assert_eq!(long.chars().count(), 80);
         assert!(long.starts_with("  held 21.0× [20.0×, 22.0×]  12 rounds  a.very") && long.contains('…'));
-        assert!(!line("a\u{1b}[2J\n", "held", None, &[]).contains(char::is_control));
+        assert!(!format_claim("a\u{1b}[2J\n", "held", None, &[]).contains(char::is_control));
     }
 
     #[test]
@@ -255,8 +260,8 @@ mod tests {
         let row = |name: &str| VariantRow {
             variant: name.into(),
             ratio: None,
-            in_words: "1.50 [1.48–1.52]".into(),
-            narrowing: "█".repeat(20),
+            ratio_in_words: "1.50 [1.48–1.52]".into(),
+            width_sparkline: "█".repeat(20),
         };
         for name in ["x\u{1b}[2Jfs".to_string(), "ext4/".repeat(30)] {
             let line = variant_line(&row(&name));

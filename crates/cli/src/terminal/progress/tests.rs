@@ -1,8 +1,8 @@
 //! The terminal and the live page show the same facts: both are fed one recorded run.
 
-use super::lines::{self, Lines};
+use super::lines::{self, EventLines};
 use fsarena_core::{event::Event, plan::Plan, record::RunRecord, state::RunState};
-use fsarena_report::live::{RunView, VariantIntervals};
+use fsarena_report::live::{LiveComparison, RunView};
 use fsarena_store::TimedEvent;
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ const EVENTS: &str = include_str!("tests/events.jsonl");
 const PLAN: &str = include_str!("tests/plan.toml");
 
 /// The recorded run before its first event.
-pub fn state() -> RunState {
+pub fn initial_state() -> RunState {
     let plan: Plan = toml::from_str(PLAN).unwrap();
     let variants = fsarena_core::matrix::expand(&plan);
     RunState::new(RunRecord::new(plan, variants))
@@ -25,21 +25,23 @@ struct ShownAfterEvent {
     page: Value,
 }
 
+/// Feeds the recorded events to the terminal and to the page.
 fn replay() -> Vec<ShownAfterEvent> {
-    let (mut state, mut intervals, mut terminal) = (state(), VariantIntervals::new("elapsed"), Lines::for_log(0.0));
-    let show = |line: &str| {
-        let TimedEvent { at, event } = serde_json::from_str(line).unwrap();
-        state.apply(at, &event);
-        intervals.update(&event, &state);
-        let view = RunView::new(&state, &intervals);
-        let printed = terminal.after_event(&event, &view).join("\n");
+    let (mut state, mut comparison) = (initial_state(), LiveComparison::new("elapsed"));
+    let mut event_lines = EventLines::for_log(0.0);
+    let replay_event = |line: &str| {
+        let TimedEvent { time_s, event } = serde_json::from_str(line).unwrap();
+        state.apply(time_s, &event);
+        comparison.update(&event, &state);
+        let view = RunView::new(&state, &comparison);
+        let printed = event_lines.after_event(&event, &view).join("\n");
         let variants = view.variants.iter().map(lines::variant_line).collect();
         ShownAfterEvent { printed, variants, page: json!(view), event }
     };
-    EVENTS.lines().map(show).collect()
+    EVENTS.lines().map(replay_event).collect()
 }
 
-fn text(value: &Value) -> &str {
+fn as_text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
@@ -65,14 +67,14 @@ fn variants_and_claims_have_the_same_intervals() {
     for ShownAfterEvent { event, printed, variants, page } in replay() {
         assert_eq!(variants.len(), page["variants"].as_array().unwrap().len());
         for (line, row) in variants.iter().zip(page["variants"].as_array().unwrap()) {
-            assert!(line.contains(text(&row["variant"])) && line.contains(text(&row["known"])), "{line} {row}");
-            assert!(line.ends_with(text(&row["narrowing"])) || row["ratio_to_best"].is_null(), "{line} {row}");
+            assert!(line.contains(as_text(&row["variant"])) && line.contains(as_text(&row["known"])), "{line} {row}");
+            assert!(line.ends_with(as_text(&row["narrowing"])) || row["ratio_to_best"].is_null(), "{line} {row}");
             intervals += usize::from(!row["ratio_to_best"].is_null());
         }
         if let Event::Claims { .. } = event {
             let claim = &page["claims"][0];
             assert!(
-                printed.contains(text(&claim["known"])) && printed.contains(text(&claim["narrowing"])),
+                printed.contains(as_text(&claim["known"])) && printed.contains(as_text(&claim["narrowing"])),
                 "{printed} {claim}"
             );
             assert!(printed.contains(&format!("{} round", claim["rounds"])), "{printed} {claim}");
@@ -87,11 +89,11 @@ fn notes_and_forecasts_are_on_the_terminal_and_on_the_page() {
     let shown = replay();
     let printed: Vec<&str> = shown.iter().flat_map(|shown| shown.printed.lines()).collect();
     let page = &shown.last().unwrap().page;
-    let notices: Vec<&str> = page["words"].as_array().unwrap().iter().map(text).collect();
+    let notices: Vec<&str> = page["words"].as_array().unwrap().iter().map(as_text).collect();
     // Three about fairness, the forecast, and the tasks on a busy machine.
     assert_eq!(notices.len(), 5, "{notices:#?}");
     for notice in notices {
         assert_eq!(printed.iter().filter(|line| line.contains(notice)).count(), 1, "{notice}: {printed:#?}");
     }
-    assert!(printed.last().unwrap().ends_with(text(&page["ended"]["why"])), "{printed:?}");
+    assert!(printed.last().unwrap().ends_with(as_text(&page["ended"]["why"])), "{printed:?}");
 }

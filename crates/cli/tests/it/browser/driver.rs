@@ -1,4 +1,4 @@
-//! Chromium without a screen, driven through its own WebDriver.
+//! Headless Chromium, driven through chromedriver.
 
 use super::window::Window;
 use serde_json::json;
@@ -6,14 +6,14 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A chromedriver of our own, and the log of its browser.
+/// A running chromedriver, and the directory with the log of its browser. Ended when dropped.
 pub struct Driver {
     child: Child,
     port: u16,
     dir: tempfile::TempDir,
 }
 
-/// What a window is on.
+/// The screen of a window.
 #[derive(Clone, Copy)]
 pub enum Screen {
     /// A desk: 1200 by 900, light.
@@ -23,9 +23,10 @@ pub enum Screen {
 }
 
 impl Driver {
-    /// Starts it. None, with a word, where Debian's packages are not there; in CI they have to be.
+    /// Starts chromedriver. If Debian's packages are not installed, notes that the test is skipped and returns None; in CI
+    /// they must be installed.
     pub fn start() -> Option<Driver> {
-        if !["chromedriver", "chromium"].into_iter().all(fsarena_sys::testkit::program) {
+        if !["chromedriver", "chromium"].into_iter().all(fsarena_sys::testkit::has_program) {
             assert!(std::env::var_os("CI").is_none(), "CI has to have chromium and chromium-driver");
             return None;
         }
@@ -43,7 +44,7 @@ impl Driver {
         Some(Driver { child, port: port.expect("chromedriver says its port"), dir })
     }
 
-    /// A window.
+    /// Opens a window.
     pub fn window(&self, screen: Screen) -> Window {
         let mut options = json!({"args": self.flags(screen)});
         if let Screen::Telephone = screen {
@@ -80,7 +81,7 @@ impl Driver {
         self.dir.path().join("chromium.log")
     }
 
-    /// What pages wrote on the console: errors of scripts, and what the policy of a page refused.
+    /// The lines that pages wrote to the console: errors of scripts, and content that the policy of a page refused.
     pub fn console(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.log()).unwrap_or_default();
         log.lines().filter(|line| line.contains(":CONSOLE")).map(String::from).collect()
@@ -94,7 +95,7 @@ impl Drop for Driver {
     }
 }
 
-/// The address of a file.
+/// The `file:` address of a file.
 pub fn address(file: &Path) -> String {
     format!("file://{}", file.display())
 }

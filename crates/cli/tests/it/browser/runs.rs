@@ -1,14 +1,14 @@
-//! Small real runs of every study, and the pages that they leave.
+//! Small real runs of every study, and their pages.
 
-use crate::common::{Place, root};
+use crate::common::{Sandbox, runs_as_root};
 use fsarena_store::RunDir;
 use std::path::{Path, PathBuf};
 
-/// A study, and what makes a run of it end in a moment.
+/// A study, and the flags that make a run of it short.
 struct Study {
     name: &'static str,
     args: &'static [&'static str],
-    /// The charts that a page of each of its stages has to have; one entry where it has no stages.
+    /// The charts that the page of each stage must have; one entry if the study has no stages.
     charts: &'static [&'static [&'static str]],
 }
 
@@ -44,48 +44,49 @@ const STUDIES: [Study; 5] = [
     },
 ];
 
-/// Runs of one study.
-pub struct Made {
+/// The runs of one study.
+pub struct StudyRuns {
     study: &'static Study,
-    /// Where they are.
-    pub place: Place,
+    /// The sandbox with the runs.
+    pub sandbox: Sandbox,
 }
 
 /// Runs all studies at the same time, because a small run mostly waits. Returns an empty list without root.
-pub fn studies() -> Vec<Made> {
-    if !root() {
+pub fn run_studies() -> Vec<StudyRuns> {
+    if !runs_as_root() {
         return vec![];
     }
     std::thread::scope(|scope| {
-        let running: Vec<_> = STUDIES.iter().map(|study| scope.spawn(|| run(study))).collect();
+        let running: Vec<_> = STUDIES.iter().map(|study| scope.spawn(|| run_study(study))).collect();
         running.into_iter().map(|thread| thread.join().expect("a study")).collect()
     })
 }
 
-fn run(study: &'static Study) -> Made {
-    let place = Place::new();
-    let (plan, _) = place.expect(0, &["show", study.name]);
-    // The others are running: waiting for a quiet machine would be waiting for them.
+/// Runs a study.
+fn run_study(study: &'static Study) -> StudyRuns {
+    let sandbox = Sandbox::new();
+    let (plan, _) = sandbox.expect(0, &["show", study.name]);
+    // The runs of other studies keep the machine busy, so the plan hardly waits until it is idle.
     let (head, idle) = ("[idle]\n", "timeout = \"20ms\"\ndirty = \"1GiB\"\nio_pressure_percent = 100.0\n");
     let plan = match plan.contains(head) {
         true => plan.replace("[idle]\ntimeout = \"1s\"\n", &format!("{head}{idle}")),
         false => format!("{plan}\n{head}{idle}"),
     };
-    std::fs::write(place.dir.join("study.toml"), plan).unwrap();
+    std::fs::write(sandbox.dir.join("study.toml"), plan).unwrap();
     let fixed = ["run", "study.toml", "--scale", "tiny", "--on", "ram", "--quiet"];
-    let output = place.output(&[&fixed, study.args].concat());
-    // Claims may well be open after two rounds.
+    let output = sandbox.output(&[&fixed, study.args].concat());
+    // Claims can be inconclusive after two rounds.
     let code = output.status.code();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(code, Some(0 | 3 | 4)), "{}: {code:?} {said}", study.name);
-    Made { study, place }
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(code, Some(0 | 3 | 4)), "{}: {code:?} {stderr}", study.name);
+    StudyRuns { study, sandbox }
 }
 
-impl Made {
-    /// The pages, in the order of the stages, each with the charts that it has to have.
+impl StudyRuns {
+    /// The pages, in the order of the stages, each with the charts that it must have.
     pub fn pages(&self) -> Vec<(PathBuf, Vec<&'static str>)> {
         let mut runs: Vec<PathBuf> =
-            std::fs::read_dir(self.place.runs()).unwrap().map(|run| run.unwrap().path()).collect();
+            std::fs::read_dir(self.sandbox.runs_dir()).unwrap().map(|run| run.unwrap().path()).collect();
         runs.sort_by_key(|run| run.join("run.db").metadata().unwrap().modified().unwrap());
         assert_eq!(runs.len(), self.study.charts.len(), "{}: {runs:?}", self.study.name);
         let page = |run: &PathBuf| run.join("report.html");
@@ -94,9 +95,9 @@ impl Made {
 }
 
 /// The page of a stored run.
-pub fn page_of(place: &Place, run: &RunDir) -> PathBuf {
+pub fn page_of(sandbox: &Sandbox, run: &RunDir) -> PathBuf {
     let page: &Path = &run.path().join("report.html");
-    let to = format!("html={}", page.display());
-    place.expect(0, &["report", &run.id(), "--format", "csv", "--export", &to]);
+    let export = format!("html={}", page.display());
+    sandbox.expect(0, &["report", &run.id(), "--format", "csv", "--export", &export]);
     page.into()
 }

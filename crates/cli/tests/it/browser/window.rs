@@ -4,22 +4,22 @@
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes: a page that hangs fails its test.
-const HANGING: Duration = Duration::from_secs(60);
-/// Between two looks for something in a page.
-const LOOK: Duration = Duration::from_millis(20);
+/// The time after which a page that hangs fails its test. Nothing here takes as long.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The pause between two checks of a page.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Closes when dropped.
+/// A window of the browser. Closed when dropped.
 pub struct Window {
     agent: ureq::Agent,
     session: String,
 }
 
 impl Window {
-    /// A new one with these capabilities, by the driver that listens on this port of loopback.
+    /// Opens a window with these capabilities, through the driver that listens on this port of loopback.
     pub fn open(port: u16, capabilities: Value) -> Window {
         let config = ureq::Agent::config_builder();
-        let config = config.timeout_global(Some(HANGING)).http_status_as_error(false).proxy(None).build();
+        let config = config.timeout_global(Some(TIMEOUT)).http_status_as_error(false).proxy(None).build();
         let agent = ureq::Agent::from(config);
         let sessions = format!("http://127.0.0.1:{port}/session");
         let made = send(&agent, &sessions, &json!({"capabilities": {"alwaysMatch": capabilities}}));
@@ -33,9 +33,9 @@ impl Window {
         self.command("url", &json!({"url": address}));
     }
 
-    /// What a script gives in the page.
+    /// Runs a script in the page and returns its result.
     #[track_caller]
-    pub fn ask(&self, script: &str) -> Value {
+    pub fn run_script(&self, script: &str) -> Value {
         self.command("execute/sync", &json!({"script": script, "args": []}))
     }
 
@@ -44,27 +44,27 @@ impl Window {
     pub fn wait_for(&self, selector: &str) {
         let there = format!("return !!document.querySelector({})", json!(selector));
         let begun = Instant::now();
-        while self.ask(&there) != json!(true) {
-            assert!(begun.elapsed() < HANGING, "waited in vain for {selector}");
-            std::thread::sleep(LOOK);
+        while self.run_script(&there) != json!(true) {
+            assert!(begun.elapsed() < TIMEOUT, "waited in vain for {selector}");
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     /// Shows the page as printed on paper `width` CSS pixels wide, or on the screen again without a width.
     #[allow(dead_code)] // the benchmark that shares this file has no paper
     #[track_caller]
-    pub fn paper(&self, width: Option<u32>) {
-        let own = |cmd: &str, params: Value| {
+    pub fn show_as_printed(&self, width: Option<u32>) {
+        let chromium_command = |cmd: &str, params: Value| {
             self.command("goog/cdp/execute", &json!({"cmd": cmd, "params": params}));
         };
         let media = if width.is_some() { "print" } else { "" };
-        own("Emulation.setEmulatedMedia", json!({"media": media}));
+        chromium_command("Emulation.setEmulatedMedia", json!({"media": media}));
         match width {
-            Some(width) => own(
+            Some(width) => chromium_command(
                 "Emulation.setDeviceMetricsOverride",
                 json!({"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": false}),
             ),
-            None => own("Emulation.clearDeviceMetricsOverride", json!({})),
+            None => chromium_command("Emulation.clearDeviceMetricsOverride", json!({})),
         }
     }
 
@@ -82,9 +82,9 @@ impl Drop for Window {
 
 /// Posts `body` and returns the value of the answer. Panics on an error.
 #[track_caller]
-fn send(agent: &ureq::Agent, to: &str, body: &Value) -> Value {
-    let mut response = agent.post(to).send_json(body).unwrap_or_else(|error| panic!("{to}: {error}"));
-    let mut answer: Value = response.body_mut().read_json().unwrap_or_else(|error| panic!("{to}: {error}"));
-    assert!(response.status().is_success(), "{to}: {body}\n{}", answer["value"]["message"]);
+fn send(agent: &ureq::Agent, url: &str, body: &Value) -> Value {
+    let mut response = agent.post(url).send_json(body).unwrap_or_else(|error| panic!("{url}: {error}"));
+    let mut answer: Value = response.body_mut().read_json().unwrap_or_else(|error| panic!("{url}: {error}"));
+    assert!(response.status().is_success(), "{url}: {body}\n{}", answer["value"]["message"]);
     answer["value"].take()
 }

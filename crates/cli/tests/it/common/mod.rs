@@ -1,4 +1,4 @@
-//! A place for the real binary to run in, and the proof that it leaves the machine clean.
+//! A sandbox for the real binary to run in, and checks that it leaves the machine clean.
 
 pub mod disk;
 pub mod gate;
@@ -9,13 +9,13 @@ pub mod stand_in;
 pub mod stored;
 pub mod web;
 
-use disk::Disk;
+use disk::MountedDisk;
 use fsarena_sys::kernel::SysRoot;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{cell::RefCell, os::unix::ffi::OsStrExt};
 
-pub use fsarena_sys::testkit::root;
+pub use fsarena_sys::testkit::runs_as_root;
 
 /// A plan that runs in a moment: three tasks by system calls, and hardly any idle wait.
 const PLAN: &str = r#"
@@ -44,88 +44,88 @@ pub fn program() -> PathBuf {
     std::env::var_os("FSARENA_SHIPPED").unwrap_or_else(|| env!("CARGO_BIN_EXE_fsarena").into()).into()
 }
 
-/// A temporary directory that holds a state directory, runs, a home and shims.
-pub struct Place {
+/// A temporary directory for runs of fsarena: with a state directory, a runs directory, a home and shims.
+pub struct Sandbox {
     pub dir: PathBuf,
-    disks: RefCell<Vec<Disk>>,
-    // Removed last.
+    disks: RefCell<Vec<MountedDisk>>,
+    // The last field, so that the directory is removed last.
     _temp: tempfile::TempDir,
 }
 
-impl Place {
-    /// In memory where there is room for a few images: then no test waits for a disk.
-    pub fn new() -> Place {
+impl Sandbox {
+    /// Makes a sandbox, in memory if there is room for a few images: then no test waits for a disk.
+    pub fn new() -> Sandbox {
         let memory = Path::new("/dev/shm");
-        let room = fsarena_sys::dirs::free_bytes(memory).unwrap_or(0) > 3 << 30;
-        Place::below(&if room { memory.into() } else { std::env::temp_dir() })
+        let has_room = fsarena_sys::dirs::free_bytes(memory).unwrap_or(0) > 3 << 30;
+        Sandbox::below(&if has_room { memory.into() } else { std::env::temp_dir() })
     }
 
-    /// In a new directory below this one.
-    pub fn below(within: &Path) -> Place {
-        let temp = tempfile::Builder::new().prefix("fsarena-test-").tempdir_in(within).unwrap();
+    /// Makes a sandbox in a new directory below `parent`.
+    pub fn below(parent: &Path) -> Sandbox {
+        let temp = tempfile::Builder::new().prefix("fsarena-test-").tempdir_in(parent).unwrap();
         let dir = temp.path().canonicalize().unwrap();
         for name in ["home", "shims"] {
             std::fs::create_dir(dir.join(name)).unwrap();
         }
         std::fs::write(dir.join("plan.toml"), PLAN).unwrap();
-        Place { dir, disks: RefCell::default(), _temp: temp }
+        Sandbox { dir, disks: RefCell::default(), _temp: temp }
     }
 
-    /// Where its runs are.
-    pub fn runs(&self) -> PathBuf {
+    /// The runs directory.
+    pub fn runs_dir(&self) -> PathBuf {
         self.dir.join("runs")
     }
 
-    /// Its state directory, with the undo journals.
-    pub fn state(&self) -> PathBuf {
+    /// The state directory, with the undo journals.
+    pub fn state_dir(&self) -> PathBuf {
         self.dir.join("state")
     }
 
-    /// A file of the only run, where it is there.
+    /// The path of a file of the only run; None if it does not exist.
     pub fn run_file(&self, name: &str) -> Option<PathBuf> {
-        let run = std::fs::read_dir(self.runs()).ok()?.next()?.ok()?.path();
+        let run = std::fs::read_dir(self.runs_dir()).ok()?.next()?.ok()?.path();
         Some(run.join(name)).filter(|path| path.exists())
     }
 
-    /// The text of a file of the only run; none of it where it is not there.
+    /// The text of a file of the only run; empty if it does not exist.
     pub fn run_text(&self, name: &str) -> String {
         self.run_file(name).and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()
     }
 
-    /// Changes something in the plan.
+    /// Replaces a text in the plan, which must have it.
     #[track_caller]
-    pub fn edit_plan(&self, from: &str, to: &str) {
+    pub fn edit_plan(&self, old: &str, new: &str) {
         let path = self.dir.join("plan.toml");
         let plan = std::fs::read_to_string(&path).unwrap();
-        assert!(plan.contains(from), "{plan}");
-        std::fs::write(path, plan.replace(from, to)).unwrap();
+        assert!(plan.contains(old), "{plan}");
+        std::fs::write(path, plan.replace(old, new)).unwrap();
     }
 
-    /// Mounts a filesystem of the test's own, which stays as long as this place. Where it is.
-    pub fn mount(&self, disk: Disk) -> PathBuf {
+    /// Keeps a filesystem mounted as long as this sandbox exists. Returns its directory.
+    pub fn keep_mounted(&self, disk: MountedDisk) -> PathBuf {
         let dir = disk.dir.clone();
         self.disks.borrow_mut().push(disk);
         dir
     }
 
-    /// The real binary, with nothing in its environment but what belongs to this place.
+    /// The command that runs the real binary with these arguments, and with the environment of this sandbox only.
     pub fn fsarena(&self, args: &[&str]) -> Command {
-        self.started_as(&program(), args)
+        self.command(&program(), args)
     }
 
-    /// Another build of it, in the same environment.
-    pub fn started_as(&self, program: &Path, args: &[&str]) -> Command {
+    /// The command that runs another program in the same environment.
+    pub fn command(&self, program: &Path, args: &[&str]) -> Command {
         let path = std::env::var("PATH").unwrap_or_default();
         let mut command = Command::new(program);
         command.args(args).current_dir(&self.dir).env_clear();
         command.env("PATH", format!("{}:{path}", self.dir.join("shims").display()));
         command.env("HOME", self.dir.join("home"));
-        command.env("FSARENA_STATE_DIR", self.state()).env("FSARENA_RUNS", self.runs());
+        command.env("FSARENA_STATE_DIR", self.state_dir()).env("FSARENA_RUNS", self.runs_dir());
         command
     }
 
-    /// It, started by another command that takes it as its last words.
-    pub fn started_by(&self, starter: &[&str], args: &[&str]) -> Command {
+    /// The command that starts fsarena through another command, which takes it as its last arguments.
+    pub fn fsarena_under(&self, starter: &[&str], args: &[&str]) -> Command {
         let fsarena = self.fsarena(args);
         let mut command = Command::new(starter[0]);
         command.args(&starter[1..]).arg(fsarena.get_program()).args(args).current_dir(&self.dir).env_clear();
@@ -133,44 +133,46 @@ impl Place {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs fsarena to its end.
     pub fn output(&self, args: &[&str]) -> Output {
         self.fsarena(args).output().unwrap()
     }
 
-    /// Runs it to its end and expects this exit code. What it printed, and what it said.
+    /// Runs fsarena to its end and asserts its exit code. Returns its standard output and standard error.
     #[track_caller]
     pub fn expect(&self, code: i32, args: &[&str]) -> (String, String) {
         let output = self.output(args);
-        let (printed, said) = (text(&output.stdout), text(&output.stderr));
-        assert_eq!(output.status.code(), Some(code), "{args:?}\n{printed}\n{said}");
-        (printed, said)
+        let (printed, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{args:?}\n{printed}\n{stderr}");
+        (printed, stderr)
     }
 
-    /// The real binary where a program is not installed. It looks beyond PATH, so the program is hidden where it is, from
-    /// this one process. Needs the rights of root.
-    pub fn without(&self, program: &str, args: &[&str]) -> Command {
+    /// The command that runs fsarena as if a program was not installed. fsarena looks beyond PATH, so the program is hidden
+    /// from this one process by a mount. Needs root.
+    pub fn fsarena_without(&self, program: &str, args: &[&str]) -> Command {
         let Some(program) = fsarena_sys::program::find(program) else { return self.fsarena(args) };
         let hide = "mount --bind /dev/null \"$0\" && exec \"$@\"";
-        self.started_by(&["unshare", "--mount", "sh", "-c", hide, program.to_str().unwrap()], args)
+        self.fsarena_under(&["unshare", "--mount", "sh", "-c", hide, program.to_str().unwrap()], args)
     }
 
-    /// Puts a shell script in the place of a program. In it `$REAL` is the real one, empty where there is none.
+    /// Puts a shell script in front of a program. In the script, `$REAL` is the real program (empty if it is not
+    /// installed), and
+    /// `$DIR` the directory of the sandbox.
     pub fn shim(&self, program: &str, script: &str) {
         let real = fsarena_sys::program::find(program).unwrap_or_default();
         let text = format!("#!/bin/sh\nREAL='{}'\nDIR='{}'\n{script}\n", real.display(), self.dir.display());
-        let written = self.dir.join(format!("{program}.sh"));
-        std::fs::write(&written, text).unwrap();
-        install(&written, &self.dir.join("shims").join(program));
+        let script_file = self.dir.join(format!("{program}.sh"));
+        std::fs::write(&script_file, text).unwrap();
+        install(&script_file, &self.dir.join("shims").join(program));
     }
 
-    /// The rows of `fsarena report RUN --format csv`, without the head: (round, variant, task).
+    /// The rows of `fsarena report RUN --format csv`, without the header: (round, variant, task).
     #[track_caller]
     pub fn rows(&self, run: &str) -> Vec<(u32, String, String)> {
         let (csv, _) = self.expect(0, &["report", run, "--format", "csv"]);
         let mut lines = csv.lines();
-        let heads: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
-        let column = |name| heads.iter().position(|head| *head == name).unwrap();
+        let header: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+        let column = |name| header.iter().position(|title| *title == name).unwrap();
         let (round, variant, task) = (column("round"), column("variant"), column("task"));
         lines
             .map(|line| line.split(',').collect::<Vec<_>>())
@@ -178,18 +180,18 @@ impl Place {
             .collect()
     }
 
-    /// No mount, no loop device, no image, no process and no journal of this place is left.
+    /// Asserts that no mount, loop device, image, process or journal of this sandbox is left.
     #[track_caller]
     pub fn assert_clean(&self) {
-        assert_eq!(self.left(), [""; 0]);
+        assert_eq!(self.leftovers(), [""; 0]);
     }
 
-    /// Left-overs of a run (mounts, loop devices, files), as readable lines.
-    pub fn left(&self) -> Vec<String> {
-        let mut left = left_below(&self.dir);
+    /// What runs have left (mounts, loop devices, images, processes, journals), a line for each.
+    pub fn leftovers(&self) -> Vec<String> {
+        let mut left = leftovers_below(&self.dir);
         for disk in &*self.disks.borrow() {
-            let own = format!("mount {:?}", disk.dir);
-            left.extend(left_below(&disk.dir).into_iter().filter(|line| *line != own));
+            let own_mount = format!("mount {:?}", disk.dir);
+            left.extend(leftovers_below(&disk.dir).into_iter().filter(|line| *line != own_mount));
         }
         let processes = self.processes();
         left.extend(
@@ -197,7 +199,7 @@ impl Place {
                 .into_iter()
                 .map(|pid| format!("process {}", fsarena_sys::process::describe(&SysRoot::host(), pid))),
         );
-        let journals = std::fs::read_dir(self.state().join("undo")).into_iter().flatten().flatten();
+        let journals = std::fs::read_dir(self.state_dir().join("undo")).into_iter().flatten().flatten();
         left.extend(
             journals
                 .map(|file| format!("{:?}: {}", file.path(), std::fs::read_to_string(file.path()).unwrap_or_default())),
@@ -205,38 +207,38 @@ impl Place {
         left
     }
 
-    /// The processes that measure.
+    /// The agents: the processes that do the work.
     pub fn agents(&self) -> Vec<i32> {
-        self.doing("agent")
+        self.processes_running("agent")
     }
 
-    /// The fsarena that does this command.
-    pub fn process(&self, command: &str) -> Option<i32> {
-        self.doing(command).first().copied()
+    /// The process of fsarena that runs this command, such as `run`.
+    pub fn process_running(&self, command: &str) -> Option<i32> {
+        self.processes_running(command).first().copied()
     }
 
-    fn doing(&self, command: &str) -> Vec<i32> {
-        let does = |pid: &i32| {
+    fn processes_running(&self, command: &str) -> Vec<i32> {
+        let runs_command = |pid: &i32| {
             let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             words.split(|byte| *byte == 0).nth(1) == Some(command.as_bytes())
         };
-        self.processes().into_iter().filter(does).collect()
+        self.processes().into_iter().filter(runs_command).collect()
     }
 
-    /// The processes that run in this place: all have its state directory in their environment.
+    /// The processes that run in this sandbox: all have its state directory in their environment.
     pub fn processes(&self) -> Vec<i32> {
-        let mark = [b"FSARENA_STATE_DIR=", self.state().as_os_str().as_bytes()].concat();
-        let ours = |pid: &i32| {
+        let own_variable = [b"FSARENA_STATE_DIR=", self.state_dir().as_os_str().as_bytes()].concat();
+        let is_ours = |pid: &i32| {
             let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environ.split(|byte| *byte == 0).any(|variable| variable == mark)
+            environ.split(|byte| *byte == 0).any(|variable| variable == own_variable)
         };
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(ours).collect()
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect()
     }
 }
 
-/// The mounts, loop devices and images below a directory, for people.
-pub fn left_below(dir: &Path) -> Vec<String> {
+/// The mounts, loop devices and images below a directory, a line for each.
+pub fn leftovers_below(dir: &Path) -> Vec<String> {
     let mut left = vec![];
     for mount in SysRoot::host().mounts().unwrap() {
         if mount.target.starts_with(dir) {
@@ -249,17 +251,18 @@ pub fn left_below(dir: &Path) -> Vec<String> {
             left.push(format!("{:?} of {:?}", entry.file_name(), text(&file)));
         }
     }
-    images(dir, &mut left);
+    add_images(dir, &mut left);
     left
 }
 
-fn images(dir: &Path, left: &mut Vec<String>) {
+/// Adds a line for each image below a directory.
+fn add_images(dir: &Path, left: &mut Vec<String>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.extension().is_some_and(|extension| extension == "img") {
             left.push(format!("image {path:?}"));
         } else if path.is_dir() && !path.is_symlink() {
-            images(&path, left);
+            add_images(&path, left);
         }
     }
 }
@@ -269,9 +272,9 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Copies a program to the place it runs from, in a separate process. If a thread of this process forked while the copy
+/// Copies a program to the path from which it runs, in a separate process. If a thread of this process forked while the copy
 /// was open for writing, executing the copy would fail with ETXTBSY.
-pub fn install(program: &Path, to: &Path) {
-    let status = Command::new("install").args(["-m", "0755"]).arg(program).arg(to).status().unwrap();
-    assert!(status.success(), "install {} {}", program.display(), to.display());
+pub fn install(program: &Path, target: &Path) {
+    let status = Command::new("install").args(["-m", "0755"]).arg(program).arg(target).status().unwrap();
+    assert!(status.success(), "install {} {}", program.display(), target.display());
 }

@@ -1,22 +1,22 @@
-//! A stand-in for a service that counts its requests, on loopback.
+//! A fake service on loopback that counts its requests.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{sync::Arc, time::Duration};
 
-/// How it answers.
+/// How the service answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// With a page of counters, squid's and Prometheus' alike; each asking counts as a request.
+pub enum AnswerKind {
+    /// With a page of counters that is both squid's and Prometheus'. Each request for the page counts as one.
     Counting,
     /// Nobody listens.
     Closed,
-    /// It takes the call and says nothing.
+    /// It accepts the connection and sends nothing.
     Hangs,
-    /// Ten gigabytes.
+    /// It sends data without end.
     Endless,
-    /// A page of something else.
+    /// With a page of HTML instead of counters.
     Html,
 }
 
@@ -28,11 +28,11 @@ pub struct Service {
 }
 
 impl Service {
-    pub fn start(answer: Answer) -> Service {
+    pub fn start(answer: AnswerKind) -> Service {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (count, silent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        if answer != Answer::Closed {
+        if answer != AnswerKind::Closed {
             let (count, silent) = (count.clone(), silent.clone());
             std::thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
@@ -44,39 +44,39 @@ impl Service {
         Service { address, count, silent }
     }
 
-    /// Counts on from another number, as after a restart.
-    pub fn set(&self, count: u64) {
+    /// Continues to count from another number, as after a restart.
+    pub fn set_count(&self, count: u64) {
         self.count.store(count, Ordering::SeqCst);
     }
 
-    /// Hangs up on every call, or no longer.
-    pub fn silence(&self, silent: bool) {
+    /// Whether to close every connection without an answer.
+    pub fn set_silent(&self, silent: bool) {
         self.silent.store(silent, Ordering::SeqCst);
     }
 }
 
-fn serve(mut stream: impl Read + Write, answer: Answer, count: &AtomicU64, silent: &AtomicBool) {
+fn serve(mut stream: impl Read + Write, answer: AnswerKind, count: &AtomicU64, silent: &AtomicBool) {
     let _ = stream.read(&mut [0; 1024]);
     if silent.load(Ordering::SeqCst) {
         return;
     }
     let page = match answer {
-        Answer::Counting => {
+        AnswerKind::Counting => {
             let count = count.fetch_add(1, Ordering::SeqCst) + 1;
             format!(
                 "HTTP/1.0 200 OK\r\n\r\nsample_time = 1\nclient_http.requests = {count}\n\
                  requests_total{{code=\"200\"}} {count}\n"
             )
         }
-        Answer::Html => "HTTP/1.0 200 OK\r\n\r\n<html><body>Not here</body></html>".into(),
-        Answer::Endless => {
+        AnswerKind::Html => "HTTP/1.0 200 OK\r\n\r\n<html><body>Not here</body></html>".into(),
+        AnswerKind::Endless => {
             let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n");
             let piece = [b'x'; 1 << 16];
-            // A caller that has had enough goes away.
+            // It ends when the client closes the connection.
             while stream.write_all(&piece).is_ok() {}
             return;
         }
-        Answer::Hangs | Answer::Closed => {
+        AnswerKind::Hangs | AnswerKind::Closed => {
             std::thread::sleep(Duration::from_secs(20));
             return;
         }

@@ -1,81 +1,81 @@
-//! `fsarena serve` as a test starts it, and a client that sends just what it is told to.
+//! A running `fsarena serve`, and a client that can send any request.
 
-use super::{Place, text};
+use super::{Sandbox, text};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A server that ends with the test.
-pub struct Web {
+/// A running server, killed when dropped.
+pub struct WebServer {
     child: Child,
     pub url: String,
     pub address: SocketAddr,
 }
 
-/// What came back.
+/// The response to a request.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub head: String,
     pub body: String,
 }
 
-impl Web {
-    /// Serves the runs of a place.
-    pub fn start(place: &Place, args: &[&str]) -> Web {
-        Web::of(place.fsarena(&[&["serve"], args].concat()))
+impl WebServer {
+    /// Serves the runs of a sandbox.
+    pub fn start(sandbox: &Sandbox, args: &[&str]) -> WebServer {
+        WebServer::spawn(sandbox.fsarena(&[&["serve"], args].concat()))
     }
 
-    /// What this command serves.
-    pub fn of(mut command: Command) -> Web {
+    /// Starts the server by this command, and waits for its address.
+    pub fn spawn(mut command: Command) -> WebServer {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
         let authority = url.trim().trim_start_matches("http://").split('/').next().unwrap_or_default();
         let port = authority.rsplit(':').next().and_then(|port| port.parse().ok());
         let address = SocketAddr::from(([127, 0, 0, 1], port.unwrap_or_else(|| panic!("{url:?}"))));
-        Web { child, url: url.trim().to_string(), address }
+        WebServer { child, url: url.trim().to_string(), address }
     }
 
-    /// Sends these bytes and reads until the server hangs up.
-    pub fn raw(&self, request: &str) -> Answer {
+    /// Sends these bytes and reads until the server closes the connection.
+    pub fn send(&self, request: &str) -> Response {
         let mut stream = self.connect();
-        // A refusal may come before all is sent.
+        // The server may refuse before everything is sent.
         let _ = stream.write_all(request.as_bytes());
         let mut bytes = vec![];
         let _ = stream.read_to_end(&mut bytes);
-        let all = text(&bytes);
-        let (head, body) = all.split_once("\r\n\r\n").unwrap_or((&all, ""));
+        let response = text(&bytes);
+        let (head, body) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
         let chunked = head.to_lowercase().contains("transfer-encoding: chunked");
         assert!(!chunked, "only events come in chunks: {head}");
-        Answer { status, head: head.to_string(), body: body.to_string() }
+        Response { status, head: head.to_string(), body: body.to_string() }
     }
 
     /// Gets a page with further headers, each ended by `\r\n`.
-    pub fn get_with(&self, path: &str, headers: &str) -> Answer {
-        self.raw(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n", self.address))
+    pub fn get_with(&self, path: &str, headers: &str) -> Response {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n", self.address))
     }
 
     /// Gets a page.
-    pub fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> Response {
         self.get_with(path, "")
     }
 
-    /// Gets a page that must be there.
+    /// Gets a page that must exist, and returns its body.
     #[track_caller]
-    pub fn page(&self, path: &str) -> String {
-        let answer = self.get(path);
-        assert_eq!(answer.status, 200, "{path}: {answer:?}");
-        answer.body
+    pub fn get_page(&self, path: &str) -> String {
+        let response = self.get(path);
+        assert_eq!(response.status, 200, "{path}: {response:?}");
+        response.body
     }
 
-    /// The events of a run, as they come.
-    pub fn events(&self, run: &str, last: Option<&str>) -> EventSource {
+    /// Connects to the events of a run, after the event with the id `last_id`.
+    pub fn events(&self, run: &str, last_id: Option<&str>) -> EventSource {
         let mut stream = self.connect();
-        let last = last.map_or(String::new(), |id| format!("Last-Event-ID: {id}\r\n"));
-        let request = format!("GET /runs/{run}/events HTTP/1.1\r\nHost: {}\r\n{last}\r\n", self.address);
+        let last_id = last_id.map_or(String::new(), |id| format!("Last-Event-ID: {id}\r\n"));
+        let request = format!("GET /runs/{run}/events HTTP/1.1\r\nHost: {}\r\n{last_id}\r\n", self.address);
         stream.write_all(request.as_bytes()).unwrap();
         EventSource { reader: BufReader::new(stream) }
     }
@@ -86,15 +86,15 @@ impl Web {
         stream
     }
 
-    /// Sends a signal and gives how it ended.
-    pub fn end(&mut self, signal: rustix::process::Signal) -> std::process::ExitStatus {
+    /// Sends a signal to the server and waits until it ends.
+    pub fn end_by(&mut self, signal: rustix::process::Signal) -> std::process::ExitStatus {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
         self.child.wait().unwrap()
     }
 }
 
-impl Drop for Web {
+impl Drop for WebServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -130,7 +130,7 @@ impl Iterator for EventSource {
             if self.reader.read_line(&mut line).unwrap() == 0 {
                 return None;
             }
-            // Between the lines stand the sizes of chunks, which begin with no field's name.
+            // The sizes of chunks are lines too; they have no name of a field.
             match line.trim_end().split_once(": ") {
                 Some(("id", id)) => message.id = id.into(),
                 Some(("event", event)) => message.event = event.into(),

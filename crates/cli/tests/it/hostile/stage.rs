@@ -1,7 +1,7 @@
-//! Building a set-up from loop devices.
+//! Set-ups built from loop devices.
 
-use super::{Content, Holder, MIB, Name, SetUp, erase};
-use crate::common::Place;
+use super::{Content, Holder, MIB, NameKind, SetUp, erase};
+use crate::common::Sandbox;
 use crate::common::stand_in::{self, run, text};
 use crate::guard::{dos_table, gpt_table};
 use fsarena_fs::safety::WrittenLog;
@@ -11,25 +11,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::{fs::File, hash::Hasher, time::Duration};
 
-const PAGE: usize = 4096;
-/// Where the partition of a partitioned disk begins.
-const FIRST: u64 = MIB;
+const PAGE_BYTES: usize = 4096;
+/// Offset of the partition of a partitioned disk.
+const PARTITION_OFFSET: u64 = MIB;
 
-/// Contents of devices by type, as pieces at their places. mkfs makes some, others are the marks that wipefs(8) looks for.
+/// Contents of devices. mkfs makes some of them, the others are only the bytes by which wipefs(8) recognizes a type.
 pub struct Templates(Vec<Template>);
 
 struct Template {
+    /// The types of its signatures, as wipefs(8) names them.
     kinds: Vec<String>,
-    table: bool,
-    /// The size that it is made for; any larger one does where it is none.
-    size: Option<u64>,
-    least: u64,
+    is_table: bool,
+    /// The only size of a device that it fits; none if it fits every device of at least `min_bytes`.
+    exact_bytes: Option<u64>,
+    min_bytes: u64,
+    /// Offsets and bytes.
     pieces: Vec<(u64, Vec<u8>)>,
 }
 
 impl Templates {
     pub fn make(dir: &Path) -> Templates {
-        let mut all = Templates(vec![]);
+        let mut templates = Templates(vec![]);
         for (kind, program, options) in [
             ("ext2", "mkfs.ext2", "-qF"),
             ("ext4", "mkfs.ext4", "-qF"),
@@ -38,9 +40,9 @@ impl Templates {
         ] {
             let file = dir.join("template");
             File::create(&file).unwrap().set_len(MIB).unwrap();
-            if Command::new(program).args([options, text(&file)]).output().is_ok_and(|ended| ended.status.success()) {
-                let pieces = pieces(&std::fs::read(&file).unwrap());
-                all.add(dir, &[kind], false, None, pieces);
+            if Command::new(program).args([options, text(&file)]).output().is_ok_and(|output| output.status.success()) {
+                let pieces = nonzero_pages(&std::fs::read(&file).unwrap());
+                templates.add(dir, &[kind], false, None, pieces);
             }
         }
         let raid = [0xa92b_4efcu32.to_le_bytes(), 1u32.to_le_bytes()].concat();
@@ -57,46 +59,57 @@ impl Templates {
             ("romfs", 0, b"-rom1fs-"),
             ("cramfs", 0, b"\x45\x3d\xcd\x28"),
         ];
-        for (kind, at, mark) in marks {
-            all.add(dir, &[kind], false, None, vec![(at, mark.to_vec())]);
+        for (kind, offset, mark) in marks {
+            templates.add(dir, &[kind], false, None, vec![(offset, mark.to_vec())]);
         }
-        let two = vec![(0, marks[0].2.to_vec()), (marks[3].1, marks[3].2.to_vec())];
-        all.add(dir, &["crypto_LUKS", "iso9660"], false, None, two);
-        all.add(dir, &["dos"], true, None, vec![(0, dos_table())]);
-        all.add(dir, &["mac"], true, None, vec![(0, b"ER\x02\0".to_vec()), (512, b"PM".to_vec())]);
-        all.add(dir, &["gpt"], true, Some(16 * MIB), vec![(0, gpt_table())]);
-        all
+        let both = vec![(0, marks[0].2.to_vec()), (marks[3].1, marks[3].2.to_vec())];
+        templates.add(dir, &["crypto_LUKS", "iso9660"], false, None, both);
+        templates.add(dir, &["dos"], true, None, vec![(0, dos_table())]);
+        templates.add(dir, &["mac"], true, None, vec![(0, b"ER\x02\0".to_vec()), (512, b"PM".to_vec())]);
+        templates.add(dir, &["gpt"], true, Some(16 * MIB), vec![(0, gpt_table())]);
+        templates
     }
 
-    /// Adds a template, if this version of wipefs(8) tells it.
-    fn add(&mut self, dir: &Path, kinds: &[&str], table: bool, size: Option<u64>, pieces: Vec<(u64, Vec<u8>)>) {
-        let file = dir.join("template");
-        let open = File::create(&file).unwrap();
-        open.set_len(size.unwrap_or(16 * MIB)).unwrap();
-        paste(&open, &pieces, 0);
-        let told = run("wipefs", &["--no-act", "--noheadings", "--output", "TYPE", text(&file)]);
-        std::fs::remove_file(&file).unwrap();
-        if kinds.iter().all(|kind| told.lines().any(|line| line == *kind)) {
+    /// Adds a template if this version of wipefs(8) recognizes all its types.
+    fn add(
+        &mut self,
+        dir: &Path,
+        kinds: &[&str],
+        is_table: bool,
+        exact_bytes: Option<u64>,
+        pieces: Vec<(u64, Vec<u8>)>,
+    ) {
+        let path = dir.join("template");
+        let file = File::create(&path).unwrap();
+        file.set_len(exact_bytes.unwrap_or(16 * MIB)).unwrap();
+        write_pieces(&file, &pieces, 0);
+        let recognized = run("wipefs", &["--no-act", "--noheadings", "--output", "TYPE", text(&path)]);
+        std::fs::remove_file(&path).unwrap();
+        if kinds.iter().all(|kind| recognized.lines().any(|line| line == *kind)) {
             let kinds = kinds.iter().map(|kind| kind.to_string()).collect();
-            let ends = pieces.iter().map(|(at, bytes)| at + bytes.len() as u64);
-            // libblkid looks for few marks on a device that could be a floppy disk.
-            let floppy = if !table && pieces.len() < 3 { 2 * MIB } else { MIB };
-            let least = ends.max().unwrap_or(0).max(floppy);
-            self.0.push(Template { kinds, table, size, least, pieces });
+            let ends = pieces.iter().map(|(offset, bytes)| offset + bytes.len() as u64);
+            // libblkid looks for few types on a device that could be a floppy disk.
+            let above_floppy = if !is_table && pieces.len() < 3 { 2 * MIB } else { MIB };
+            let min_bytes = ends.max().unwrap_or(0).max(above_floppy);
+            self.0.push(Template { kinds, is_table, exact_bytes, min_bytes, pieces });
         }
     }
 
-    pub fn kinds(&self, size: u64) -> Vec<Vec<String>> {
-        self.fitting(false, size).map(|template| template.kinds.clone()).collect()
+    /// The types of the templates without a partition table that fit a device.
+    pub fn kinds(&self, device_bytes: u64) -> Vec<Vec<String>> {
+        self.fitting(false, device_bytes).map(|template| template.kinds.clone()).collect()
     }
 
-    pub fn tables(&self, size: u64) -> Vec<String> {
-        self.fitting(true, size).map(|template| template.kinds[0].clone()).collect()
+    /// The types of the partition tables that fit a device.
+    pub fn tables(&self, device_bytes: u64) -> Vec<String> {
+        self.fitting(true, device_bytes).map(|template| template.kinds[0].clone()).collect()
     }
 
-    fn fitting(&self, table: bool, size: u64) -> impl Iterator<Item = &Template> {
+    fn fitting(&self, tables: bool, device_bytes: u64) -> impl Iterator<Item = &Template> {
         self.0.iter().filter(move |template| {
-            template.table == table && template.size.is_none_or(|own| own == size) && template.least <= size
+            template.is_table == tables
+                && template.exact_bytes.is_none_or(|exact| exact == device_bytes)
+                && template.min_bytes <= device_bytes
         })
     }
 
@@ -105,29 +118,32 @@ impl Templates {
     }
 }
 
-/// The pages of a content that are not zero.
-fn pieces(content: &[u8]) -> Vec<(u64, Vec<u8>)> {
-    let pages = content.chunks(PAGE).enumerate().filter(|(_, page)| **page != [0; PAGE][..page.len()]);
-    pages.map(|(number, page)| ((number * PAGE) as u64, page.to_vec())).collect()
+/// The pages of a content that are not zero, with their offsets.
+fn nonzero_pages(content: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    let pages = content.chunks(PAGE_BYTES).enumerate().filter(|(_, page)| **page != [0; PAGE_BYTES][..page.len()]);
+    pages.map(|(number, page)| ((number * PAGE_BYTES) as u64, page.to_vec())).collect()
 }
 
-fn paste(file: &File, pieces: &[(u64, Vec<u8>)], from: u64) {
-    pieces.iter().for_each(|(at, bytes)| file.write_all_at(bytes, from + at).unwrap());
+fn write_pieces(file: &File, pieces: &[(u64, Vec<u8>)], base: u64) {
+    for (offset, bytes) in pieces {
+        file.write_all_at(bytes, base + offset).unwrap();
+    }
 }
 
 /// Another mount namespace, which lasts as long as this lives.
 pub struct Namespace(Child);
 
 impl Namespace {
-    /// It begins with a copy of all mounts, which would keep devices of other tests busy.
+    /// Unmounts in the new namespace what other tests mounted: it begins with a copy of all mounts, which would keep the
+    /// devices of these tests busy.
     pub fn make() -> Namespace {
         let script = "while read -r _ _ _ _ at _; do case $at in /tmp/*|/dev/shm/*) umount -l \"$(printf \"$at\")\";; esac; \
                       done < /proc/self/mountinfo; echo made; exec sleep 100000";
         let mut command = Command::new("unshare");
         let mut child = command.args(["--mount", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        assert_eq!(said, "made\n");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "made\n");
         Namespace(child)
     }
 }
@@ -139,51 +155,52 @@ impl Drop for Namespace {
     }
 }
 
-/// A set-up that is built. It is taken apart when dropped.
+/// A set-up that is built. Dropping it removes everything.
 pub struct Stage {
-    /// By which the device is named to fsarena.
-    pub name: PathBuf,
-    pub written: WrittenLog,
+    /// The path that `--erase` gets.
+    pub device_name: PathBuf,
+    pub written_log: WrittenLog,
     image: PathBuf,
     /// All devices of the image, whose caches are written before its bytes are read.
     devices: Vec<PathBuf>,
-    /// Only the first page tells anything of swap that is in use: the kernel may write to the others at any time.
-    swap: bool,
-    links: Vec<stand_in::Name>,
-    held: Option<File>,
-    /// Commands that take it apart, in reverse order.
-    undo: Vec<Vec<String>>,
+    /// Whether the device is swap in use. Then only its first page is compared: the kernel may write to the others at any
+    /// time.
+    is_swap: bool,
+    links: Vec<stand_in::ByIdLink>,
+    exclusive_file: Option<File>,
+    /// Commands that remove the set-up, in reverse order.
+    undo_commands: Vec<Vec<String>>,
     _dir: tempfile::TempDir,
 }
 
 impl Stage {
-    pub fn build(place: &Place, namespace: &Namespace, templates: &Templates, set_up: &SetUp) -> Stage {
-        let dir = tempfile::Builder::new().prefix("stage-").tempdir_in(&place.dir).unwrap();
+    pub fn build(sandbox: &Sandbox, namespace: &Namespace, templates: &Templates, set_up: &SetUp) -> Stage {
+        let dir = tempfile::Builder::new().prefix("stage-").tempdir_in(&sandbox.dir).unwrap();
         let image = dir.path().join("disk");
-        let from = if set_up.partition { FIRST } else { 0 };
+        let start = if set_up.is_partition { PARTITION_OFFSET } else { 0 };
         let file = File::create(&image).unwrap();
-        file.set_len(from + set_up.size).unwrap();
-        fill(&file, from, templates, set_up);
-        if set_up.partition {
-            paste(&file, &[(0, dos_table())], 0);
+        file.set_len(start + set_up.size_bytes).unwrap();
+        fill(&file, start, templates, set_up);
+        if set_up.is_partition {
+            write_pieces(&file, &[(0, dos_table())], 0);
         }
-        let swap = matches!(set_up.holder, Holder::Swap | Holder::SwapThroughSecondLoop);
+        let is_swap = matches!(set_up.holder, Holder::Swap | Holder::SwapThroughSecondLoop);
         let mut stage = Stage {
-            name: PathBuf::new(),
-            written: WrittenLog::open(&place.state()),
+            device_name: PathBuf::new(),
+            written_log: WrittenLog::open(&sandbox.state_dir()),
             image,
             devices: vec![],
-            swap,
+            is_swap,
             links: vec![],
-            held: None,
-            undo: vec![],
+            exclusive_file: None,
+            undo_commands: vec![],
             _dir: dir,
         };
         let disk = stage.attach(&stage.image.clone(), &["--partscan"]);
-        let device = if set_up.partition { stage.partition(&disk, set_up.size) } else { disk.clone() };
-        stage.name(set_up.name, &device);
-        stage.make_own(&set_up.content, &device);
-        stage.hold(set_up, namespace, &disk, &device, from);
+        let device = if set_up.is_partition { stage.add_partition(&disk, set_up.size_bytes) } else { disk.clone() };
+        stage.set_name(set_up.name, &device);
+        stage.make_own_filesystem(&set_up.content, &device);
+        stage.start_use(set_up, namespace, &disk, &device, start);
         if set_up.read_only {
             run("blockdev", &["--setro", text(&device)]);
             // A loop device stays read-only for its next user.
@@ -192,27 +209,27 @@ impl Stage {
         stage
     }
 
-    /// The content of the image, without its zeros.
+    /// A hash of the image, without its pages of zeros.
     pub fn digest(&self) -> u64 {
         // Syncing fails on a device that is read-only, which has nothing to write.
         self.devices.iter().for_each(|device| drop(File::open(device).and_then(|device| device.sync_all())));
         let file = File::open(&self.image).unwrap();
         let mut hasher = std::hash::DefaultHasher::new();
-        let (mut at, mut page) = (0, [0; PAGE]);
-        let end = if self.swap { PAGE as u64 } else { file.metadata().unwrap().len() };
-        while at < end {
-            let read = file.read_at(&mut page, at).unwrap();
-            if page[..read] != [0; PAGE][..read] {
-                hasher.write_u64(at);
+        let (mut offset, mut page) = (0, [0; PAGE_BYTES]);
+        let end = if self.is_swap { PAGE_BYTES as u64 } else { file.metadata().unwrap().len() };
+        while offset < end {
+            let read = file.read_at(&mut page, offset).unwrap();
+            if page[..read] != [0; PAGE_BYTES][..read] {
+                hasher.write_u64(offset);
                 hasher.write(&page[..read]);
             }
-            at += read as u64;
+            offset += read as u64;
         }
         hasher.finish()
     }
 
     fn on_drop(&mut self, command: &[&str]) {
-        self.undo.push(command.iter().map(|word| word.to_string()).collect());
+        self.undo_commands.push(command.iter().map(|word| word.to_string()).collect());
     }
 
     /// Attaches a file to a loop device. Between finding a free one and taking it another process may take it.
@@ -228,46 +245,47 @@ impl Stage {
         device.into()
     }
 
-    /// The partition of a disk, also where the kernel reads no tables.
-    fn partition(&mut self, disk: &Path, size: u64) -> PathBuf {
+    /// Returns the partition of a disk. Adds it if the kernel does not read partition tables.
+    fn add_partition(&mut self, disk: &Path, size_bytes: u64) -> PathBuf {
         let device = PathBuf::from(format!("{}p1", disk.display()));
         if !device.exists() {
-            run("addpart", &[text(disk), "1", &(FIRST / 512).to_string(), &(size / 512).to_string()]);
+            run("addpart", &[text(disk), "1", &(PARTITION_OFFSET / 512).to_string(), &(size_bytes / 512).to_string()]);
             self.on_drop(&["delpart", text(disk), "1"]);
         }
         self.devices.push(device.clone());
         device
     }
 
-    fn link(&mut self, to: &Path) -> PathBuf {
-        self.links.push(stand_in::Name::of(to));
+    fn add_by_id_link(&mut self, target: &Path) -> PathBuf {
+        self.links.push(stand_in::ByIdLink::make(target));
         self.links.last().unwrap().0.clone()
     }
 
-    fn name(&mut self, name: Name, device: &Path) {
+    fn set_name(&mut self, kind: NameKind, device: &Path) {
         let beside = self.image.with_file_name("link");
         symlink(device, &beside).unwrap();
-        self.name = match name {
-            Name::ById => self.link(device),
-            Name::ByIdToLink => self.link(&beside),
-            Name::Kernel => device.into(),
-            Name::LinkElsewhere => beside,
-            Name::ByIdToImage => self.link(&self.image.clone()),
-            Name::Image => self.image.clone(),
-            Name::ByIdToNull => self.link(Path::new("/dev/null")),
-            Name::Dangling => self.link(&self.image.with_file_name("gone")),
+        self.device_name = match kind {
+            NameKind::ById => self.add_by_id_link(device),
+            NameKind::ByIdToLink => self.add_by_id_link(&beside),
+            NameKind::Kernel => device.into(),
+            NameKind::LinkElsewhere => beside,
+            NameKind::ByIdToImage => self.add_by_id_link(&self.image.clone()),
+            NameKind::Image => self.image.clone(),
+            NameKind::ByIdToNull => self.add_by_id_link(Path::new("/dev/null")),
+            NameKind::Dangling => self.add_by_id_link(&self.image.with_file_name("gone")),
         };
     }
 
-    /// Lets fsarena make a filesystem, and changes what a user could change.
-    fn make_own(&mut self, content: &Content, device: &Path) {
+    /// Lets fsarena make a filesystem if the content is one of it, and makes the change of `OwnChanged`.
+    fn make_own_filesystem(&mut self, content: &Content, device: &Path) {
         if !matches!(content, Content::Own | Content::OwnChanged | Content::OwnRenamed) {
             return;
         }
-        let other = self.link(device);
-        let usual = self.name.starts_with("/dev/disk/by-id") && self.name.canonicalize().is_ok_and(|to| to == *device);
-        let name = if usual && *content != Content::OwnRenamed { self.name.clone() } else { other };
-        erase(&name, None, &self.written).unwrap();
+        let other_name = self.add_by_id_link(device);
+        let is_by_id_link = self.device_name.starts_with("/dev/disk/by-id")
+            && self.device_name.canonicalize().is_ok_and(|target| target == *device);
+        let name = if is_by_id_link && *content != Content::OwnRenamed { self.device_name.clone() } else { other_name };
+        erase(&name, None, &self.written_log).unwrap();
         if *content == Content::OwnChanged {
             let file = File::options().write(true).open(device).unwrap();
             file.write_all_at(b"thesis", 2 * MIB - 512).unwrap();
@@ -275,8 +293,8 @@ impl Stage {
         }
     }
 
-    fn hold(&mut self, set_up: &SetUp, namespace: &Namespace, disk: &Path, device: &Path, from: u64) {
-        let (offset, length) = (format!("--offset={from}"), format!("--sizelimit={}", set_up.size));
+    fn start_use(&mut self, set_up: &SetUp, namespace: &Namespace, disk: &Path, device: &Path, start: u64) {
+        let (offset, length) = (format!("--offset={start}"), format!("--sizelimit={}", set_up.size_bytes));
         let image = self.image.clone();
         match set_up.holder {
             Holder::None => {}
@@ -302,25 +320,25 @@ impl Stage {
             Holder::Exclusive => {
                 use rustix::fs::{Mode, OFlags, open};
                 let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-                self.held = Some(open(device, flags, Mode::empty()).unwrap().into());
+                self.exclusive_file = Some(open(device, flags, Mode::empty()).unwrap().into());
             }
         }
     }
 
-    /// Mounted read-only, so that whatever changes is fsarena's doing.
+    /// Mounts a device read-only, so that only fsarena changes it.
     fn mount(&mut self, device: &Path) {
-        let at = self.image.with_file_name("mnt");
-        std::fs::create_dir(&at).unwrap();
-        run("mount", &["-o", "ro", text(device), text(&at)]);
-        self.on_drop(&["umount", text(&at)]);
+        let mount_point = self.image.with_file_name("mnt");
+        std::fs::create_dir(&mount_point).unwrap();
+        run("mount", &["-o", "ro", text(device), text(&mount_point)]);
+        self.on_drop(&["umount", text(&mount_point)]);
     }
 
     fn mount_in_namespace(&mut self, device: &Path, namespace: &Namespace) {
-        let at = self.image.with_file_name("mnt");
-        std::fs::create_dir(&at).unwrap();
-        let within = format!("--mount=/proc/{}/ns/mnt", namespace.0.id());
-        run("nsenter", &[&within, "mount", "-o", "ro", text(device), text(&at)]);
-        self.on_drop(&["nsenter", &within, "umount", text(&at)]);
+        let mount_point = self.image.with_file_name("mnt");
+        std::fs::create_dir(&mount_point).unwrap();
+        let namespace_option = format!("--mount=/proc/{}/ns/mnt", namespace.0.id());
+        run("nsenter", &[&namespace_option, "mount", "-o", "ro", text(device), text(&mount_point)]);
+        self.on_drop(&["nsenter", &namespace_option, "umount", text(&mount_point)]);
     }
 
     fn swap_on(&mut self, device: &Path) {
@@ -329,30 +347,31 @@ impl Stage {
     }
 }
 
-fn fill(file: &File, from: u64, templates: &Templates, set_up: &SetUp) {
+/// Writes the content of a set-up to its image, where its device begins.
+fn fill(file: &File, start: u64, templates: &Templates, set_up: &SetUp) {
     match &set_up.content {
         Content::Zeros | Content::Own | Content::OwnChanged | Content::OwnRenamed => {}
-        Content::Ones => paste(file, &[(0, vec![0xff; set_up.size as usize])], from),
-        // No signature has a byte like it in each place.
-        Content::Data(at, length) => paste(file, &[(*at, vec![0xa7; *length as usize])], from),
-        Content::Signatures(kinds) => paste(file, templates.pieces(kinds), from),
-        Content::Table(kind) => paste(file, templates.pieces(std::slice::from_ref(kind)), from),
+        Content::Ones => write_pieces(file, &[(0, vec![0xff; set_up.size_bytes as usize])], start),
+        // These bytes belong to no signature.
+        Content::Data { offset, length } => write_pieces(file, &[(*offset, vec![0xa7; *length as usize])], start),
+        Content::Signatures(kinds) => write_pieces(file, templates.pieces(kinds), start),
+        Content::Table(kind) => write_pieces(file, templates.pieces(std::slice::from_ref(kind)), start),
     }
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        self.held = None;
-        for command in self.undo.drain(..).rev() {
-            let undone = || Command::new(&command[0]).args(&command[1..]).output().unwrap();
-            let mut output = undone();
-            // Another program that looks at all devices, such as a test that asks `blkid`, may have this one open.
+        self.exclusive_file = None;
+        for command in self.undo_commands.drain(..).rev() {
+            let run_undo = || Command::new(&command[0]).args(&command[1..]).output().unwrap();
+            let mut output = run_undo();
+            // Another program that looks at all devices, such as `blkid` of another test, may have this one open.
             for _ in 0..100 {
                 if output.status.success() || !String::from_utf8_lossy(&output.stderr).contains("busy") {
                     break;
                 }
                 std::thread::sleep(Duration::from_millis(50));
-                output = undone();
+                output = run_undo();
             }
             assert!(output.status.success() || std::thread::panicking(), "{command:?}: {output:?}");
         }

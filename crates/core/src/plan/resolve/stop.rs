@@ -4,10 +4,10 @@ use super::Resolver;
 use crate::average::Average;
 use crate::plan::{Backing, Emulator, OPEN_ENDED_ROUNDS, StopPlan, limits};
 use crate::setting_text::setting;
-use crate::{app, number::parse_percentage, plan::error::PlanError, plan::shard::Shard};
+use crate::{number::parse_percentage, plan::error::PlanError, plan::shard::Shard, study};
 
 /// The error for a shard of a run whose number of rounds is not fixed.
-fn rounds_not_fixed() -> PlanError {
+fn rounds_not_fixed_error() -> PlanError {
     let rounds = setting("rounds", "N");
     let message = format!(
         "all shards must have the same number of rounds, which neither claims nor a budget may change; set it: {rounds}"
@@ -22,36 +22,37 @@ const AVERAGE_SYNTAX: &str = "write \"typical\" or \"mean\"";
 
 /// The seconds that eight rounds of two variants take in guests that count instructions: on a busy core each boot takes ten
 /// seconds or more.
-const EIGHT_COUNTED_ROUNDS_S: f64 = 300.0;
+const EIGHT_ROUNDS_OF_COUNTING_GUESTS_S: f64 = 300.0;
 
-/// Parses a margin or bound such as `1%` as a fraction. None if it is not a percentage or is outside the limits of a difference.
-fn parse_fraction(text: &str) -> Option<f64> {
-    limits::difference(parse_percentage(text)?).ok()
+/// Parses a margin or bound such as `1%` as a fraction. None if it is not a percentage or is outside the limits of a
+/// difference.
+fn parse_difference(text: &str) -> Option<f64> {
+    limits::check_difference(parse_percentage(text)?).ok()
 }
 
 impl Resolver<'_> {
     /// Resolves when the run stops. With claims it ends once they are decided, and with `best_within` once the choice is good
     /// enough; a number of rounds from the command line overrides both. With a time budget from the command line, the run uses
     /// all of that time: the rounds of the plan do not end it earlier.
-    pub(super) fn stop(&self) -> Result<StopPlan, PlanError> {
-        let (at_scale, written) = (&self.at_scale, &self.file.stop);
-        let rounds = at_scale.rounds.as_ref().or(written.rounds.as_ref());
-        let rounds = self.check_limit(rounds, limits::rounds)?;
-        let written_max = self.check_limit(written.max_rounds.as_ref(), limits::rounds)?;
+    pub(super) fn resolve_stop(&self) -> Result<StopPlan, PlanError> {
+        let (at_scale, of_plan) = (&self.at_scale, &self.file.stop);
+        let rounds = at_scale.rounds.as_ref().or(of_plan.rounds.as_ref());
+        let rounds = self.check_limit(rounds, limits::check_rounds)?;
+        let max_rounds_of_plan = self.check_limit(of_plan.max_rounds.as_ref(), limits::check_rounds)?;
         self.check_overrides()?;
         // A stored plan records whether its claims ended the run.
-        let may_end_when_decided = self.written.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
-        let best_within = self.parse_text(&written.best_within, parse_fraction, "best_within", MARGIN_SYNTAX)?;
+        let may_end_when_decided = self.parsed.stored.as_ref().is_none_or(|plan| plan.stop.ends_when_decided);
+        let best_within = self.parse_text(&of_plan.best_within, parse_difference, "best_within", MARGIN_SYNTAX)?;
         let best_within = self.overrides.best_within.or(best_within.filter(|_| self.overrides.rounds.is_none()));
-        let best_by = self.parse_text(&written.best_by, Average::from_name, "best_by", AVERAGE_SYNTAX)?;
-        let when_decided = self.has_claims()
+        let best_by = self.parse_text(&of_plan.best_by, Average::from_name, "best_by", AVERAGE_SYNTAX)?;
+        let ends_when_decided = self.has_claims()
             && best_within.is_none()
             && self.overrides.rounds.is_none()
             && (may_end_when_decided || !self.overrides.claims.is_empty());
-        let max_rounds = self.overrides.max_rounds.or(written_max);
-        let budget = if at_scale.budget.is_some() { &at_scale.budget } else { &written.budget };
-        let shard = self.shard(rounds)?;
-        let is_open_ended = when_decided
+        let max_rounds = self.overrides.max_rounds.or(max_rounds_of_plan);
+        let budget = if at_scale.budget.is_some() { &at_scale.budget } else { &of_plan.budget };
+        let shard = self.resolve_shard(rounds)?;
+        let is_open_ended = ends_when_decided
             || best_within.is_some()
             || (self.overrides.budget_s.is_some() && self.overrides.rounds.is_none());
         let limit = max_rounds.unwrap_or(OPEN_ENDED_ROUNDS);
@@ -61,30 +62,30 @@ impl Resolver<'_> {
         };
         let stop = StopPlan {
             rounds: if is_open_ended { limit } else { fixed_rounds },
-            warmup: self.warmup(shard)?,
+            warmup: self.resolve_warmup(shard)?,
             // An explicit number of rounds overrides the plan's time budget.
             budget_s: match (self.overrides.budget_s, self.overrides.rounds) {
                 (Some(budget), _) => Some(budget),
                 (None, Some(_)) => None,
-                (None, None) => self.parse_duration(budget)?.map(|budget| budget.max(self.least_budget_s())),
+                (None, None) => self.parse_duration(budget)?.map(|budget| budget.max(self.min_budget_s())),
             },
             has_default_budget: self.has_default_budget(),
-            when_decided,
-            has_gate: self.overrides.has_gate || written.gate.as_ref().is_some_and(|gate| *gate.get_ref()),
+            ends_when_decided,
+            has_gate: self.overrides.has_gate || of_plan.gate.as_ref().is_some_and(|gate| *gate.get_ref()),
             margin: self.overrides.margin.or(self.parse_text(
-                &written.margin,
-                parse_fraction,
+                &of_plan.margin,
+                parse_difference,
                 "margin",
                 MARGIN_SYNTAX,
             )?),
             best_within,
             best_metric: best_within
-                .and_then(|_| self.overrides.best_metric.clone().or_else(|| written.best_metric.clone())),
+                .and_then(|_| self.overrides.best_metric.clone().or_else(|| of_plan.best_metric.clone())),
             best_by: best_within.and(self.overrides.best_by.or(best_by)).unwrap_or_default(),
             shard,
         };
         match shard {
-            Some(_) if stop.is_open_ended() || stop.budget_s.is_some() => Err(rounds_not_fixed()),
+            Some(_) if stop.is_open_ended() || stop.budget_s.is_some() => Err(rounds_not_fixed_error()),
             Some(shard) if stop.rounds_here() == 0 => {
                 let rounds = stop.rounds;
                 let message = format!("shard {shard} has no round, because the plan has {rounds}; use fewer shards");
@@ -97,10 +98,10 @@ impl Resolver<'_> {
     /// Whether the run uses the default number of rounds: the plan and the command line set neither rounds nor anything else
     /// that ends the run.
     pub(super) fn uses_default_rounds(&self) -> bool {
-        let (at_scale, written) = (&self.at_scale, &self.file.stop);
-        let sets_rounds = self.overrides.rounds.is_some() || at_scale.rounds.is_some() || written.rounds.is_some();
-        let searches = self.overrides.best_within.is_some() || written.best_within.is_some();
-        let is_stored = self.written.stored.is_some();
+        let (at_scale, of_plan) = (&self.at_scale, &self.file.stop);
+        let sets_rounds = self.overrides.rounds.is_some() || at_scale.rounds.is_some() || of_plan.rounds.is_some();
+        let searches = self.overrides.best_within.is_some() || of_plan.best_within.is_some();
+        let is_stored = self.parsed.stored.is_some();
         !sets_rounds && !searches && !self.has_claims() && self.overrides.budget_s.is_none() && !is_stored
     }
 
@@ -110,21 +111,21 @@ impl Resolver<'_> {
 
     /// Whether the time budget comes from a plan that ships with fsarena, not from the user.
     fn has_default_budget(&self) -> bool {
-        let (at_scale, written) = (&self.at_scale.budget, &self.file.stop.budget);
+        let (at_scale, of_plan) = (&self.at_scale.budget, &self.file.stop.budget);
         let is_overridden = self.overrides.budget_s.is_some() || self.overrides.rounds.is_some();
-        let is_shipped = match &self.written.stored {
+        let is_shipped = match &self.parsed.stored {
             Some(plan) => plan.stop.has_default_budget,
-            None => app::is_shipped_text(&self.written.text),
+            None => study::is_text_of_shipped_plan(&self.parsed.text),
         };
-        is_shipped && !is_overridden && (at_scale.is_some() || written.is_some())
+        is_shipped && !is_overridden && (at_scale.is_some() || of_plan.is_some())
     }
 
     /// The shard to run; None if the run is not sharded. Every machine resolves the plan by itself, so the number of rounds and
     /// the seed must be set explicitly.
-    fn shard(&self, rounds: Option<u32>) -> Result<Option<Shard>, PlanError> {
+    fn resolve_shard(&self, rounds: Option<u32>) -> Result<Option<Shard>, PlanError> {
         let Some(shard) = self.overrides.shard else { return Ok(None) };
         if self.overrides.rounds.or(rounds).is_none() {
-            return Err(rounds_not_fixed());
+            return Err(rounds_not_fixed_error());
         }
         if self.overrides.seed.is_none() && self.file.seed.is_none() {
             let seed = setting("seed", "N");
@@ -134,21 +135,21 @@ impl Resolver<'_> {
         Ok(Some(shard))
     }
 
-    /// The time budget in seconds that replaces a smaller one of the plan. A guest that counts instructions needs only eight
-    /// rounds for an answer, so the budget must allow these.
-    fn least_budget_s(&self) -> f64 {
+    /// The smallest time budget in seconds: it replaces a smaller budget of the plan. A guest that counts instructions
+    /// needs only eight rounds for an answer, so the budget must allow these.
+    fn min_budget_s(&self) -> f64 {
         match &self.overrides.backing {
-            Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact => EIGHT_COUNTED_ROUNDS_S,
+            Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact => EIGHT_ROUNDS_OF_COUNTING_GUESTS_S,
             _ => 0.0,
         }
     }
 
     /// The warm-up rounds of all shards together: each machine runs its own.
-    fn warmup(&self, shard: Option<Shard>) -> Result<u32, PlanError> {
-        let written = self.file.stop.warmup.as_ref();
-        let rounds = self.overrides.warmup.or(written.map(|rounds| *rounds.get_ref())).unwrap_or(0);
-        let checked = limits::warmup(rounds.saturating_mul(shard.map_or(1, |shard| shard.count)));
-        checked.map_err(|message| match (self.overrides.warmup, written) {
+    fn resolve_warmup(&self, shard: Option<Shard>) -> Result<u32, PlanError> {
+        let of_plan = self.file.stop.warmup.as_ref();
+        let rounds = self.overrides.warmup.or(of_plan.map(|rounds| *rounds.get_ref())).unwrap_or(0);
+        let checked = limits::check_warmup(rounds.saturating_mul(shard.map_or(1, |shard| shard.count)));
+        checked.map_err(|message| match (self.overrides.warmup, of_plan) {
             (None, Some(rounds)) => self.error_at(rounds.span(), message),
             _ => PlanError::in_setting("warmup", message),
         })
@@ -161,14 +162,14 @@ impl Resolver<'_> {
             value.map_or(Ok(()), |value| limit(value).map(drop)).map_err(|message| PlanError::in_setting(name, message))
         }
         let overrides = self.overrides;
-        check("rounds", overrides.rounds, limits::rounds)?;
-        check("max_rounds", overrides.max_rounds, limits::rounds)?;
-        check("budget", overrides.budget_s, limits::seconds)?;
-        check("margin", overrides.margin, limits::difference)?;
-        check("within", overrides.best_within, limits::difference)?;
-        check("size", overrides.size, limits::size)?;
+        check("rounds", overrides.rounds, limits::check_rounds)?;
+        check("max_rounds", overrides.max_rounds, limits::check_rounds)?;
+        check("budget", overrides.budget_s, limits::check_seconds)?;
+        check("margin", overrides.margin, limits::check_difference)?;
+        check("within", overrides.best_within, limits::check_difference)?;
+        check("size", overrides.size, limits::check_size)?;
         let guest = if let Some(Backing::Guest(guest)) = &overrides.backing { Some(guest) } else { None };
-        check("guest_timeout", guest.map(|guest| guest.patience_s), limits::seconds)?;
-        check("guest_memory", guest.map(|guest| guest.memory), limits::memory)
+        check("guest_timeout", guest.map(|guest| guest.silence_timeout_s), limits::check_seconds)?;
+        check("guest_memory", guest.map(|guest| guest.memory), limits::check_memory)
     }
 }

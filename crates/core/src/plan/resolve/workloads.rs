@@ -1,21 +1,21 @@
 //! Resolves the workloads and their settings from the plan and the command line.
 
 use super::Resolver;
-use crate::names::unknown;
-use crate::setting::{DRIVER_SETTINGS, SettingDef, Settings, Value, WorkloadDef};
+use crate::names::unknown_name;
+use crate::setting::{DRIVER_SETTINGS, SettingDef, SettingValue, Settings, WorkloadDef};
 use crate::{cell::WorkloadPlan, plan::Backing, plan::error::PlanError, plan::file::Pairs};
-use crate::{factor::SETTING_PREFIX, grid};
+use crate::{factor::SETTING_PREFIX, setting_grid};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 
 impl Resolver<'_> {
-    pub(super) fn workloads(&self) -> Result<Vec<WorkloadPlan>, PlanError> {
+    pub(super) fn resolve_workloads(&self) -> Result<Vec<WorkloadPlan>, PlanError> {
         if self.file.workloads.is_empty() {
             return Err(self.error_of_plan("the plan has no [[workload]]; add one: use = \"coreutils\""));
         }
         if self.overrides.workload.is_some() && self.file.workloads.len() > 1 {
-            let number = self.file.workloads.len();
-            let message = format!("replaces the only workload of a plan, and this plan has {number}");
+            let count = self.file.workloads.len();
+            let message = format!("replaces the only workload of a plan, and this plan has {count}");
             return Err(PlanError::in_setting("workload", message));
         }
         let workloads = self.file.workloads.iter().map(|pairs| self.read_workload(pairs));
@@ -24,16 +24,16 @@ impl Resolver<'_> {
         for (id, text) in &self.overrides.settings {
             self.set_from_command_line(&mut workloads, id, text)?;
         }
-        workloads = self.over_grids(workloads)?;
+        workloads = self.expand_grids(workloads)?;
         if matches!(self.overrides.backing, Some(Backing::Guest(_))) {
-            self.use_native_drivers(&mut workloads);
+            self.set_native_drivers(&mut workloads);
         }
         Ok(workloads)
     }
 
-    /// The name, title and question of a run whose workload the command line replaces. None if it does not change the workload;
-    /// then those of the plan apply.
-    pub(super) fn texts_of_workload(&self) -> Option<[String; 3]> {
+    /// The name, title and question of a run whose workload the command line replaces. None if the command line does not change
+    /// the workload: then the run has those of the plan.
+    pub(super) fn headings_of_replaced_workload(&self) -> Option<[String; 3]> {
         let name = self.overrides.workload.as_deref()?;
         let def = self.vocabulary.workloads.iter().find(|def| def.id == name)?;
         let written = self.file.workloads.first()?.iter().find(|(key, _)| key.get_ref() == "use")?.1;
@@ -49,8 +49,8 @@ impl Resolver<'_> {
         let def = self.vocabulary.workloads.iter().find(|def| def.id == name)?;
         let written = self.file.workloads.iter().chain([&self.at_scale.set]);
         let ids = written.flat_map(|pairs| pairs.keys()).map(|id| id.get_ref().as_str());
-        let lacks = |id: &&str| *id != "use" && !def.settings.iter().any(|setting| setting.id == *id);
-        let ids: BTreeSet<&str> = ids.filter(lacks).collect();
+        let is_unused = |id: &&str| *id != "use" && !def.settings.iter().any(|setting| setting.id == *id);
+        let ids: BTreeSet<&str> = ids.filter(is_unused).collect();
         if ids.is_empty() {
             return None;
         }
@@ -60,9 +60,9 @@ impl Resolver<'_> {
 
     /// Makes all workloads use fsarena's own system calls instead of programs in a guest, except by settings that the command
     /// line sets.
-    fn use_native_drivers(&self, workloads: &mut [WorkloadPlan]) {
-        let is_set = |id: &str| self.overrides.settings.iter().any(|(name, _)| name == id);
-        let ids: Vec<&str> = DRIVER_SETTINGS.into_iter().filter(|id| !is_set(id)).collect();
+    fn set_native_drivers(&self, workloads: &mut [WorkloadPlan]) {
+        let is_overridden = |id: &str| self.overrides.settings.iter().any(|(name, _)| name == id);
+        let ids: Vec<&str> = DRIVER_SETTINGS.into_iter().filter(|id| !is_overridden(id)).collect();
         workloads.iter_mut().for_each(|workload| workload.settings.set_native(&ids));
     }
 
@@ -77,7 +77,7 @@ impl Resolver<'_> {
         };
         let name = self.overrides.workload.as_deref().unwrap_or(written);
         let Some(def) = self.vocabulary.workloads.iter().find(|def| def.id == name) else {
-            let message = unknown("workload", name, self.vocabulary.workloads.iter().map(|def| def.id));
+            let message = unknown_name("workload", name, self.vocabulary.workloads.iter().map(|def| def.id));
             return match self.overrides.workload {
                 Some(_) => Err(PlanError::in_setting("workload", message)),
                 None => self.fail_at(value.span(), message),
@@ -86,7 +86,7 @@ impl Resolver<'_> {
         let mut settings = Settings::defaults(def.settings);
         let mut grid_settings = vec![];
         for (id, value) in pairs.iter().filter(|(id, _)| *id != key) {
-            if id.get_ref() == "grid" && self.written.stored.is_some() {
+            if id.get_ref() == "grid" && self.parsed.stored.is_some() {
                 grid_settings = self.read_levels(value)?;
                 continue;
             }
@@ -110,7 +110,7 @@ impl Resolver<'_> {
                 continue;
             }
             let read = |setting: &SettingDef| self.convert_value(setting, value);
-            self.set_all(workloads, id.get_ref(), read, |message| self.error_at(id.span(), message))?;
+            self.set_in_all(workloads, id.get_ref(), read, |message| self.error_at(id.span(), message))?;
         }
         Ok(())
     }
@@ -118,18 +118,20 @@ impl Resolver<'_> {
     /// Applies a setting of the command line to every workload of the plan that has it.
     fn set_from_command_line(&self, workloads: &mut [WorkloadPlan], id: &str, text: &str) -> Result<(), PlanError> {
         let error = |message| PlanError::in_setting("set", message);
-        let read = |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| error(setting.rejection(text)));
-        self.set_all(workloads, id, read, error)
+        let read =
+            |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| error(setting.rejection_message(text)));
+        self.set_in_all(workloads, id, read, error)
     }
 
-    /// The workloads at every value of the grids of the plan, the scale and the command line. A grid of the command line replaces
-    /// the plan's for that setting. If the command line replaced the workload, grids over settings that it lacks are left out.
-    fn over_grids(&self, mut workloads: Vec<WorkloadPlan>) -> Result<Vec<WorkloadPlan>, PlanError> {
+    /// The workloads at every value of the grids of the plan, the scale and the command line. A grid of the command line
+    /// replaces the plan's for that setting. If the command line replaced the workload, grids over settings that it lacks
+    /// are left out.
+    fn expand_grids(&self, mut workloads: Vec<WorkloadPlan>) -> Result<Vec<WorkloadPlan>, PlanError> {
         let mut grids = BTreeMap::new();
         for (id, value) in self.file.grid.iter().chain(&self.at_scale.grid) {
             let has_setting = |workload: &WorkloadPlan| workload.settings.0.contains_key(id.get_ref());
             if self.overrides.workload.is_none() || workloads.iter().any(has_setting) {
-                let values = grid::parse(&self.read_levels(value)?.join(","));
+                let values = setting_grid::parse_grid(&self.read_levels(value)?.join(","));
                 let values = values.map_err(|message| self.error_at(value.span(), message))?;
                 grids.insert(id.get_ref().clone(), (values, value.span()));
             }
@@ -137,17 +139,17 @@ impl Resolver<'_> {
         let in_setting = |message| PlanError::in_setting("grid", message);
         for (id, text) in &self.overrides.grid {
             grids.remove(id);
-            let values = grid::parse(text).map_err(in_setting)?;
-            workloads = self.over_grid(workloads, id, &values, in_setting)?;
+            let values = setting_grid::parse_grid(text).map_err(in_setting)?;
+            workloads = self.expand_grid(workloads, id, &values, in_setting)?;
         }
         for (id, (values, span)) in &grids {
-            workloads = self.over_grid(workloads, id, values, |message| self.error_at(span.clone(), message))?;
+            workloads = self.expand_grid(workloads, id, values, |message| self.error_at(span.clone(), message))?;
         }
         Ok(workloads)
     }
 
     /// The workloads at every value of a grid; those without the setting as they are.
-    fn over_grid(
+    fn expand_grid(
         &self,
         workloads: Vec<WorkloadPlan>,
         id: &str,
@@ -166,20 +168,20 @@ impl Resolver<'_> {
         for workload in workloads {
             let def = self.vocabulary.workloads.iter().find(|def| def.id == workload.name);
             let setting = def.and_then(|def| def.settings.iter().find(|setting| setting.id == id));
-            let versions = setting.map_or(vec![workload.clone()], |setting| workload.over_grid(setting, values));
+            let versions = setting.map_or(vec![workload.clone()], |setting| workload.expand_grid(setting, values));
             // A stored plan has the workload at other values of the same setting already.
             expanded.extend(versions.into_iter().filter(|version| !expanded.contains(version)).collect::<Vec<_>>());
         }
         Ok(expanded)
     }
 
-    /// Sets `id` in every workload that has it. `read` returns the value for a setting; `error` makes the error if no workload
-    /// has the setting.
-    fn set_all(
+    /// Sets a setting in every workload that has it. `read` returns its value; `error` makes the error if no workload has the
+    /// setting.
+    fn set_in_all(
         &self,
         workloads: &mut [WorkloadPlan],
         id: &str,
-        read: impl Fn(&SettingDef) -> Result<Value, PlanError>,
+        read: impl Fn(&SettingDef) -> Result<SettingValue, PlanError>,
         error: impl Fn(String) -> PlanError,
     ) -> Result<(), PlanError> {
         let def_of = |name: &str| self.vocabulary.workloads.iter().find(|def| def.id == name).copied();
@@ -211,12 +213,12 @@ impl Resolver<'_> {
             return Some(no_setting_message(id, &defs));
         }
         for setting in settings {
-            let default = Value::from(setting.default);
+            let default = SettingValue::from(setting.default);
             if !level.is_empty() {
                 if setting.kind.convert(default.parse_same_kind(level)).is_none() {
-                    return Some(setting.rejection(level));
+                    return Some(setting.rejection_message(level));
                 }
-            } else if matches!(default, Value::List(items) if !items.is_empty()) {
+            } else if matches!(default, SettingValue::List(items) if !items.is_empty()) {
                 return Some(format!("`{id}` is a list, each item a task: write one item in each level"));
             }
         }
@@ -224,10 +226,12 @@ impl Resolver<'_> {
     }
 
     /// Converts a value of the plan to the form that settings store.
-    fn convert_value(&self, setting: &SettingDef, value: &Spanned<toml::Value>) -> Result<Value, PlanError> {
+    fn convert_value(&self, setting: &SettingDef, value: &Spanned<toml::Value>) -> Result<SettingValue, PlanError> {
         match value.get_ref().clone().try_into().ok().and_then(|value| setting.kind.convert(value)) {
             Some(value) => Ok(value),
-            None => self.fail_at(value.span(), setting.rejection(value.get_ref().to_string().trim_matches('"'))),
+            None => {
+                self.fail_at(value.span(), setting.rejection_message(value.get_ref().to_string().trim_matches('"')))
+            }
         }
     }
 }
@@ -236,5 +240,5 @@ impl Resolver<'_> {
 fn no_setting_message(id: &str, workloads: &[&WorkloadDef]) -> String {
     let names: Vec<&str> = workloads.iter().map(|def| def.id).collect();
     let settings = workloads.iter().flat_map(|def| def.settings).map(|setting| setting.id);
-    unknown("setting", id, settings).at(format!("of workload {}", names.join(", "))).into()
+    unknown_name("setting", id, settings).with_place(format!("of workload {}", names.join(", "))).into()
 }

@@ -24,7 +24,7 @@ pub struct DbenchWorkload {
     pub source: LoadSource,
 }
 
-/// Metrics to compare by. The load runs for a set time, so elapsed times mean nothing.
+/// The metrics to compare by. Elapsed times are not among them, because the load runs for a set time.
 pub const METRICS: &[&str] = &["throughput"];
 
 const CLIENTS: SettingDef = SettingDef::ints("clients", 1..=1024, &[4]).help("numbers of clients, each a task");
@@ -39,7 +39,7 @@ const RATE: SettingDef = SettingDef::float("rate", 0.0..=1e6, 0.0)
 const PAYLOAD: SettingDef = payload::PAYLOAD
     .help("data of writes for which the loadfile has no pattern: incompressible noise, or zeros as dbench writes them");
 
-/// The settings of workloads with a loadfile, played by default by `tool`: fsarena or the real dbench.
+/// The settings of workloads with a loadfile. `default_engine` plays it by default: `native` for fsarena, or `dbench`.
 pub const fn loadfile_settings(default_engine: &'static str) -> [SettingDef; 8] {
     let engine = SettingDef::choice("engine", &["native", "dbench"], default_engine)
         .help("program that plays the loadfile: fsarena itself, or the real dbench");
@@ -67,10 +67,10 @@ impl DbenchSettings {
     /// Reads the settings, which are complete and checked.
     pub fn resolve(job: &Job) -> DbenchSettings {
         let settings = &job.settings;
-        let seconds = job.seconds("seconds", [60.0, 5.0, 0.5]);
+        let seconds = job.seconds_or_by_scale("seconds", [60.0, 5.0, 0.5]);
         let warm_up = match settings.float("warm_up") {
-            below if below < 0.0 => seconds / 5.0,
-            seconds => seconds,
+            warm_up if warm_up < 0.0 => seconds / 5.0,
+            warm_up => warm_up,
         };
         let clients = distinct(settings.ints("clients").into_iter().map(|number| number as u32));
         let options = PlayerOptions {

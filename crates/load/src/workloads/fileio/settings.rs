@@ -23,7 +23,7 @@ pub enum Tool {
     Fio,
 }
 
-/// Metrics to compare by. A task runs until it is steady, so elapsed times mean nothing.
+/// The metrics to compare by. Elapsed times are not among them, because a task runs until it is steady.
 pub const METRICS: &[&str] = &["iops"];
 
 /// The settings of a workload whose default tool is `default_tool`.
@@ -63,23 +63,23 @@ pub struct Mode {
     /// Its title in reports.
     pub title: &'static str,
     /// Whether operations go block after block; otherwise they are random.
-    pub sequential: bool,
+    pub is_sequential: bool,
     /// Whether operations are writes; otherwise they are reads.
     pub writes: bool,
 }
 
 const MODES: [Mode; 4] = [
-    Mode { name: "seqrd", title: "Sequential reads", sequential: true, writes: false },
-    Mode { name: "rndrd", title: "Random reads", sequential: false, writes: false },
-    Mode { name: "seqwr", title: "Sequential writes", sequential: true, writes: true },
-    Mode { name: "rndwr", title: "Random writes", sequential: false, writes: true },
+    Mode { name: "seqrd", title: "Sequential reads", is_sequential: true, writes: false },
+    Mode { name: "rndrd", title: "Random reads", is_sequential: false, writes: false },
+    Mode { name: "seqwr", title: "Sequential writes", is_sequential: true, writes: true },
+    Mode { name: "rndwr", title: "Random writes", is_sequential: false, writes: true },
 ];
 
 impl Mode {
-    /// Whether the mode recreates its files. They can end shorter than `file_bytes`, because the task can end before they are
-    /// full.
+    /// Whether the mode recreates its files. They can end shorter than `file_bytes`, because the task can end before
+    /// they are full.
     pub fn recreates_files(&self) -> bool {
-        self.sequential && self.writes
+        self.is_sequential && self.writes
     }
 }
 
@@ -106,23 +106,23 @@ pub struct FileIoSettings {
     /// Bytes of each file.
     pub file_bytes: u64,
     /// Whether files are opened with `O_DIRECT`.
-    pub direct: bool,
+    pub uses_direct_io: bool,
     /// Number of writes of all threads after which every file is synced; 0 for never.
-    pub fsync_every: u64,
+    pub writes_per_sync: u64,
     /// Whether each thread syncs every file at the end of writes.
-    pub fsync_end: bool,
+    pub syncs_at_end: bool,
     /// The content of writes.
     pub content: Content,
     /// The longest time of a task, in seconds.
-    pub seconds: f64,
+    pub max_seconds: f64,
     /// Length of an interval of the time series. A task requires at least fifty intervals to be steady.
     pub interval_ms: u32,
     /// Number of operations after which a task ends; 0 to end it once it is steady.
     pub events: u64,
     /// Whether blocks have checksums, which reads check.
-    pub verify: bool,
+    pub has_checksums: bool,
     /// Whether files may be read although their extents are compressed, shared, sparse or unwritten.
-    pub any_layout: bool,
+    pub allows_any_layout: bool,
     /// The seed of everything random.
     pub seed: u64,
 }
@@ -131,7 +131,7 @@ impl FileIoSettings {
     /// Reads the settings, which are complete and checked.
     pub fn resolve(job: &Job) -> FileIoSettings {
         let settings = &job.settings;
-        let tasks = all_tasks(job);
+        let tasks = task_combinations(job);
         let files = settings.int("files") as u32;
         let max_block_bytes = tasks.iter().map(|task| u64::from(task.block_bytes)).max().unwrap_or(0);
         FileIoSettings {
@@ -143,15 +143,15 @@ impl FileIoSettings {
             tasks,
             files,
             file_bytes: file_bytes(job, files, max_block_bytes),
-            direct: settings.flag("direct"),
-            fsync_every: settings.int("fsync_every") as u64,
-            fsync_end: settings.flag("fsync_end"),
+            uses_direct_io: settings.flag("direct"),
+            writes_per_sync: settings.int("fsync_every") as u64,
+            syncs_at_end: settings.flag("fsync_end"),
             content: payload_content(settings),
-            seconds: job.seconds("seconds", [60.0, 0.3, 0.2]),
-            interval_ms: job.by_scale([100, 4, 2]),
+            max_seconds: job.seconds_or_by_scale("seconds", [60.0, 0.3, 0.2]),
+            interval_ms: job.value_for_scale([100, 4, 2]),
             events: settings.int("events") as u64,
-            verify: settings.flag("verify"),
-            any_layout: settings.flag("any_layout"),
+            has_checksums: settings.flag("verify"),
+            allows_any_layout: settings.flag("any_layout"),
             seed: job.seed,
         }
     }
@@ -163,18 +163,18 @@ impl FileIoSettings {
 
     /// Number of writes between two syncs of all files, or `None` without syncs between writes.
     pub fn writes_between_syncs(&self, mode: Mode) -> Option<u64> {
-        (mode.writes && self.fsync_every > 0).then_some(self.fsync_every)
+        (mode.writes && self.writes_per_sync > 0).then_some(self.writes_per_sync)
     }
 
-    /// The job of the load engine that does the same as sysbench.
-    pub fn load_job(&self, task: FileIoTask, on_device: bool) -> engine::LoadJob {
+    /// The job of the load engine for a task. It does the same as sysbench.
+    pub fn load_job(&self, task: FileIoTask, is_on_device: bool) -> engine::LoadJob {
         let mode = task.mode;
-        let any_layout = self.any_layout;
-        let pattern = if mode.sequential { Pattern::Sequential { shared_cursor: true } } else { Pattern::Uniform };
+        let any_layout = self.allows_any_layout;
+        let pattern = if mode.is_sequential { Pattern::Sequential { shared_cursor: true } } else { Pattern::Uniform };
         engine::LoadJob {
             open: OpenMode {
-                direct: self.direct,
-                recreate: mode.recreates_files() && !on_device,
+                direct: self.uses_direct_io,
+                recreate: mode.recreates_files() && !is_on_device,
                 ..OpenMode::default()
             },
             block_bytes: task.block_bytes,
@@ -182,14 +182,14 @@ impl FileIoSettings {
             pattern,
             read_share: if mode.writes { 0.0 } else { 1.0 },
             sync_every: self.writes_between_syncs(mode).map(|requests| SyncEvery { requests, over_all_threads: true }),
-            sync_end: mode.writes && self.fsync_end,
+            sync_end: mode.writes && self.syncs_at_end,
             bound: match self.events {
-                0 => Bound::Steady { at_most_s: self.seconds },
+                0 => Bound::Steady { at_most_s: self.max_seconds },
                 events => Bound::Operations(events),
             },
             content: self.content,
             // Blocks on a bare device have no checksums.
-            verify: self.verify && !mode.writes && !on_device,
+            verify: self.has_checksums && !mode.writes && !is_on_device,
             allow: AllowedExtents {
                 unwritten: any_layout,
                 sparse: any_layout,
@@ -221,16 +221,16 @@ impl FileIoSettings {
 }
 
 /// Every combination of modes, block sizes and threads, without repetitions.
-fn all_tasks(job: &Job) -> Vec<FileIoTask> {
+fn task_combinations(job: &Job) -> Vec<FileIoTask> {
     let names = job.settings.words("modes");
     let modes = distinct(names.iter().filter_map(|name| MODES.into_iter().find(|mode| mode.name == *name)));
-    let [blocks, threads] = ["bs", "threads"].map(|id| distinct(job.settings.ints(id)));
+    let [block_sizes, thread_counts] = ["bs", "threads"].map(|id| distinct(job.settings.ints(id)));
     let mut tasks = vec![];
     for mode in modes {
-        for block in &blocks {
-            tasks.extend(threads.iter().map(|threads| FileIoTask {
+        for block_bytes in &block_sizes {
+            tasks.extend(thread_counts.iter().map(|threads| FileIoTask {
                 mode,
-                block_bytes: *block as u32,
+                block_bytes: *block_bytes as u32,
                 threads: *threads as u32,
             }));
         }
@@ -240,7 +240,7 @@ fn all_tasks(job: &Job) -> Vec<FileIoTask> {
 
 /// Bytes of each file: a multiple of 16 KiB, the default block size, and at least one block of the largest size.
 fn file_bytes(job: &Job, files: u32, max_block_bytes: u64) -> u64 {
-    let (published_total, smallest_total) = (2 << 30, 0);
-    let total = job.count("total_bytes", (published_total, smallest_total));
-    total.div_ceil(u64::from(files)).max(max_block_bytes).next_multiple_of(16 << 10)
+    let (published_bytes, min_bytes) = (2 << 30, 0);
+    let total_bytes = job.count_or_published("total_bytes", (published_bytes, min_bytes));
+    total_bytes.div_ceil(u64::from(files)).max(max_block_bytes).next_multiple_of(16 << 10)
 }

@@ -1,7 +1,7 @@
 //! Parses the output of pgbench and its log of transactions, and computes latencies from the log.
 
 use crate::printed::parse_nonnegative;
-use fsarena_core::{metric::reading, sample::Readings, series::Point};
+use fsarena_core::{metric::reading, sample::Readings, series::SeriesPoint};
 use fsarena_engine::{readings::set_latency, series::SeriesBuilder};
 use std::time::Duration;
 
@@ -44,57 +44,59 @@ pub struct TransactionLog {
     transactions: Vec<Transaction>,
 }
 
-/// A transaction that succeeded. All times are in microseconds.
+/// A transaction that succeeded.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Transaction {
-    /// The time of its end.
-    end: u64,
+    /// The time of its end since 1970.
+    end_us: u64,
     /// Its latency from its due time, or from its start without a rate.
-    from_due: u64,
+    latency_from_due_us: u64,
     /// Its latency from its start.
-    from_start: u64,
+    latency_from_start_us: u64,
 }
 
 impl TransactionLog {
     /// Adds the log of one thread, with lines `client transaction latency script seconds microseconds [lag]`. With `-R`
-    /// the latency counts from the due time, and the lag is how late the transaction started. A failed transaction has a
-    /// word instead of a latency.
+    /// the latency counts from the due time, and the lag is how late the transaction started. A failed transaction has
+    /// a word instead of a latency.
     ///
     /// # Errors
     /// If a line is invalid. The last line is incomplete if pgbench was killed.
     pub fn add_thread_log(&mut self, text: &str) -> Result<(), String> {
         for line in text.lines() {
-            let unreadable = || format!("pgbench logged a line that fsarena cannot read: `{line}`");
-            self.transactions.extend(parse_transaction(line).ok_or_else(unreadable)?);
+            let line_error = || format!("pgbench logged a line that fsarena cannot read: `{line}`");
+            self.transactions.extend(parse_transaction(line).ok_or_else(line_error)?);
         }
         Ok(())
     }
 
-    /// Sets the readings for latencies and returns the time series. `is_paced` means that transactions had due times; then latencies
-    /// from the due times are set too, as corrected latencies: they include the delay of a transaction that started late.
-    pub fn set_readings(mut self, is_paced: bool, readings: &mut Readings) -> Vec<Point> {
+    /// Sets the readings for latencies and returns the time series. `is_paced` means that transactions had due times;
+    /// then latencies from the due times are set too, as corrected latencies: they include the delay of a transaction
+    /// that started late.
+    pub fn set_readings(mut self, is_paced: bool, readings: &mut Readings) -> Vec<SeriesPoint> {
         self.transactions.sort_unstable();
-        let (mut all, mut corrected) = (fsarena_engine::empty_histogram(), fsarena_engine::empty_histogram());
-        let begun = self.transactions.iter().map(|each| each.end.saturating_sub(each.from_due)).min();
-        let begun = begun.unwrap_or_default();
-        let elapsed = Duration::from_micros(self.transactions.last().map_or(0, |last| last.end - begun));
-        let mut track = SeriesBuilder::new(MIN_INTERVAL.max(elapsed / MAX_INTERVALS));
-        for Transaction { end, from_due, from_start } in &self.transactions {
-            let latency = if is_paced { from_due } else { from_start };
-            track.count(Duration::from_micros(end - begun), latency.saturating_mul(1000), 0);
-            all.saturating_record(from_start.saturating_mul(1000));
-            corrected.saturating_record(from_due.saturating_mul(1000));
+        let (mut latencies, mut corrected_latencies) =
+            (fsarena_engine::empty_histogram(), fsarena_engine::empty_histogram());
+        let start_times = self.transactions.iter().map(|each| each.end_us.saturating_sub(each.latency_from_due_us));
+        let start_us = start_times.min().unwrap_or_default();
+        let elapsed = Duration::from_micros(self.transactions.last().map_or(0, |last| last.end_us - start_us));
+        let mut series = SeriesBuilder::new(MIN_INTERVAL.max(elapsed / MAX_INTERVALS));
+        for Transaction { end_us, latency_from_due_us, latency_from_start_us } in &self.transactions {
+            let latency_us = if is_paced { latency_from_due_us } else { latency_from_start_us };
+            series.count(Duration::from_micros(end_us - start_us), latency_us.saturating_mul(1000), 0);
+            latencies.saturating_record(latency_from_start_us.saturating_mul(1000));
+            corrected_latencies.saturating_record(latency_from_due_us.saturating_mul(1000));
         }
         readings.set("all_operations_count", self.transactions.len() as f64);
         if self.transactions.is_empty() {
             return vec![];
         }
-        set_latency(readings, "all_", &all);
+        set_latency(readings, "all_", &latencies);
         if is_paced {
-            set_latency(readings, "corrected_", &corrected);
+            set_latency(readings, "corrected_", &corrected_latencies);
         }
         readings.set(reading::LOAD_ELAPSED, elapsed.as_nanos() as f64);
-        track.points(elapsed)
+        series.into_points(elapsed)
     }
 }
 
@@ -102,15 +104,19 @@ impl TransactionLog {
 fn parse_transaction(line: &str) -> Option<Option<Transaction>> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let [client, count, latency, script, seconds, microseconds, lag @ ..] = &fields[..] else { return None };
-    let parse_whole = |text: &str| text.parse::<u64>().ok();
-    [client, count, script].into_iter().try_for_each(|text| parse_whole(text).map(drop))?;
-    let end = parse_whole(seconds)?.checked_mul(1_000_000)?.checked_add(parse_whole(microseconds)?)?;
+    let parse_int = |text: &str| text.parse::<u64>().ok();
+    [client, count, script].into_iter().try_for_each(|text| parse_int(text).map(drop))?;
+    let end_us = parse_int(seconds)?.checked_mul(1_000_000)?.checked_add(parse_int(microseconds)?)?;
     if latency.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return Some(None);
     }
-    let latency = parse_whole(latency)?;
-    let lag = lag.first().map_or(Some(0), |lag| parse_whole(lag))?;
-    Some(Some(Transaction { end, from_due: latency, from_start: latency.saturating_sub(lag) }))
+    let latency_us = parse_int(latency)?;
+    let lag_us = lag.first().map_or(Some(0), |lag| parse_int(lag))?;
+    Some(Some(Transaction {
+        end_us,
+        latency_from_due_us: latency_us,
+        latency_from_start_us: latency_us.saturating_sub(lag_us),
+    }))
 }
 
 #[cfg(test)]
@@ -119,8 +125,8 @@ mod tests {
     use proptest::prelude::*;
 
     const OUTPUT_15: &str = include_str!("../../../tests/data/pgbench-15.txt");
-    /// Two threads, with `-R`.
-    const LOGS: [&str; 2] = [
+    /// The logs of two threads, with `-R`.
+    const THREAD_LOGS: [&str; 2] = [
         "0 1 5000 0 1795488466 701000 1000\n1 1 7000 0 1795488466 706000 2000\n",
         "2 1 3000 0 1795488466 703000 0\n2 2 failed 0 1795488466 900000 10\n",
     ];
@@ -139,7 +145,7 @@ mod tests {
     fn latencies_of_a_paced_run_count_from_the_due_time() {
         let log = || {
             let mut log = TransactionLog::default();
-            LOGS.iter().for_each(|text| log.add_thread_log(text).unwrap());
+            THREAD_LOGS.iter().for_each(|text| log.add_thread_log(text).unwrap());
             log
         };
         let mut readings = Readings::default();
@@ -154,7 +160,7 @@ mod tests {
         let mut readings = Readings::default();
         log().set_readings(false, &mut readings);
         assert_eq!(readings.get("corrected_latency_p99_ns"), None);
-        let known: Vec<&str> = fsarena_engine::readings::defs().map(|def| def.id).collect();
+        let known: Vec<&str> = fsarena_engine::readings::reading_defs().map(|def| def.id).collect();
         assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
     }
 

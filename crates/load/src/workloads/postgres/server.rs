@@ -7,7 +7,12 @@ use crate::{invocation::failure_hint, workload::Place};
 use fsarena_sys::argv::{Argv, FinishedCommand};
 use fsarena_sys::{CommandError, program, user::User};
 use rustix::process::Signal;
-use std::{io::Write, os::unix::fs::PermissionsExt, path::PathBuf, time::Duration};
+use std::{
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// The server of PostgreSQL. It refuses to run as root. SIGQUIT ends it at once, with all its processes.
 pub const SERVICE_DEF: ServiceDef =
@@ -36,7 +41,7 @@ impl Cluster {
     /// # Errors
     /// If no directory has all the programs.
     pub fn new(place: &Place) -> Result<Cluster> {
-        let program_dir = program::dir_with_all(&PROGRAMS).ok_or_else(|| CommandError::NotFound {
+        let program_dir = program::find_dir_with_programs(&PROGRAMS).ok_or_else(|| CommandError::NotFound {
             program: format!("PostgreSQL ({} in one directory)", PROGRAMS.join(", ")),
         })?;
         let user = place.server_user.clone();
@@ -55,15 +60,15 @@ impl Cluster {
     pub fn init(&self, settings: &PostgresSettings) -> Result<()> {
         for dir in [&self.data_dir, &self.log_dir] {
             SERVICE_DEF.make_owned_dir(dir, self.user.as_ref())?;
-            let private = std::fs::Permissions::from_mode(0o700);
-            std::fs::set_permissions(dir, private).map_err(TaskError::io(format!("make {dir:?} private")))?;
+            let owner_only = std::fs::Permissions::from_mode(0o700);
+            std::fs::set_permissions(dir, owner_only).map_err(TaskError::io(format!("make {dir:?} private")))?;
         }
-        let argv = self.command_of("initdb").args(["--no-sync", "--locale=C", "--encoding=UTF8", "-A", "trust"]);
+        let argv = self.program_argv("initdb").args(["--no-sync", "--locale=C", "--encoding=UTF8", "-A", "trust"]);
         self.run_checked(&argv.args(["-U", "postgres", "-D"]).arg(&self.data_dir))?;
-        let file = self.data_dir.join("postgresql.conf");
-        let opened = std::fs::OpenOptions::new().append(true).open(&file);
+        let path = self.data_dir.join("postgresql.conf");
         let text = settings::render_conf(&settings.conf, settings.clients);
-        opened.and_then(|mut open| open.write_all(text.as_bytes())).map_err(failed_to("write", &file))
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).map_err(failed_to("write", &path))?;
+        file.write_all(text.as_bytes()).map_err(failed_to("write", &path))
     }
 
     /// Starts the server and waits until it accepts connections.
@@ -71,14 +76,14 @@ impl Cluster {
     /// # Errors
     /// If it does not start. The error has the last lines of its log.
     pub fn start(&self) -> Result<Service> {
-        let log = self.log_dir.join("server.log");
-        let opened = std::fs::File::create(&log).and_then(|file| Ok((file.try_clone()?, file)));
-        let (out, err) = opened.map_err(failed_to("make", &log))?;
+        let log_path = self.log_dir.join("server.log");
+        let log_files = std::fs::File::create(&log_path).and_then(|file| Ok((file.try_clone()?, file)));
+        let (stdout, stderr) = log_files.map_err(failed_to("make", &log_path))?;
         let mut command = SERVICE_DEF.command(&self.program_dir.join("postgres"), self.user.as_ref());
-        command.arg("-D").arg(&self.data_dir).env("LC_ALL", "C").stdout(out).stderr(err);
-        let mut service = SERVICE_DEF.start(command, &log)?;
-        let ready = service.wait_for_log(|log| log.contains("database system is ready to accept connections"));
-        ready.map_err(|error| {
+        command.arg("-D").arg(&self.data_dir).env("LC_ALL", "C").stdout(stdout).stderr(stderr);
+        let mut service = SERVICE_DEF.start(command, &log_path)?;
+        let started = service.wait_for_log(|log| log.contains("database system is ready to accept connections"));
+        started.map_err(|error| {
             TaskError::Unfit(format!("{error}{}", failure_hint(&error.to_string(), &self.data_dir)))
         })?;
         Ok(service)
@@ -98,7 +103,7 @@ impl Cluster {
     /// If psql or pgbench fails. The error has the last lines of the server's log.
     pub fn create_database(&self, service: &Service, scale: i64) -> Result<()> {
         self.query(service, &format!("CREATE DATABASE {}", database_name(scale)))?;
-        let argv = self.command_of("pgbench").args(["-i", "-q", "-s"]).arg(scale.to_string());
+        let argv = self.program_argv("pgbench").args(["-i", "-q", "-s"]).arg(scale.to_string());
         self.run_client(service, &argv.arg(database_name(scale))).map(drop)
     }
 
@@ -107,7 +112,7 @@ impl Cluster {
     /// # Errors
     /// If the statement fails. The error has the last lines of the server's log.
     pub fn query(&self, service: &Service, statement: &str) -> Result<String> {
-        let argv = self.command_of("psql").args(["-X", "-A", "-t", "-q", "-c", statement, "postgres"]);
+        let argv = self.program_argv("psql").args(["-X", "-A", "-t", "-q", "-c", statement, "postgres"]);
         Ok(self.run_client(service, &argv)?.stdout.trim().to_string())
     }
 
@@ -121,22 +126,19 @@ impl Cluster {
         settings: &PostgresSettings,
         task: PgbenchTask,
     ) -> Result<(String, Vec<String>)> {
-        let logs = self.log_dir.join("pgbench");
-        SERVICE_DEF.make_owned_dir(&logs, self.user.as_ref())?;
-        let argv = self.command_of("pgbench").args(pgbench_arguments(settings, task));
-        let argv = argv.arg(format!("--log-prefix={}", logs.join("log").display())).arg(database_name(task.scale));
+        let thread_log_dir = self.log_dir.join("pgbench");
+        SERVICE_DEF.make_owned_dir(&thread_log_dir, self.user.as_ref())?;
+        let argv = self.program_argv("pgbench").args(pgbench_arguments(settings, task));
+        let argv =
+            argv.arg(format!("--log-prefix={}", thread_log_dir.join("log").display())).arg(database_name(task.scale));
         let printed = self.run_client(service, &argv)?.stdout;
-        let read = || {
-            let texts = std::fs::read_dir(&logs)?.map(|entry| std::fs::read_to_string(entry?.path()));
-            let texts = texts.collect::<Result<_, _>>()?;
-            std::fs::remove_dir_all(&logs).map(|()| texts)
-        };
-        Ok((printed, read().map_err(failed_to("read", &logs))?))
+        let thread_logs = read_and_remove_files(&thread_log_dir).map_err(failed_to("read", &thread_log_dir))?;
+        Ok((printed, thread_logs))
     }
 
-    /// Makes the command of a program, which runs as the server's user. It finds the socket in its working directory, because
-    /// the path of a socket may have only 107 bytes.
-    fn command_of(&self, program: &str) -> Argv {
+    /// Makes the command of a program, which runs as the server's user. It finds the socket in its working directory,
+    /// because the path of a socket may have only 107 bytes.
+    fn program_argv(&self, program: &str) -> Argv {
         let argv =
             Argv::new(self.program_dir.join(program)).user(self.user.clone()).cwd(&self.data_dir).env("LC_ALL", "C");
         argv.env("PGHOST", "/proc/self/cwd").env("PGPORT", "5432").env("PGUSER", "postgres")
@@ -144,24 +146,35 @@ impl Cluster {
 
     /// Runs a program that connects to the server. Adds the last lines of the server's log to an error.
     fn run_client(&self, service: &Service, argv: &Argv) -> Result<FinishedCommand> {
-        let log = |_: &str| format!("; the server's log ends: {}", service.last_log_lines());
+        let describe_log = |_: &str| format!("; the server's log ends: {}", service.last_log_lines());
         self.run_checked(argv).map_err(|error| match error {
-            TaskError::Command(error) => append_to_output(error, log).into(),
+            TaskError::Command(error) => append_to_output(error, describe_log).into(),
             other => other,
         })
     }
 
+    /// Runs a command. Adds advice to an error that a full or read-only filesystem caused.
     fn run_checked(&self, argv: &Argv) -> Result<FinishedCommand> {
         let checked = argv.run().and_then(|finished| argv.check_success(finished));
         Ok(checked.map_err(|error| append_to_output(error, |output| failure_hint(output, &self.data_dir)))?)
     }
 }
 
-/// Appends text to the output in the error of a failed command.
-fn append_to_output(error: CommandError, more: impl FnOnce(&str) -> String) -> CommandError {
+/// Returns the texts of all files in a directory, and removes the directory.
+fn read_and_remove_files(dir: &Path) -> std::io::Result<Vec<String>> {
+    let mut texts = vec![];
+    for entry in std::fs::read_dir(dir)? {
+        texts.push(std::fs::read_to_string(entry?.path())?);
+    }
+    std::fs::remove_dir_all(dir)?;
+    Ok(texts)
+}
+
+/// Appends text to the output in the error of a failed command. `suffix_for` returns the text for the output.
+fn append_to_output(error: CommandError, suffix_for: impl FnOnce(&str) -> String) -> CommandError {
     match error {
         CommandError::Failed { command, ended, output } => {
-            CommandError::Failed { command, ended, output: format!("{output}{}", more(&output)) }
+            CommandError::Failed { command, ended, output: format!("{output}{}", suffix_for(&output)) }
         }
         other => other,
     }
@@ -171,8 +184,8 @@ fn append_to_output(error: CommandError, more: impl FnOnce(&str) -> String) -> C
 pub fn pgbench_arguments(settings: &PostgresSettings, task: PgbenchTask) -> Vec<String> {
     let mut arguments = vec![
         "--no-vacuum".into(),
-        // With `--skip-some-updates` (`-N`, pgbench's simple-update script) transactions still write: they update only the
-        // accounts, not the tellers and branches, whose few rows would be contended.
+        // With `--skip-some-updates` (`-N`, pgbench's simple-update script) transactions still write: they update only
+        // the accounts, not the tellers and branches, whose few rows would be contended.
         if task.updates { "--skip-some-updates" } else { "--select-only" }.into(),
         format!("--client={}", settings.clients),
         format!("--jobs={}", settings.threads),
@@ -182,7 +195,7 @@ pub fn pgbench_arguments(settings: &PostgresSettings, task: PgbenchTask) -> Vec<
         format!("--random-seed={}", settings.seed % 0x7fff_ffff),
         "--log".into(),
     ];
-    arguments.extend(settings.rate.map(|rate| format!("--rate={rate}")));
+    arguments.extend(settings.rate_per_s.map(|rate| format!("--rate={rate}")));
     arguments.extend((settings.sampling_share < 1.0).then(|| format!("--sampling-rate={}", settings.sampling_share)));
     arguments
 }

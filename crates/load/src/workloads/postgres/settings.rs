@@ -1,6 +1,6 @@
 //! The settings of the workload `postgres`, and the settings of `postgresql.conf` that it contains.
 
-use crate::task::{Result, TaskError, info};
+use crate::task::{self, Result, TaskError};
 use crate::workload::Job;
 use fsarena_core::setting::{SettingDef, parse_size};
 use fsarena_core::{cell::TaskInfo, names::distinct};
@@ -36,10 +36,10 @@ pub struct PostgresSettings {
     pub threads: u32,
     /// How queries are sent: `prepared`, `simple` or `extended`.
     pub protocol: String,
-    /// Seconds of a task, read-only and simple-update.
+    /// Seconds of a task: of read-only, and of simple-update.
     pub seconds_by_mode: [u64; 2],
     /// Transactions a second, or `None` for as many as possible.
-    pub rate: Option<f64>,
+    pub rate_per_s: Option<f64>,
     /// Share of transactions whose latency is logged.
     pub sampling_share: f64,
     /// Settings of postgresql.conf.
@@ -64,25 +64,25 @@ impl PostgresSettings {
     /// If a setting of postgresql.conf is invalid, or fsarena sets it itself.
     pub fn resolve(job: &Job) -> Result<PostgresSettings> {
         let settings = &job.settings;
-        let above_0 = |id| Some(settings.int(id) as u64).filter(|number| *number > 0);
-        let seconds = job.number("seconds", [60, 5, 1]);
+        let int_above_0 = |id| Some(settings.int(id) as u64).filter(|number| *number > 0);
+        let seconds = job.int_or_by_scale("seconds", [60, 5, 1]);
         let clients = settings.int("clients") as u32;
-        let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+        let cpu_count = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
         Ok(PostgresSettings {
             tasks: pgbench_tasks(job),
             clients,
-            threads: above_0("jobs").map_or_else(cpus, |jobs| jobs as u32).min(clients),
+            threads: int_above_0("jobs").map_or_else(cpu_count, |jobs| jobs as u32).min(clients),
             protocol: settings.text("protocol").into(),
-            seconds_by_mode: [seconds, above_0("update_seconds").unwrap_or(seconds)],
-            rate: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
+            seconds_by_mode: [seconds, int_above_0("update_seconds").unwrap_or(seconds)],
+            rate_per_s: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
             sampling_share: settings.float("sampling"),
             conf: parse_conf(&settings.words("conf")).map_err(TaskError::Plan)?,
             seed: job.seed,
         })
     }
 
-    /// The scale factors of the databases in the order in which they are filled. The database of the first task is last, so
-    /// that the task finds its data in the page cache.
+    /// The scale factors of the databases in the order in which they are filled. The database of the first task is
+    /// last, so that the task finds its data in the page cache.
     pub fn database_scales(&self) -> impl Iterator<Item = i64> {
         distinct(self.tasks.iter().map(|task| task.scale)).into_iter().rev()
     }
@@ -93,22 +93,26 @@ impl PostgresSettings {
     }
 }
 
-/// The tasks: every mode for every scale factor.
+/// The tasks: every mode for every scale factor, without repetitions.
 pub fn pgbench_tasks(job: &Job) -> Vec<PgbenchTask> {
-    let modes = job.settings.words("modes");
-    let with_modes = |scale| modes.iter().map(move |mode| PgbenchTask { scale, updates: *mode == "simple-update" });
-    distinct(job.settings.ints("scale_factors").into_iter().flat_map(with_modes))
+    let mut tasks = vec![];
+    for scale in job.settings.ints("scale_factors") {
+        for mode in job.settings.words("modes") {
+            tasks.push(PgbenchTask { scale, updates: mode == "simple-update" });
+        }
+    }
+    distinct(tasks)
 }
 
 impl PgbenchTask {
-    /// The name of the task in reports.
-    pub fn info(self) -> TaskInfo {
+    /// The description of the task for reports.
+    pub fn task_info(self) -> TaskInfo {
         let (name, title) = if self.updates {
             ("simple-update", "Update, select, insert and commit (pgbench -N)")
         } else {
             ("read-only", "Select by key (pgbench -S)")
         };
-        info(name, title, [("scale", self.scale.to_string())])
+        task::info(name, title, [("scale", self.scale.to_string())])
     }
 }
 
@@ -117,8 +121,8 @@ pub fn database_name(scale: i64) -> String {
     format!("scale_{scale}")
 }
 
-/// Settings that fsarena requires: a socket in the data directory, which only the server's user can reach, and a log with
-/// checkpoints. A server that lost a process ends, so that a recovery never falsifies a figure.
+/// Settings that fsarena requires: a socket in the data directory, which only the server's user can reach, and a log
+/// with checkpoints. A server that lost a process ends, so that a recovery never falsifies a figure.
 const FIXED_SETTINGS: [(&str, &str); 8] = [
     ("listen_addresses", ""),
     ("port", "5432"),
@@ -144,6 +148,7 @@ fn parse_conf(texts: &[&str]) -> Result<Vec<(String, String)>, String> {
     pairs.map(parse_pair).collect()
 }
 
+/// Parses and checks one setting `NAME=VALUE`.
 fn parse_pair(text: &str) -> Result<(String, String), String> {
     let invalid = || format!("conf: `{text}`: write NAME=VALUE, such as shared_buffers=1GB");
     let (name, value) = text.split_once('=').ok_or_else(invalid)?;
@@ -160,15 +165,18 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
     Ok((name, value.into()))
 }
 
-/// Renders the lines that fsarena appends to the file that initdb wrote. If a name occurs several times, PostgreSQL uses the
-/// last line.
+/// Renders the lines that fsarena appends to the file that initdb wrote. If a name occurs several times, PostgreSQL
+/// uses the last line.
 pub fn render_conf(user_settings: &[(String, String)], clients: u32) -> String {
     let connections = ("max_connections".to_string(), (clients + 10).to_string());
     let fixed = FIXED_SETTINGS.map(|(name, value)| (name.to_string(), value.to_string()));
-    let all = std::iter::once(&connections).chain(user_settings).chain(&fixed);
-    // Quotes and backslashes are doubled within quotes.
-    let quoted = |value: &str| value.replace('\\', r"\\").replace('\'', "''");
-    all.map(|(name, value)| format!("{name} = '{}'\n", quoted(value))).collect()
+    let mut text = String::new();
+    for (name, value) in std::iter::once(&connections).chain(user_settings).chain(&fixed) {
+        // Quotes and backslashes are doubled within quotes.
+        let escaped = value.replace('\\', r"\\").replace('\'', "''");
+        text.push_str(&format!("{name} = '{escaped}'\n"));
+    }
+    text
 }
 
 /// The settings that switch off [`SAFETY_SETTINGS`], as `NAME=VALUE`.
@@ -179,15 +187,17 @@ pub fn weakened_settings(user_settings: &[(String, String)]) -> Vec<String> {
     weakened.map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-/// Largest size of the write-ahead log in bytes, from `max_wal_size`, whose default unit is a megabyte.
+/// The setting `max_wal_size` in bytes, the soft limit of the write-ahead log: 1 GiB by default. A number without a
+/// unit is in MiB.
 pub fn max_wal_bytes(user_settings: &[(String, String)]) -> u64 {
-    let written = user_settings.iter().rev().find(|(name, _)| name == "max_wal_size").map(|(_, value)| value.as_str());
-    let bytes = |text: &str| match text.parse::<u64>() {
+    let max_wal_size =
+        user_settings.iter().rev().find(|(name, _)| name == "max_wal_size").map(|(_, value)| value.as_str());
+    let parse_bytes = |text: &str| match text.parse::<u64>() {
         Ok(megabytes) => Some(megabytes << 20),
         // PostgreSQL's units are powers of 1024: its `1GB` is 1 GiB.
         Err(_) => parse_size(text.strip_suffix('B').unwrap_or(text)).ok(),
     };
-    written.and_then(bytes).unwrap_or(1 << 30)
+    max_wal_size.and_then(parse_bytes).unwrap_or(1 << 30)
 }
 
 #[cfg(test)]
@@ -220,11 +230,11 @@ mod tests {
 
     #[test]
     fn the_size_of_the_write_ahead_log_and_weakened_settings_are_found() {
-        let conf = |text: &str| parse_conf(&[text]).unwrap();
-        assert_eq!(max_wal_bytes(&conf("max_wal_size=64GB")), 64 << 30);
-        assert_eq!(max_wal_bytes(&conf("max_wal_size=80")), 80 << 20);
+        let user_settings = |text: &str| parse_conf(&[text]).unwrap();
+        assert_eq!(max_wal_bytes(&user_settings("max_wal_size=64GB")), 64 << 30);
+        assert_eq!(max_wal_bytes(&user_settings("max_wal_size=80")), 80 << 20);
         assert_eq!(max_wal_bytes(&[]), 1 << 30);
-        assert_eq!(weakened_settings(&conf("fsync=off;full_page_writes=on")), ["fsync=off"]);
+        assert_eq!(weakened_settings(&user_settings("fsync=off;full_page_writes=on")), ["fsync=off"]);
     }
 
     proptest! {

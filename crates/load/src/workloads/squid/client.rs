@@ -30,7 +30,8 @@ pub struct SquidClients {
     seed: u64,
     /// The distribution of the requested objects.
     request_mix: RequestMix,
-    begun: Instant,
+    /// The start of the time series.
+    start: Instant,
     idle_connections: RefCell<Vec<BufReader<TcpStream>>>,
     tally: RefCell<ClientTally>,
 }
@@ -50,14 +51,14 @@ pub struct ClientTally {
     /// The error of the first failed request.
     pub first_error: Option<String>,
     /// The requests over time.
-    pub track: SeriesBuilder,
+    pub series: SeriesBuilder,
 }
 
 impl ClientTally {
     fn empty() -> ClientTally {
         let [latency, corrected_latency] = [(); 2].map(|()| fsarena_engine::empty_histogram());
-        let track = SeriesBuilder::new(INTERVAL);
-        ClientTally { latency, corrected_latency, hits: 0, bytes: 0, failed: 0, first_error: None, track }
+        let series = SeriesBuilder::new(INTERVAL);
+        ClientTally { latency, corrected_latency, hits: 0, bytes: 0, failed: 0, first_error: None, series }
     }
 }
 
@@ -65,7 +66,7 @@ impl SquidClients {
     /// Makes clients that have not sent a request yet.
     pub fn new(proxy: SocketAddr, origin: SocketAddr, seed: u64, request_mix: RequestMix) -> Rc<SquidClients> {
         let (idle_connections, tally) = (RefCell::default(), RefCell::new(ClientTally::empty()));
-        Rc::new(SquidClients { proxy, origin, seed, request_mix, begun: Instant::now(), idle_connections, tally })
+        Rc::new(SquidClients { proxy, origin, seed, request_mix, start: Instant::now(), idle_connections, tally })
     }
 
     /// Returns the counts of all requests so far.
@@ -73,81 +74,81 @@ impl SquidClients {
         self.tally.replace(ClientTally::empty())
     }
 
-    /// Sends requests at a Poisson rate for `seconds` seconds, then waits for those in flight.
-    pub async fn send_paced(self: &Rc<Self>, rate: f64, seconds: f64, seed: u64) {
-        let gaps = Exp::new(rate).expect("a rate is above 0");
+    /// Sends requests with Poisson arrivals at a mean rate for `seconds` seconds, then waits for those in flight.
+    pub async fn send_paced(self: &Rc<Self>, rate_per_s: f64, seconds: f64, seed: u64) {
+        let gaps_s = Exp::new(rate_per_s).expect("a rate is above 0");
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, 7));
         let mut draws = self.request_mix.start_draws(seed, 0);
-        let (start, mut due) = (Instant::now(), gaps.sample(&mut rng));
+        let (start, mut due_s) = (Instant::now(), gaps_s.sample(&mut rng));
         let mut in_flight = JoinSet::new();
-        while due < seconds {
-            let intended = start + Duration::from_secs_f64(due);
-            sleep_until(intended).await;
+        while due_s < seconds {
+            let due = start + Duration::from_secs_f64(due_s);
+            sleep_until(due).await;
             while in_flight.len() >= MAX_IN_FLIGHT {
                 in_flight.join_next().await;
             }
             while in_flight.try_join_next().is_some() {}
-            let late = Instant::now().duration_since(intended);
+            let lateness = Instant::now().duration_since(due);
             // Timers have a resolution of a millisecond. A larger delay is a wait of the request.
-            let waited = if late > Duration::from_millis(2) { late } else { Duration::ZERO };
-            let (clients, number) = (self.clone(), self.request_mix.next(&mut draws));
-            in_flight.spawn_local(async move { clients.request(number, waited).await });
-            due += gaps.sample(&mut rng);
+            let delay = if lateness > Duration::from_millis(2) { lateness } else { Duration::ZERO };
+            let (clients, number) = (self.clone(), self.request_mix.draw_object_number(&mut draws));
+            in_flight.spawn_local(async move { clients.request(number, delay).await });
+            due_s += gaps_s.sample(&mut rng);
         }
         while in_flight.join_next().await.is_some() {}
     }
 
     /// Sends requests over `client_count` connections, each one request after the other, for `seconds` seconds.
     pub async fn send_unpaced(self: &Rc<Self>, client_count: usize, seconds: f64, seed: u64) {
-        let until = Instant::now() + Duration::from_secs_f64(seconds);
+        let end = Instant::now() + Duration::from_secs_f64(seconds);
         self.run_clients(client_count, |clients, client| {
             let mut draws = clients.request_mix.start_draws(seed, client);
-            move |clients| (Instant::now() < until).then(|| clients.request_mix.next(&mut draws))
+            move |clients| (Instant::now() < end).then(|| clients.request_mix.draw_object_number(&mut draws))
         })
         .await;
     }
 
-    /// Requests each of the first `objects` objects once.
-    pub async fn fill_cache(self: &Rc<Self>, client_count: usize, objects: u64) {
-        let next = Rc::new(Cell::new(0));
+    /// Requests each of the first `object_count` objects once.
+    pub async fn fill_cache(self: &Rc<Self>, client_count: usize, object_count: u64) {
+        let next_number = Rc::new(Cell::new(0));
         self.run_clients(client_count, |_, _| {
-            let next = next.clone();
-            move |_| (next.get() < objects).then(|| next.replace(next.get() + 1))
+            let next_number = next_number.clone();
+            move |_| (next_number.get() < object_count).then(|| next_number.replace(next_number.get() + 1))
         })
         .await;
     }
 
-    /// Runs clients that send requests, each of them one after the other. `make_next_number` makes a function that returns the next
-    /// object of a client, or `None` at the end.
+    /// Runs clients that send requests, each of them one after the other. `start_client` returns, for the index of a
+    /// client, the function that returns the number of its next object, or `None` at the end.
     async fn run_clients<N: FnMut(&SquidClients) -> Option<u64> + 'static>(
         self: &Rc<Self>,
         client_count: usize,
-        make_next_number: impl Fn(&SquidClients, u64) -> N,
+        start_client: impl Fn(&SquidClients, u64) -> N,
     ) {
-        let mut all = JoinSet::new();
+        let mut running_clients = JoinSet::new();
         for client in 0..client_count {
-            let (clients, mut next) = (self.clone(), make_next_number(self, client as u64));
-            all.spawn_local(async move {
-                while let Some(number) = next(&clients) {
+            let (clients, mut next_number) = (self.clone(), start_client(self, client as u64));
+            running_clients.spawn_local(async move {
+                while let Some(number) = next_number(&clients) {
                     clients.request(number, Duration::ZERO).await;
                 }
             });
         }
-        while all.join_next().await.is_some() {}
+        while running_clients.join_next().await.is_some() {}
     }
 
-    /// Requests an object and counts the result. `waited` is the delay after the due time of the request.
-    async fn request(&self, number: u64, waited: Duration) {
-        let begun = Instant::now();
+    /// Requests an object and counts the result. `delay` is the time from the due time of the request to its start.
+    async fn request(&self, number: u64, delay: Duration) {
+        let start = Instant::now();
         let answer = timeout(REQUEST_TIMEOUT, self.send_request(number)).await;
-        let elapsed = begun.elapsed();
+        let elapsed = start.elapsed();
         let mut tally = self.tally.borrow_mut();
         match answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-            Ok((hit, bytes)) => {
+            Ok((is_hit, bytes)) => {
                 tally.latency.saturating_record(elapsed.as_nanos() as u64);
-                tally.corrected_latency.saturating_record((elapsed + waited).as_nanos() as u64);
-                tally.track.count(self.begun.elapsed(), elapsed.as_nanos() as u64, bytes);
-                tally.hits += u64::from(hit);
+                tally.corrected_latency.saturating_record((elapsed + delay).as_nanos() as u64);
+                tally.series.count(self.start.elapsed(), elapsed.as_nanos() as u64, bytes);
+                tally.hits += u64::from(is_hit);
                 tally.bytes += bytes;
             }
             Err(error) => {
@@ -159,12 +160,12 @@ impl SquidClients {
 
     /// Sends one request, on an idle connection if possible. Returns whether the answer was a hit, and its bytes.
     async fn send_request(&self, number: u64) -> io::Result<(bool, u64)> {
-        let idle = self.idle_connections.borrow_mut().pop();
-        if let Some(stream) = idle {
+        let idle_connection = self.idle_connections.borrow_mut().pop();
+        if let Some(stream) = idle_connection {
             match self.send_request_on(stream, number).await {
                 // Squid may close an idle connection just before it is reused.
-                Err(error) if is_closed(&error) => {}
-                done => return done,
+                Err(error) if is_connection_closed(&error) => {}
+                result => return result,
             }
         }
         let stream = TcpStream::connect(self.proxy).await?;
@@ -178,24 +179,25 @@ impl SquidClients {
         let request = format!("GET http://{origin}/o/{number} HTTP/1.1\r\nHost: {origin}\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
         let head = web::read_head(&mut stream).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
-        let expected = web::draw_object(self.seed, number).bytes;
-        if head.status != Some(200) || head.content_length != Some(expected) {
+        let expected_bytes = web::draw_object(self.seed, number).bytes;
+        if head.status != Some(200) || head.content_length != Some(expected_bytes) {
             let (status, length) = (head.status, head.content_length);
-            let what = format!("object {number} of {expected} bytes: {status:?}, {length:?} bytes");
-            return Err(io::Error::other(what));
+            let problem = format!("object {number} of {expected_bytes} bytes: {status:?}, {length:?} bytes");
+            return Err(io::Error::other(problem));
         }
-        let copied = tokio::io::copy(&mut (&mut stream).take(expected), &mut tokio::io::sink()).await?;
-        if copied != expected {
+        let read_bytes = tokio::io::copy(&mut (&mut stream).take(expected_bytes), &mut tokio::io::sink()).await?;
+        if read_bytes != expected_bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         if !head.closes_connection {
             self.idle_connections.borrow_mut().push(stream);
         }
-        Ok((head.is_hit, expected))
+        Ok((head.is_hit, expected_bytes))
     }
 }
 
-fn is_closed(error: &io::Error) -> bool {
+/// Whether an error means that the other side has closed the connection.
+fn is_connection_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
@@ -212,29 +214,30 @@ pub async fn serve_origin(listener: TcpListener, seed: u64) {
     }
 }
 
+/// Answers the requests of one connection until it ends.
 async fn serve_connection(stream: TcpStream, seed: u64, noise: &[u8]) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
     while let Some(head) = web::read_head(&mut stream).await? {
-        let Some(number) = head.object else {
+        let Some(number) = head.object_number else {
             stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await?;
             continue;
         };
         let object = web::draw_object(seed, number);
-        let caching = if object.cachable { "public, max-age=86400" } else { "no-store" };
+        let cache_control = if object.is_cachable { "public, max-age=86400" } else { "no-store" };
         let answer = format!(
             "HTTP/1.1 200 OK\r\nDate: {}\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\
-             Cache-Control: {caching}\r\nLast-Modified: Sat, 01 Jan 2005 00:00:00 GMT\r\n\r\n",
+             Cache-Control: {cache_control}\r\nLast-Modified: Sat, 01 Jan 2005 00:00:00 GMT\r\n\r\n",
             // Without a date, squid would treat the object as stale at once.
             jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT"),
             object.bytes
         );
         stream.write_all(answer.as_bytes()).await?;
-        let (mut left, mut offset) = (object.bytes as usize, mix(seed, number) as usize % NOISE_BYTES);
-        while left > 0 {
-            let chunk_bytes = left.min(NOISE_BYTES - offset);
+        let (mut bytes_left, mut offset) = (object.bytes as usize, mix(seed, number) as usize % NOISE_BYTES);
+        while bytes_left > 0 {
+            let chunk_bytes = bytes_left.min(NOISE_BYTES - offset);
             stream.write_all(&noise[offset..offset + chunk_bytes]).await?;
-            (left, offset) = (left - chunk_bytes, 0);
+            (bytes_left, offset) = (bytes_left - chunk_bytes, 0);
         }
         stream.flush().await?;
         if head.closes_connection {

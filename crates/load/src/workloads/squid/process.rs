@@ -2,7 +2,7 @@
 
 use crate::service::{Service, ServiceDef, last_lines};
 use crate::task::{Result, TaskError, failed_to};
-use crate::web::CacheShape;
+use crate::web::CacheSettings;
 use fsarena_sys::{cpu, kernel::SysRoot, user::User};
 use rustix::process::Signal;
 use std::fs::File;
@@ -15,20 +15,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub const SERVICE_DEF: ServiceDef = ServiceDef { name: "squid", users: &["proxy"], end_signal: Signal::KILL };
 /// Time limit for an orderly shutdown.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
-/// Start of the service names of squids. A number follows. The names of squid's shared memory start with the service name.
+/// Prefix of the service names of squids, before a number. The names of squid's shared memory start with the service
+/// name.
 const SERVICE_PREFIX: &str = "fsarena";
 /// Suffix of the lock file, which shows whether the squid of a service name is alive.
 const LOCK_SUFFIX: &str = "-lock";
 /// The directory of squid's shared memory.
 pub const MEMORY_DIR: &str = "/dev/shm";
 
-/// The directories, the cache and the user of a squid.
+/// The configuration of a squid: its cache, its directories and its user.
 #[derive(Debug, Clone)]
-pub struct SquidDirs {
+pub struct SquidInstallation {
     /// How squid stores objects: `aufs`, `ufs` or `rock`.
     pub store: String,
     /// The size and the directories of its cache.
-    pub shape: CacheShape,
+    pub cache: CacheSettings,
     /// The directory of the cache, on the filesystem under test.
     pub cache_dir: PathBuf,
     /// The directory of all other files (configuration, log, pid), on the source disk.
@@ -45,7 +46,7 @@ pub struct Squid {
     pub address: SocketAddr,
 }
 
-impl SquidDirs {
+impl SquidInstallation {
     /// Creates the directories, and the cache in them (`squid -z`).
     ///
     /// # Errors
@@ -64,18 +65,18 @@ impl SquidDirs {
         Err(TaskError::Unfit(format!("squid -z failed ({}): {}", output.status, last_lines(&stderr))))
     }
 
-    /// Writes the configuration, which switches off everything but the cache on disk.
+    /// Writes the configuration file, which switches off everything but the cache on disk, and returns its path.
     fn write_config(&self, port: u16) -> Result<PathBuf> {
-        let (cache, run) = (self.cache_dir.display(), self.run_dir.display());
-        let (store, mib, (first, second)) = (&self.store, self.shape.bytes >> 20, self.shape.levels);
+        let (cache_dir, run_dir) = (self.cache_dir.display(), self.run_dir.display());
+        let (store, mib, (first, second)) = (&self.store, self.cache.bytes >> 20, self.cache.level_directories);
         let levels = if store == "rock" { String::new() } else { format!(" {first} {second}") };
         let text = format!(
             "http_port 127.0.0.1:{port}\nhttp_access allow localhost\nhttp_access deny all\n\
-             visible_hostname fsarena\nmaximum_object_size 4 MB\ncache_dir {store} {cache} {mib}{levels}\n\
+             visible_hostname fsarena\nmaximum_object_size 4 MB\ncache_dir {store} {cache_dir} {mib}{levels}\n\
              cache_mem 0\nmaximum_object_size_in_memory 0 KB\nmemory_cache_mode disk\n\
              cache_replacement_policy lru\npinger_enable off\nnetdb_filename none\nicp_port 0\ndigest_generation off\n\
              client_db off\naccess_log none\ncache_store_log none\nlogfile_rotate 0\n\
-             cache_log {run}/cache.log\npid_filename {run}/squid.pid\ncoredump_dir {run}\n\
+             cache_log {run_dir}/cache.log\npid_filename {run_dir}/squid.pid\ncoredump_dir {run_dir}\n\
              shutdown_lifetime 0 seconds\nmax_filedescriptors 4096\ndns_nameservers 127.0.0.1\n"
         );
         let file = self.run_dir.join("squid.conf");
@@ -96,22 +97,22 @@ impl Squid {
     ///
     /// # Errors
     /// If squid does not start. The error has the last lines of its log.
-    pub fn start(dirs: &SquidDirs) -> Result<Squid> {
+    pub fn start(installation: &SquidInstallation) -> Result<Squid> {
         // A free port on loopback.
-        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-        let address = bound.map_err(TaskError::io("look for a free port"))?;
-        let config = dirs.write_config(address.port())?;
+        let free_address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+        let address = free_address.map_err(TaskError::io("look for a free port"))?;
+        let config = installation.write_config(address.port())?;
         // An existing log belongs to an earlier squid.
-        let log = dirs.run_dir.join("cache.log");
-        let _ = std::fs::remove_file(&log);
+        let log_path = installation.run_dir.join("cache.log");
+        let _ = std::fs::remove_file(&log_path);
         let memory = SharedMemory::claim(Path::new(MEMORY_DIR))?;
-        let mut command = dirs.command(&config, &memory, &["-N"]);
+        let mut command = installation.command(&config, &memory, &["-N"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut squid = Squid { service: SERVICE_DEF.start(command, &log)?, _memory: memory, address };
+        let mut squid = Squid { service: SERVICE_DEF.start(command, &log_path)?, _memory: memory, address };
         let is_ready = |log: &str| {
-            let rebuilt = log.contains("Finished rebuilding storage from disk")
+            let has_read_cache = log.contains("Finished rebuilding storage from disk")
                 || log.contains("Finished loading") && log.contains("Rock");
-            rebuilt && TcpStream::connect(address).is_ok()
+            has_read_cache && TcpStream::connect(address).is_ok()
         };
         squid.service.wait_for_log(is_ready)?;
         Ok(squid)
@@ -139,8 +140,8 @@ impl Squid {
 /// The shared memory of a squid, identified by its service name. Dropping it removes the memory, and also the memory of
 /// squids whose fsarena has ended. A squid that shuts down in order has removed it already.
 ///
-/// A process id does not identify a squid, because each cell can have a separate PID namespace. Instead, a locked file beside
-/// the memory shows that its owner is alive.
+/// A process id does not identify a squid, because each cell can have a separate PID namespace. Instead, a locked file
+/// beside the memory shows that its owner is alive.
 struct SharedMemory {
     service_name: String,
     _lock: File,
@@ -150,35 +151,35 @@ impl SharedMemory {
     /// Claims a service name that no other squid has.
     fn claim(dir: &Path) -> Result<SharedMemory> {
         let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-        let service = format!("{SERVICE_PREFIX}{nanoseconds:x}");
+        let service_name = format!("{SERVICE_PREFIX}{nanoseconds:x}");
         // The file gets its final name only after it is locked, so others never see it unlocked.
         let (unlocked_path, path) =
-            (dir.join(format!(".{service}{LOCK_SUFFIX}")), dir.join(format!("{service}{LOCK_SUFFIX}")));
+            (dir.join(format!(".{service_name}{LOCK_SUFFIX}")), dir.join(format!("{service_name}{LOCK_SUFFIX}")));
         let lock = File::create_new(&unlocked_path).map_err(failed_to("make", &unlocked_path))?;
         lock.lock().map_err(failed_to("lock", &unlocked_path))?;
         std::fs::rename(&unlocked_path, &path).map_err(failed_to("make", &path))?;
-        Ok(SharedMemory { service_name: service, _lock: lock })
+        Ok(SharedMemory { service_name, _lock: lock })
     }
 
     /// Removes the memory of this squid and of those whose lock file is unlocked.
     fn remove_unused(&self, dir: &Path) {
-        let names = || std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
-        for lock in names() {
-            let Some(service) = lock.to_str().and_then(|name| name.strip_suffix(LOCK_SUFFIX)) else {
+        let file_names = || std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        for lock_name in file_names() {
+            let Some(service_name) = lock_name.to_str().and_then(|name| name.strip_suffix(LOCK_SUFFIX)) else {
                 continue;
             };
-            if !service.starts_with(SERVICE_PREFIX) || (service != self.service_name && !is_unlocked(&dir.join(&lock)))
-            {
+            let is_unused = service_name == self.service_name || is_unlocked(&dir.join(&lock_name));
+            if !service_name.starts_with(SERVICE_PREFIX) || !is_unused {
                 continue;
             }
-            let memory = format!("{service}-");
-            for name in names().filter(|name| *name != lock) {
-                if name.to_str().is_some_and(|name| name.starts_with(&memory)) {
+            let memory_prefix = format!("{service_name}-");
+            for name in file_names().filter(|name| *name != lock_name) {
+                if name.to_str().is_some_and(|name| name.starts_with(&memory_prefix)) {
                     // Another run may have removed it already.
                     let _ = std::fs::remove_file(dir.join(name));
                 }
             }
-            let _ = std::fs::remove_file(dir.join(&lock));
+            let _ = std::fs::remove_file(dir.join(&lock_name));
         }
     }
 }
@@ -201,8 +202,8 @@ mod tests {
     #[test]
     fn the_memory_of_ended_squids_is_removed_and_that_of_running_ones_stays() {
         let dir = tempfile::tempdir().unwrap();
-        let [own, living, killed] = [(); 3].map(|()| SharedMemory::claim(dir.path()).unwrap());
-        for memory in [&own, &living, &killed] {
+        let [own, running, killed] = [(); 3].map(|()| SharedMemory::claim(dir.path()).unwrap());
+        for memory in [&own, &running, &killed] {
             std::fs::write(dir.path().join(format!("{}-cf__queues.shm", memory.service_name)), "").unwrap();
         }
         std::fs::write(dir.path().join("fsarena-a-run"), "").unwrap();
@@ -210,15 +211,15 @@ mod tests {
         let SharedMemory { _lock: lock, .. } = &killed;
         lock.unlock().unwrap();
         own.remove_unused(dir.path());
-        let mut left: Vec<String> = std::fs::read_dir(dir.path())
+        let mut remaining_files: Vec<String> = std::fs::read_dir(dir.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        left.sort();
-        let service = &living.service_name;
+        remaining_files.sort();
+        let service_name = &running.service_name;
         assert_eq!(
-            left,
-            ["fsarena-a-run".into(), format!("{service}-cf__queues.shm"), format!("{service}{LOCK_SUFFIX}")]
+            remaining_files,
+            ["fsarena-a-run".into(), format!("{service_name}-cf__queues.shm"), format!("{service_name}{LOCK_SUFFIX}")]
         );
     }
 }

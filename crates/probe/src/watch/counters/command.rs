@@ -30,8 +30,8 @@ impl CommandCounter {
     }
 
     /// An error with the command before it.
-    fn error(&self, what: impl std::fmt::Display) -> CounterError {
-        CounterError::new(format!("{}: {what}", self.argv.join(" ")))
+    fn error(&self, why: impl std::fmt::Display) -> CounterError {
+        CounterError::new(format!("{}: {why}", self.argv.join(" ")))
     }
 
     /// Runs the command. Returns whether it succeeded, and its output; `None` if it exceeded the timeout.
@@ -57,35 +57,35 @@ fn read_output(child: &mut Child, deadline: Instant) -> std::io::Result<Option<S
         if !wait_readable(&stdout, deadline)? {
             return Ok(None);
         }
-        let mut piece = [0; 4096];
-        match stdout.read(&mut piece)? {
+        let mut chunk = [0; 4096];
+        match stdout.read(&mut chunk)? {
             0 => break,
             // Read the rest and discard it, so that the command does not block on a full pipe.
-            read if (text.len() as u64) < MAX_OUTPUT_BYTES => text.extend_from_slice(&piece[..read]),
+            read if (text.len() as u64) < MAX_OUTPUT_BYTES => text.extend_from_slice(&chunk[..read]),
             _ => {}
         }
     }
     drop(stdout);
-    let ended = match rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
+    let has_ended = match rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
         Ok(pidfd) => wait_readable(&pidfd, deadline)?,
         // Without pidfds (Linux before 5.3), assume that a process that has closed its output is about to end.
         Err(_) => true,
     };
-    Ok(ended.then(|| String::from_utf8_lossy(&text).into_owned()))
+    Ok(has_ended.then(|| String::from_utf8_lossy(&text).into_owned()))
 }
 
 /// Waits until a file is readable. Returns false at the deadline, or when a signal requests the end.
 fn wait_readable(file: &impl std::os::fd::AsFd, deadline: Instant) -> std::io::Result<bool> {
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let time_left = deadline.saturating_duration_since(Instant::now());
+        if time_left.is_zero() {
             return Ok(false);
         }
-        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-        match rustix::event::poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&left)) {
+        let timeout = Timespec { tv_sec: time_left.as_secs() as i64, tv_nsec: i64::from(time_left.subsec_nanos()) };
+        match rustix::event::poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&timeout)) {
             Ok(0) => return Ok(false),
             Ok(_) => return Ok(true),
-            Err(rustix::io::Errno::INTR) if fsarena_sys::cancel::requested().is_some() => return Ok(false),
+            Err(rustix::io::Errno::INTR) if fsarena_sys::cancel::received_signal().is_some() => return Ok(false),
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -102,8 +102,8 @@ impl Counter for CommandCounter {
 
     fn read(&mut self) -> Result<f64, CounterError> {
         let timed_out = || self.error(format!("no end within {} ms", self.timeout.as_millis()));
-        let (success, text) = self.run_command().map_err(|error| self.error(error))?.ok_or_else(timed_out)?;
-        if !success {
+        let (has_succeeded, text) = self.run_command().map_err(|error| self.error(error))?.ok_or_else(timed_out)?;
+        if !has_succeeded {
             return Err(self.error("it failed"));
         }
         let number = text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());

@@ -9,7 +9,7 @@ use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, config::Config, http::Uri};
 
 /// The largest size of a response in bytes. The metrics of a busy exporter take a few hundred KiB.
-const MAX_BYTES: u64 = 4 << 20;
+const MAX_RESPONSE_BYTES: u64 = 4 << 20;
 
 /// A page that is read over HTTP.
 #[derive(Debug, Clone)]
@@ -33,7 +33,8 @@ impl HttpPage {
                 return Err(WatchError::Usage(format!("Malformed address {url:?}: write http://HOST:PORT/PATH")));
             }
         }
-        // Do not follow redirects: `get` reports their status. Connect anew for each reading, so that a restarted server answers.
+        // Do not follow redirects: `get` reports their status. Connect anew for each reading, so that a restarted server
+        // answers.
         let mut config = Config::builder().timeout_global(Some(timeout)).http_status_as_error(false);
         config = config.max_redirects(0).max_idle_connections(0).proxy(None);
         config = config.user_agent("fsarena").accept("text/plain");
@@ -54,11 +55,11 @@ impl HttpPage {
     /// # Errors
     /// No server answers in time, or the response is too long, is not HTTP, or has a status other than 200.
     pub fn get(&self) -> Result<String, CounterError> {
-        let mut answer = self.agent.get(&self.url).call().map_err(|error| self.request_error(error))?;
-        if answer.status() != 200 {
-            return Err(self.error(&format!("the answer has status {}", answer.status().as_u16())));
+        let mut response = self.agent.get(&self.url).call().map_err(|error| self.request_error(error))?;
+        if response.status() != 200 {
+            return Err(self.error(&format!("the answer has status {}", response.status().as_u16())));
         }
-        let body = answer.body_mut().with_config().limit(MAX_BYTES).lossy_utf8(true);
+        let body = response.body_mut().with_config().limit(MAX_RESPONSE_BYTES).lossy_utf8(true);
         body.read_to_string().map_err(|error| self.request_error(error))
     }
 
@@ -78,8 +79,8 @@ impl HttpPage {
     }
 
     /// An error with the address of the page before it.
-    fn error(&self, what: &str) -> CounterError {
-        CounterError::new(format!("{}: {what}", self.url))
+    fn error(&self, why: &str) -> CounterError {
+        CounterError::new(format!("{}: {why}", self.url))
     }
 
     /// The error for a page without a counter; it shows the beginning of the page.
@@ -105,12 +106,12 @@ struct FixedAddresses(Vec<IpAddr>);
 impl Resolver for FixedAddresses {
     fn resolve(&self, uri: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let port = uri.port_u16().unwrap_or(80);
-        let mut found = self.empty();
+        let mut addresses = self.empty();
         // ureq accepts at most 16 addresses.
         for address in self.0.iter().take(16) {
-            found.push(SocketAddr::new(*address, port));
+            addresses.push(SocketAddr::new(*address, port));
         }
-        Ok(found)
+        Ok(addresses)
     }
 }
 
@@ -122,17 +123,17 @@ impl SquidCounter {
     ///
     /// # Errors
     /// The address has another form, or its host is unknown.
-    pub fn new(at: &str, timeout: Duration) -> Result<SquidCounter, WatchError> {
-        if at.starts_with("https://") {
-            return Err(http_only_error(at));
+    pub fn new(address: &str, timeout: Duration) -> Result<SquidCounter, WatchError> {
+        if address.starts_with("https://") {
+            return Err(http_only_error(address));
         }
-        let at = at.strip_prefix("http://").unwrap_or(at).trim_end_matches('/');
-        if at.contains('/') {
+        let host = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
+        if host.contains('/') {
             return Err(WatchError::Usage(format!(
-                "cannot read the address {at:?} of a squid; write HOST:PORT, for plain http"
+                "cannot read the address {host:?} of a squid; write HOST:PORT, for plain http"
             )));
         }
-        let url = format!("http://{at}/squid-internal-mgr/counters");
+        let url = format!("http://{host}/squid-internal-mgr/counters");
         HttpPage::new(&url, timeout).map(SquidCounter)
     }
 }
@@ -140,14 +141,14 @@ impl SquidCounter {
 impl Counter for SquidCounter {
     fn read(&mut self) -> Result<f64, CounterError> {
         let body = self.0.get()?;
-        parse_counter(&body, "client_http.requests")
+        parse_squid_counter(&body, "client_http.requests")
             .ok_or_else(|| self.0.missing_counter_error("client_http.requests", &body))
     }
 }
 
 /// The value of a counter on squid's page, from its line: `client_http.requests = 17`. `None` if the page lacks the counter, or
 /// its value is not a number from 0 on.
-fn parse_counter(page: &str, name: &str) -> Option<f64> {
+fn parse_squid_counter(page: &str, name: &str) -> Option<f64> {
     let value_of = |line: &str| line.strip_prefix(name)?.trim_start().strip_prefix('=').map(str::to_string);
     let number = page.lines().find_map(value_of)?;
     number.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
@@ -159,22 +160,22 @@ pub(crate) mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    /// A server that sends `answer` to each client `times` times.
-    pub fn start_server(answer: &'static [u8], times: usize) -> String {
+    /// Starts a server that sends `response` to each client `times` times. Returns its URL.
+    pub fn start_server(response: &'static [u8], times: usize) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let at = listener.local_addr().unwrap();
+        let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let mut stream = stream;
                 let _ = stream.read(&mut [0; 1024]);
                 // Ignore the error of a client that closes the connection early.
-                let _ = (0..times).try_for_each(|_| stream.write_all(answer));
+                let _ = (0..times).try_for_each(|_| stream.write_all(response));
                 if times == 0 {
                     std::thread::sleep(Duration::from_secs(2));
                 }
             }
         });
-        format!("http://{at}")
+        format!("http://{address}")
     }
 
     fn get(url: &str) -> Result<String, CounterError> {
@@ -230,11 +231,11 @@ pub(crate) mod tests {
 
     #[test]
     fn only_the_whole_name_of_a_counter_matches() {
-        assert_eq!(parse_counter(PAGE, "client_http.requests"), Some(17.0));
-        assert_eq!(parse_counter(PAGE, "cpu_time"), Some(0.132));
-        assert_eq!(parse_counter(PAGE, "client_http"), None);
-        assert_eq!(parse_counter("client_http.requests = many\n", "client_http.requests"), None);
-        assert_eq!(parse_counter("client_http.requests = -1\n", "client_http.requests"), None);
+        assert_eq!(parse_squid_counter(PAGE, "client_http.requests"), Some(17.0));
+        assert_eq!(parse_squid_counter(PAGE, "cpu_time"), Some(0.132));
+        assert_eq!(parse_squid_counter(PAGE, "client_http"), None);
+        assert_eq!(parse_squid_counter("client_http.requests = many\n", "client_http.requests"), None);
+        assert_eq!(parse_squid_counter("client_http.requests = -1\n", "client_http.requests"), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{fs::File, io::ErrorKind};
 
 /// The number of bytes per read.
-const BUFFER_SIZE: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 /// The largest part of a line that fsarena searches for a word, in bytes: the end of the line.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
@@ -15,7 +15,7 @@ const MAX_LINE_BYTES: usize = 64 << 10;
 pub struct LogCounter {
     path: PathBuf,
     word: Option<String>,
-    open: Option<OpenLog>,
+    open_log: Option<OpenLog>,
     /// Whether there was a reading. Lines that the file has before the first reading do not count.
     has_been_read: bool,
     /// The number of lines so far.
@@ -25,7 +25,7 @@ pub struct LogCounter {
     partial_line: Vec<u8>,
 }
 
-/// The open file.
+/// The open log file.
 struct OpenLog {
     file: File,
     /// The device and the inode of the file.
@@ -40,10 +40,10 @@ impl LogCounter {
         LogCounter {
             path: path.into(),
             word,
-            open: None,
+            open_log: None,
             has_been_read: false,
             lines: 0.0,
-            buffer: vec![0; BUFFER_SIZE],
+            buffer: vec![0; BUFFER_BYTES],
             partial_line: vec![],
         }
     }
@@ -54,69 +54,68 @@ impl LogCounter {
 
     /// Opens the file at the path if it is another one than the open file.
     fn reopen_if_rotated(&mut self) -> Result<(), CounterError> {
-        let found = match std::fs::metadata(&self.path) {
+        let meta = match std::fs::metadata(&self.path) {
             // During a rotation the path may have no file for a moment. Keep the old one.
-            Err(error) if error.kind() == ErrorKind::NotFound && self.open.is_some() => return Ok(()),
-            found => found.map_err(|error| self.error(&error))?,
+            Err(error) if error.kind() == ErrorKind::NotFound && self.open_log.is_some() => return Ok(()),
+            result => result.map_err(|error| self.error(&error))?,
         };
-        let identity = (found.dev(), found.ino());
-        if self.open.as_ref().is_some_and(|open| open.identity == identity) {
+        let identity = (meta.dev(), meta.ino());
+        if self.open_log.as_ref().is_some_and(|log| log.identity == identity) {
             return Ok(());
         }
         let file = input::open(&self.path).map_err(|error| self.error(&error))?;
         // After a rotation all lines of the new file count.
-        let counted_to = if self.has_been_read { 0 } else { found.len() };
-        self.open = Some(OpenLog { file, identity, counted_to });
+        let counted_to = if self.has_been_read { 0 } else { meta.len() };
+        self.open_log = Some(OpenLog { file, identity, counted_to });
         self.partial_line.clear();
         Ok(())
     }
 
     /// Counts the lines up to the end of the open file.
     fn count_to_end(&mut self) -> Result<(), CounterError> {
-        let Some(mut open) = self.open.take() else { return Ok(()) };
-        let counted = self.count_new_lines(&mut open);
-        self.open = Some(open);
+        let Some(mut open_log) = self.open_log.take() else { return Ok(()) };
+        let counted = self.count_new_lines(&mut open_log);
+        self.open_log = Some(open_log);
         counted.map_err(|error| self.error(&error))
     }
 
-    fn count_new_lines(&mut self, open: &mut OpenLog) -> std::io::Result<()> {
-        if open.file.metadata()?.len() < open.counted_to {
+    fn count_new_lines(&mut self, log: &mut OpenLog) -> std::io::Result<()> {
+        if log.file.metadata()?.len() < log.counted_to {
             // The file was copied and truncated. Lines that were written between both steps are lost.
-            open.counted_to = 0;
+            log.counted_to = 0;
             self.partial_line.clear();
         }
         loop {
-            let read = open.file.read_at(&mut self.buffer, open.counted_to)?;
-            if read == 0 {
+            let read_bytes = log.file.read_at(&mut self.buffer, log.counted_to)?;
+            if read_bytes == 0 {
                 return Ok(());
             }
-            open.counted_to += read as u64;
-            match &self.word {
-                None => self.lines += self.buffer[..read].iter().filter(|byte| **byte == b'\n').count() as f64,
-                Some(word) => {
-                    self.lines += count_lines_with(&mut self.partial_line, &self.buffer[..read], word.as_bytes())
-                }
-            }
+            log.counted_to += read_bytes as u64;
+            let data = &self.buffer[..read_bytes];
+            self.lines += match &self.word {
+                None => data.iter().filter(|byte| **byte == b'\n').count() as f64,
+                Some(word) => count_lines_with(&mut self.partial_line, data, word.as_bytes()),
+            };
         }
     }
 }
 
-/// The number of complete lines in `data` that contain the word. `partial_line` is the beginning of the first line; afterwards it
-/// is that of the last, incomplete line.
+/// Counts the complete lines in `data` that contain the word. `partial_line` is the beginning of the first line, from earlier
+/// data; afterwards it is that of the last line, if that is incomplete.
 fn count_lines_with(partial_line: &mut Vec<u8>, data: &[u8], word: &[u8]) -> f64 {
-    let mut found = 0.0;
+    let mut count = 0.0;
     for part in data.split_inclusive(|byte| *byte == b'\n') {
         partial_line.extend_from_slice(part);
         if partial_line.last() == Some(&b'\n') {
-            if word.is_empty() || partial_line.windows(word.len()).any(|at| at == word) {
-                found += 1.0;
+            if word.is_empty() || partial_line.windows(word.len()).any(|bytes| bytes == word) {
+                count += 1.0;
             }
             partial_line.clear();
         } else if partial_line.len() > MAX_LINE_BYTES {
             partial_line.drain(..partial_line.len() - MAX_LINE_BYTES);
         }
     }
-    found
+    count
 }
 
 impl Counter for LogCounter {

@@ -2,7 +2,7 @@
 
 use super::http::HttpPage;
 use crate::watch::counter::{Counter, CounterError, WatchError};
-use fsarena_core::names::unknown;
+use fsarena_core::names::unknown_name;
 use std::time::Duration;
 
 /// A metric of an endpoint: the sum of all its series that have the given labels.
@@ -62,22 +62,22 @@ fn lines_before_end(body: &str) -> impl Iterator<Item = &str> {
 fn metric_names(body: &str) -> Vec<String> {
     let mut names = vec![];
     for line in lines_before_end(body) {
-        let described = ["# TYPE ", "# HELP "].iter().find_map(|head| line.strip_prefix(head));
-        let parsed = match described {
-            Some(described) => parse_quoted(described).map(|(name, _)| name),
+        let description = ["# TYPE ", "# HELP "].iter().find_map(|prefix| line.strip_prefix(prefix));
+        let parsed = match description {
+            Some(description) => parse_quoted(description).map(|(name, _)| name),
             None if line.starts_with('#') => continue,
             None => Series::parse(line).map(|(series, _)| series.name),
         };
         let is_end = |c: char| c == '{' || c.is_whitespace();
-        let first_word = || described.unwrap_or(line).split(is_end).next().map(String::from);
+        let first_word = || description.unwrap_or(line).split(is_end).next().map(String::from);
         names.extend(parsed.or_else(first_word).filter(|name| !name.is_empty()));
     }
     names
 }
 
 impl Counter for PrometheusCounter {
-    /// Refuses a metric if the page has metrics, but none of this name. Accepts missing labels, because a series can appear later,
-    /// with the first request that it counts.
+    /// Refuses a metric if the page has metrics, but none of this name. Accepts missing labels, because a series can appear
+    /// later, with the first request that it counts.
     fn check_name(&self) -> Result<(), WatchError> {
         let Ok(body) = self.page.get() else { return Ok(()) };
         let names = metric_names(&body);
@@ -87,7 +87,7 @@ impl Counter for PrometheusCounter {
         Err(WatchError::Usage(format!(
             "{}: {}",
             self.page.url(),
-            unknown("metric", &self.name, names.iter().map(String::as_str))
+            unknown_name("metric", &self.name, names.iter().map(String::as_str))
         )))
     }
 
@@ -153,7 +153,7 @@ fn parse_quoted(text: &str) -> Option<(String, &str)> {
     let mut characters = text.char_indices();
     loop {
         match characters.next()? {
-            (at, '"') => return Some((value, &text[at + 1..])),
+            (index, '"') => return Some((value, &text[index + 1..])),
             (_, '\\') => match characters.next()?.1 {
                 'n' => value.push('\n'),
                 character => value.push(character),

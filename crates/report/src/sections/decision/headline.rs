@@ -2,13 +2,13 @@
 //! favours another variant.
 
 use crate::number::{percent, percent_range, plural};
-use crate::phrases::{is_time, join_with_and, join_with_and_up_to, join_with_or, shorten_list_to};
+use crate::phrases::{is_task_time, join_with_and, join_with_and_up_to, join_with_or, shorten_list_to};
 use crate::sections::decision::{Decision, comparative, cost_ratio, gain, metric_suffix};
 use fsarena_core::observations::{bare_devices, combine_tasks};
 use fsarena_core::{record::MetricSpec, sample::Direction};
 use fsarena_stats::regret::{Regrets, RelativeCost};
 use fsarena_stats::{
-    critical_values::FIRST_LOOK_ROUNDS, decision::Recommendation, mean_ratio::MeanRatio, slow_rounds::slow_rounds,
+    critical_values::FIRST_LOOK_ROUNDS, decision::Recommendation, mean_ratio::MeanRatio, slow_rounds::find_slow_rounds,
 };
 use serde_json::{Value, json};
 
@@ -38,8 +38,8 @@ impl Decision<'_> {
     /// The headline without its clauses. `purpose` follows the recommended variants if the mean cost
     /// recommends others.
     fn headline_without_clauses(&self, purpose: &str) -> String {
-        let over = self.measure_phrase();
-        match &self.answer {
+        let measure = self.measure_phrase();
+        match &self.recommendation {
             Recommendation::TooFewRounds { rounds, needed_rounds: Some(needed) } => {
                 let grid = &self.analysis.grid;
                 let image_note = grid.images().filter(|_| *rounds < FIRST_LOOK_ROUNDS);
@@ -57,35 +57,35 @@ impl Decision<'_> {
                 let (name, behind) = (self.name(*choice), self.name(next.variant));
                 match self.lead_over(*choice, next.variant) {
                     Some(lead) => {
-                        format!("Use {name}{purpose}: in a typical round {lead}{over} than the next, {behind}")
+                        format!("Use {name}{purpose}: in a typical round {lead}{measure} than the next, {behind}")
                     }
-                    None => format!("Use {name}{purpose}: every other variant is significantly worse{over}"),
+                    None => format!("Use {name}{purpose}: every other variant is significantly worse{measure}"),
                 }
             }
             Recommendation::Keep { current, rivals } => self.keep_sentence(*current, rivals),
-            Recommendation::Move { from, to } => {
-                let (from_name, to_names) = (self.current_name(*from), join_with_or(&self.names_of_costs(to)));
-                let leads = self.leads_over(to, *from);
-                format!("Move from {from_name} to {to_names}{purpose}: in a typical round {leads}{over}")
+            Recommendation::Move { current, targets } => {
+                let (from_name, to_names) = (self.current_name(*current), join_with_or(&self.names_of_costs(targets)));
+                let leads = self.leads_over(targets, *current);
+                format!("Move from {from_name} to {to_names}{purpose}: in a typical round {leads}{measure}")
             }
             Recommendation::Better { current, better } => {
-                let (are, open) = match better.len() {
+                let (are, open_question) = match better.len() {
                     1 => ("is", "whether it is the best"),
                     _ => ("are", "which of them is the best"),
                 };
                 let (names, leads) = (join_with_and(&self.names_of_costs(better)), self.leads_over(better, *current));
                 let current = self.current_name(*current);
-                format!("{names} {are} in a typical round {leads}{over} than {current}; {open} is open")
+                format!("{names} {are} in a typical round {leads}{measure} than {current}; {open_question} is open")
             }
             Recommendation::Choose { choices, regret } => self.choose_sentence(choices, *regret),
-            Recommendation::TooNoisy { one, other } => {
-                let (one, name) = (self.name(*one), self.name(other.variant));
-                let Some(span) = describe_span(&self.analysis.metric, other) else {
+            Recommendation::TooNoisy { first, second } => {
+                let (one, name) = (self.name(*first), self.name(second.variant));
+                let Some(span) = describe_span(&self.analysis.metric, second) else {
                     return format!("This machine is too noisy to tell: {one} and {name} ran together in no round");
                 };
                 let span = span.replacen("takes", "take", 1).replacen("has", "have", 1);
                 let after = plural(self.regrets.rounds, self.analysis.grid.column_noun());
-                format!("This machine is too noisy to tell: after {after} {name} may {span} than {one}{over}")
+                format!("This machine is too noisy to tell: after {after} {name} may {span} than {one}{measure}")
             }
         }
     }
@@ -139,8 +139,8 @@ impl Decision<'_> {
     fn leads_over(&self, ahead: &[RelativeCost], behind: usize) -> String {
         let mut leads = vec![];
         for cost in ahead {
-            let name = if ahead.len() > 1 { format!(" ({})", self.name(cost.variant)) } else { String::new() };
-            leads.extend(self.lead_over(cost.variant, behind).map(|lead| format!("{lead}{name}")));
+            let suffix = if ahead.len() > 1 { format!(" ({})", self.name(cost.variant)) } else { String::new() };
+            leads.extend(self.lead_over(cost.variant, behind).map(|lead| format!("{lead}{suffix}")));
         }
         join_with_and_up_to(&leads, MAX_VARIANTS)
     }
@@ -149,26 +149,26 @@ impl Decision<'_> {
     fn lead_over(&self, variant: usize, behind: usize) -> Option<String> {
         let values = &self.overall.total_or_geometric().values;
         let metric = &self.analysis.metric;
-        let typical = cost_ratio(metric, &values[variant], &values[behind])?.value.ln();
+        let log_cost_ratio = cost_ratio(metric, &values[variant], &values[behind])?.value.ln();
         let interval = self.regrets.cost_relative_to(behind, variant);
-        interval.low.is_finite().then(|| format_lead(metric, typical, &interval))
+        interval.low.is_finite().then(|| format_lead(metric, log_cost_ratio, &interval))
     }
 
     /// The intervals that the headline quotes, as ratios of costs, as JSON.
-    pub(super) fn costs_json(&self) -> Vec<Value> {
-        let (to, costs) = match &self.answer {
+    pub(super) fn quoted_costs_json(&self) -> Vec<Value> {
+        let (reference, costs) = match &self.recommendation {
             Recommendation::Use { choice, next } => (*choice, next.iter().copied().collect()),
             Recommendation::Keep { current, rivals } => (*current, rivals.clone()),
-            Recommendation::Move { from, to } => (*from, to.clone()),
+            Recommendation::Move { current, targets } => (*current, targets.clone()),
             Recommendation::Better { current, better } => (*current, better.clone()),
-            Recommendation::TooNoisy { one, other } => (*one, vec![*other]),
+            Recommendation::TooNoisy { first, second } => (*first, vec![*second]),
             Recommendation::TooFewRounds { .. } | Recommendation::Choose { .. } => return vec![],
         };
         let ratio = |log: f64| Some(log.exp()).filter(|ratio| ratio.is_finite() && *ratio > 0.0);
         let cost = |cost: &RelativeCost| {
             json!({
                 "variant": self.name(cost.variant),
-                "relative_to": self.name(to),
+                "relative_to": self.name(reference),
                 "low": ratio(cost.low),
                 "high": ratio(cost.high),
             })
@@ -177,11 +177,11 @@ impl Decision<'_> {
     }
 }
 
-/// How much better a variant is: `12% faster [8–15%]`. `typical` is the logarithm of the cost of the other variant relative to
-/// the better one, and `behind` its interval.
-pub(super) fn format_lead(metric: &MetricSpec, typical: f64, behind: &RelativeCost) -> String {
-    let [by, low, high] = [typical, behind.low, behind.high].map(|log| gain(metric, log));
-    format!("{} {} [{}]{}", percent(by), comparative(metric), percent_range(low, high), metric_suffix(metric))
+/// How much better a variant is: `12% faster [8–15%]`. `log_cost_ratio` is the logarithm of the cost of the other variant
+/// divided by that of the better one, and `interval` has the interval of that logarithm.
+fn format_lead(metric: &MetricSpec, log_cost_ratio: f64, interval: &RelativeCost) -> String {
+    let [lead, low, high] = [log_cost_ratio, interval.low, interval.high].map(|log| gain(metric, log));
+    format!("{} {} [{}]{}", percent(lead), comparative(metric), percent_range(low, high), metric_suffix(metric))
 }
 
 /// The difference of a variant to another one in words: `takes 6% less to 9% more time`, `has 2% to 4% higher iops`. `None` if
@@ -194,19 +194,19 @@ fn describe_span(metric: &MetricSpec, cost: &RelativeCost) -> Option<String> {
     if !low.is_finite() || !high.is_finite() {
         return None;
     }
-    let (verb, less, more, what) = if is_time(metric) {
+    let (verb, less, more, quantity) = if is_task_time(metric) {
         ("takes", "less", "more", format!("time{}", metric_suffix(metric)))
     } else {
         ("has", "lower", "higher", metric.id.clone())
     };
-    let [from, to] = [low, high].map(|log| percent(log.exp_m1().abs()));
+    let [low_percent, high_percent] = [low, high].map(|log| percent(log.exp_m1().abs()));
     let range = match (low < 0.0, high > 0.0) {
-        (true, true) => format!("{from} {less} to {to} {more}"),
-        (true, false) => format!("{to} to {from} {less}"),
-        (false, true) => format!("{from} to {to} {more}"),
+        (true, true) => format!("{low_percent} {less} to {high_percent} {more}"),
+        (true, false) => format!("{high_percent} to {low_percent} {less}"),
+        (false, true) => format!("{low_percent} to {high_percent} {more}"),
         (false, false) => "the same".into(),
     };
-    Some(format!("{verb} {range} {what}"))
+    Some(format!("{verb} {range} {quantity}"))
 }
 
 /// An upper bound in per cent, rounded up to two significant digits.
@@ -214,19 +214,19 @@ fn percent_rounded_up(fraction: f64) -> String {
     if fraction <= 0.0 {
         return "0%".into();
     }
-    let digit = 10f64.powf(fraction.log10().floor() - 1.0);
-    percent((fraction / digit - 1e-9).ceil() * digit)
+    let second_digit = 10f64.powf(fraction.log10().floor() - 1.0);
+    percent((fraction / second_digit - 1e-9).ceil() * second_digit)
 }
 
 impl Decision<'_> {
     /// The clause about variants that are behind in a typical round but not by mean cost: `by mean cost ext4 is as good, since
     /// xfs stalls`. `None` if the recommendation also holds by mean cost, or if there are too few rounds for it.
-    pub(super) fn mean_cost_clause(&self) -> Option<String> {
-        let behind: Vec<usize> = match &self.answer {
+    fn mean_cost_clause(&self) -> Option<String> {
+        let behind: Vec<usize> = match &self.recommendation {
             Recommendation::Use { choice, next: Some(_) } => {
-                self.candidates.iter().copied().filter(|one| one != choice).collect()
+                self.candidates.iter().copied().filter(|candidate| candidate != choice).collect()
             }
-            Recommendation::Move { from, .. } => vec![*from],
+            Recommendation::Move { current, .. } => vec![*current],
             _ => return None,
         };
         let choice = *self.choices().first()?;
@@ -238,23 +238,23 @@ impl Decision<'_> {
                 _ => {}
             }
         }
-        let (verb, names) = if better.is_empty() { ("as good", equal) } else { ("better", better) };
+        let (comparison, names) = if better.is_empty() { ("as good", equal) } else { ("better", better) };
         if names.is_empty() {
             return None;
         }
         let values = self.analysis.grid.by_round().combined().swap_remove(choice);
-        let stalls = slow_rounds(&values, self.analysis.metric.direction);
-        let stalls = stalls.is_some_and(|found| !found.slow.is_empty());
-        let since = if stalls { format!(", since {} stalls", self.name(choice)) } else { String::new() };
+        let slow_rounds = find_slow_rounds(&values, self.analysis.metric.direction);
+        let has_stalls = slow_rounds.is_some_and(|slow_rounds| !slow_rounds.slow.is_empty());
+        let since = if has_stalls { format!(", since {} stalls", self.name(choice)) } else { String::new() };
         let are = if names.len() == 1 { "is" } else { "are" };
-        Some(format!("by mean cost {} {are} {verb}{since}", join_with_and(&names)))
+        Some(format!("by mean cost {} {are} {comparison}{since}", join_with_and(&names)))
     }
 
-    /// The 95% interval of the mean cost of a variant divided by that of `to`; `None` with too few rounds.
-    fn mean_cost_interval(&self, variant: usize, to: usize) -> Option<(f64, f64)> {
+    /// The 95% interval of the mean cost of a variant divided by that of `reference`; `None` with too few rounds.
+    fn mean_cost_interval(&self, variant: usize, reference: usize) -> Option<(f64, f64)> {
         let main = self.overall.total_or_geometric();
         let values = main.mean_costs.as_ref().unwrap_or(&main.values);
-        let (low, high) = MeanRatio::of(&values[to], &values[variant])?.interval.ok()?;
+        let (low, high) = MeanRatio::from_costs(&values[reference], &values[variant])?.interval.ok()?;
         Some(if self.analysis.metric.direction == Direction::Higher { (1.0 / high, 1.0 / low) } else { (low, high) })
     }
 }
@@ -268,10 +268,10 @@ struct FavouredVariant {
     variant: usize,
     /// The variant of the headline that is worse by this metric.
     ahead_of: usize,
-    /// The logarithm of the cost of `ahead_of` relative to `variant` in a typical round.
-    typical: f64,
+    /// The logarithm of the cost of `ahead_of` divided by that of `variant` in a typical round.
+    log_cost_ratio: f64,
     /// The interval of that logarithm.
-    behind: RelativeCost,
+    interval: RelativeCost,
 }
 
 impl Decision<'_> {
@@ -279,34 +279,35 @@ impl Decision<'_> {
     /// than ext4`.
     fn other_metrics_clause(&self) -> Option<String> {
         let mut clauses = vec![];
-        for one in self.favoured_variants() {
-            let (name, other) = (self.name(one.variant), self.name(one.ahead_of));
-            clauses.push(format!("{name} is {} than {other}", format_lead(&one.metric, one.typical, &one.behind)));
+        for favoured in self.favoured_variants() {
+            let (name, other) = (self.name(favoured.variant), self.name(favoured.ahead_of));
+            let lead = format_lead(&favoured.metric, favoured.log_cost_ratio, &favoured.interval);
+            clauses.push(format!("{name} is {lead} than {other}"));
         }
         (!clauses.is_empty()).then(|| format!("but {}", clauses.join(" and ")))
     }
 
     /// The variants that other metrics favour, as JSON.
     pub(super) fn other_metrics_json(&self) -> Vec<Value> {
-        let one = |one: FavouredVariant| {
+        let favoured_json = |favoured: FavouredVariant| {
             json!({
-                "metric": one.metric.id,
-                "better": self.name(one.variant),
-                "than": self.name(one.ahead_of),
-                "cost_ratio": one.typical.exp(),
-                "low": one.behind.low.exp(),
-                "high": Some(one.behind.high.exp()).filter(|ratio| ratio.is_finite()),
+                "metric": favoured.metric.id,
+                "better": self.name(favoured.variant),
+                "than": self.name(favoured.ahead_of),
+                "cost_ratio": favoured.log_cost_ratio.exp(),
+                "low": favoured.interval.low.exp(),
+                "high": Some(favoured.interval.high.exp()).filter(|ratio| ratio.is_finite()),
             })
         };
-        self.favoured_variants().into_iter().map(one).collect()
+        self.favoured_variants().into_iter().map(favoured_json).collect()
     }
 
     /// For each requested metric other than the main one, and for the CPU time, the variant that it significantly favours.
     fn favoured_variants(&self) -> Vec<FavouredVariant> {
-        let headline_variants = match &self.answer {
+        let headline_variants = match &self.recommendation {
             Recommendation::TooFewRounds { .. } => return vec![],
             Recommendation::Better { better, .. } => better.iter().map(|cost| cost.variant).collect(),
-            Recommendation::TooNoisy { .. } => self.possible(),
+            Recommendation::TooNoisy { .. } => self.possible_best(),
             _ => self.choices(),
         };
         let main_metric = self.analysis.metric.id.as_str();
@@ -336,13 +337,13 @@ impl Decision<'_> {
             if !others.all(|other| regrets.cost_relative_to(variant, other).high < 0.0) {
                 return None;
             }
-            let typical = cost_ratio(&metric, &values[variant], &values[ahead_of])?.value.ln();
-            let behind = regrets.cost_relative_to(ahead_of, variant);
-            Some(FavouredVariant { metric: metric.clone(), variant, ahead_of, typical, behind })
+            let log_cost_ratio = cost_ratio(&metric, &values[variant], &values[ahead_of])?.value.ln();
+            let interval = regrets.cost_relative_to(ahead_of, variant);
+            Some(FavouredVariant { metric: metric.clone(), variant, ahead_of, log_cost_ratio, interval })
         };
-        let all = self.candidates.iter().filter_map(|variant| favoured(*variant));
-        let most = all.max_by(|a, b| a.typical.total_cmp(&b.typical))?;
-        Some(most).filter(|most| gain(&most.metric, most.typical) > self.report.margin)
+        let all_favoured = self.candidates.iter().filter_map(|variant| favoured(*variant));
+        let largest_lead = all_favoured.max_by(|a, b| a.log_cost_ratio.total_cmp(&b.log_cost_ratio))?;
+        (gain(&largest_lead.metric, largest_lead.log_cost_ratio) > self.report.margin).then_some(largest_lead)
     }
 }
 
@@ -374,16 +375,16 @@ mod tests {
         // A lower cost means more operations per second.
         assert_eq!(span("iops", Unit::PerSecond, Direction::Higher, 0.8, 1.25), "has 20% lower to 25% higher iops");
         assert_eq!(span("cpu", Unit::Seconds, Direction::Lower, 1.02, 1.1), "has 2% to 10% higher cpu");
-        let open = RelativeCost { variant: 0, low: f64::NEG_INFINITY, high: 0.1 };
-        assert_eq!(describe_span(&metric("cpu", Unit::Seconds, Direction::Lower), &open), None);
+        let unbounded = RelativeCost { variant: 0, low: f64::NEG_INFINITY, high: 0.1 };
+        assert_eq!(describe_span(&metric("cpu", Unit::Seconds, Direction::Lower), &unbounded), None);
     }
 
     #[test]
     fn a_lead_has_its_interval_and_its_metric() {
-        let behind = |low: f64, high: f64| RelativeCost { variant: 0, low: low.ln(), high: high.ln() };
+        let interval = |low: f64, high: f64| RelativeCost { variant: 0, low: low.ln(), high: high.ln() };
         let time = metric("synced", Unit::Seconds, Direction::Lower);
-        assert_eq!(format_lead(&time, 1.12f64.ln(), &behind(1.08, 1.15)), "12% faster [8–15%] (synced)");
+        assert_eq!(format_lead(&time, 1.12f64.ln(), &interval(1.08, 1.15)), "12% faster [8–15%] (synced)");
         let rate = metric("iops", Unit::PerSecond, Direction::Higher);
-        assert_eq!(format_lead(&rate, 1.12f64.ln(), &behind(0.98, 1.15)), "12% higher [−2% to 15%] in iops");
+        assert_eq!(format_lead(&rate, 1.12f64.ln(), &interval(0.98, 1.15)), "12% higher [−2% to 15%] in iops");
     }
 }

@@ -12,22 +12,22 @@ use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, process::Command};
 
 /// The environment variable with the directory in which the child process writes a run. It is unset in the parent.
-const CHILD: &str = "FSARENA_TEST_POWER";
+const CHILD_DIR_VARIABLE: &str = "FSARENA_TEST_POWER";
 /// The beginning of the line that the child prints after it has stored a cell.
-const STORED: &str = "stored: ";
+const STORED_PREFIX: &str = "stored: ";
 /// How strace prints file descriptor 2 with its path.
-const STANDARD_ERROR: &str = "2<";
+const STDERR_PREFIX: &str = "2<";
 /// The bytes that a disk writes completely or not at all.
-const SECTOR: usize = 512;
+const SECTOR_BYTES: usize = 512;
 /// The system calls that strace records. The parser fails at a call that it does not support, such as rename.
-const CALLS: &str = "trace=mkdir,openat,write,pwrite64,fdatasync,fsync,ftruncate,unlink,rename";
+const TRACED_CALLS: &str = "trace=mkdir,openat,write,pwrite64,fdatasync,fsync,ftruncate,unlink,rename";
 
 #[test]
 fn power_loss_at_any_point_keeps_every_finished_cell() {
-    if let Some(dir) = std::env::var_os(CHILD) {
+    if let Some(dir) = std::env::var_os(CHILD_DIR_VARIABLE) {
         return write_a_run(Path::new(&dir));
     }
-    if !fsarena_sys::testkit::program("strace") {
+    if !fsarena_sys::testkit::has_program("strace") {
         return;
     }
     // In memory if possible, because the test opens and syncs a run for each cut.
@@ -37,16 +37,16 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
     let (runs, trace) = (temp.path().join("parent/runs"), temp.path().join("trace"));
     std::fs::create_dir(temp.path().join("parent")).unwrap();
     let child = Command::new("strace")
-        .args(["--follow-forks", "-xx", "--string-limit=10000000", "--decode-fds=path", "-e", CALLS, "-o"])
+        .args(["--follow-forks", "-xx", "--string-limit=10000000", "--decode-fds=path", "-e", TRACED_CALLS, "-o"])
         .arg(&trace)
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "writer::tests::power::power_loss_at_any_point_keeps_every_finished_cell", "--nocapture"])
-        .env(CHILD, &runs)
+        .env(CHILD_DIR_VARIABLE, &runs)
         .output()
         .unwrap();
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
     let calls = parse_trace(&std::fs::read_to_string(&trace).unwrap(), temp.path());
-    let (mut cuts, mut checked_cells) = (0, 0);
+    let (mut cut_count, mut checked_cells) = (0, 0);
     for cut in 0..=calls.len() {
         let next = format!("{:?}", calls.get(cut)).chars().take(200).collect::<String>();
         // First without any unsynced data, then with random parts of it.
@@ -54,19 +54,19 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
             let dir = tempfile::tempdir_in(temp.path()).unwrap();
             let stored = Disk::after_power_failure(&calls[..cut], (seed > 0).then_some(seed)).write_below(dir.path());
             let run = std::fs::read_dir(dir.path().join("parent/runs")).ok().and_then(|mut runs| runs.next());
-            let missing = match run.map(|run| finished_cells(&run.unwrap().path(), cut % 16 == 0)) {
-                Some(Ok(found)) => stored.iter().filter(|cell| !found.contains(cell)).cloned().collect(),
+            let missing = match run.map(|run| read_finished_cells(&run.unwrap().path(), cut % 16 == 0)) {
+                Some(Ok(finished)) => stored.iter().filter(|cell| !finished.contains(cell)).cloned().collect(),
                 Some(Err(error)) if !stored.is_empty() => {
                     panic!("cut {cut} of {}, seed {seed}: {error}", calls.len())
                 }
                 _ => stored.clone(),
             };
             assert_eq!(missing, [""; 0], "cut {cut} of {}, seed {seed}: {next}", calls.len());
-            (cuts, checked_cells) = (cuts + 1, checked_cells + stored.len());
+            (cut_count, checked_cells) = (cut_count + 1, checked_cells + stored.len());
         }
     }
-    println!("{cuts} cuts, {checked_cells} cells looked for");
-    assert!(checked_cells > 1000, "{checked_cells} in {cuts}");
+    println!("{cut_count} cuts, {checked_cells} cells looked for");
+    assert!(checked_cells > 1000, "{checked_cells} in {cut_count}");
 }
 
 /// Writes a run, closes it and resumes it, with frequent checkpoints.
@@ -78,7 +78,7 @@ fn write_a_run(runs: &Path) {
         writer.db.execute_batch("PRAGMA wal_autocheckpoint = 12").unwrap();
         for cell in rounds.flat_map(|round| cells(&plan, round)) {
             run_cell(&mut writer, &cell, Outcome::Done);
-            let line = format!("{STORED}{}\n", cell.id());
+            let line = format!("{STORED_PREFIX}{}\n", cell.id());
             std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
         }
     }
@@ -86,7 +86,7 @@ fn write_a_run(runs: &Path) {
 
 /// The ids of the finished cells of a run. Checks that its database is sound and, with `try_resuming`, that
 /// it can be resumed.
-fn finished_cells(run: &Path, try_resuming: bool) -> crate::Result<Vec<String>> {
+fn read_finished_cells(run: &Path, try_resuming: bool) -> crate::Result<Vec<String>> {
     let run = RunDir::open(run)?;
     let record = read(&run)?;
     let db = rusqlite::Connection::open(run.database_file()).unwrap();
@@ -106,7 +106,7 @@ fn finished_cells(run: &Path, try_resuming: bool) -> crate::Result<Vec<String>> 
 #[derive(Debug)]
 enum Call {
     Mkdir(PathBuf),
-    /// Opens a file with O_CREAT; true with O_TRUNC.
+    /// Opens a file with O_CREAT. The bool is true with O_TRUNC.
     Open(PathBuf, bool),
     /// Writes at an offset; None appends.
     Write(PathBuf, Option<usize>, Vec<u8>),
@@ -134,9 +134,9 @@ fn parse_trace(trace: &str, root: &Path) -> Vec<Call> {
         let number_from_end =
             |index: usize| args.trim_end_matches(')').rsplit(", ").nth(index).unwrap().parse::<usize>();
         let file = path(if name == "openat" { texts.next()? } else { first });
-        if name == "write" && args.starts_with(STANDARD_ERROR) {
+        if name == "write" && args.starts_with(STDERR_PREFIX) {
             let text = String::from_utf8(texts.next()?).ok()?;
-            return Some(Call::Stored(text.strip_prefix(STORED)?.trim().into()));
+            return Some(Call::Stored(text.strip_prefix(STORED_PREFIX)?.trim().into()));
         }
         // SQLite rebuilds the `-shm` file, so its content does not matter.
         let file = file.strip_prefix(root).ok().filter(|file| !file.to_string_lossy().ends_with("-shm"))?.to_path_buf();
@@ -172,8 +172,11 @@ struct Disk {
 /// The nodes that a name has had since its directory was synced, the synced one first. None means that the name is missing.
 type NameHistory = Vec<Option<usize>>;
 
+/// An unsynced change of a file.
 enum Change {
+    /// Bytes written at an offset.
     Write(usize, Vec<u8>),
+    /// A new length.
     Truncate(usize),
 }
 
@@ -184,14 +187,14 @@ impl Change {
             Change::Truncate(length) if is_kept() => content.resize(*length, 0),
             Change::Truncate(_) => {}
             Change::Write(offset, bytes) => {
-                let mut from = 0;
-                while from < bytes.len() {
-                    let to = bytes.len().min(from + SECTOR - (offset + from) % SECTOR);
+                let mut start = 0;
+                while start < bytes.len() {
+                    let end = bytes.len().min(start + SECTOR_BYTES - (offset + start) % SECTOR_BYTES);
                     if is_kept() {
-                        content.resize(content.len().max(offset + to), 0);
-                        content[offset + from..offset + to].copy_from_slice(&bytes[from..to]);
+                        content.resize(content.len().max(offset + end), 0);
+                        content[offset + start..offset + end].copy_from_slice(&bytes[start..end]);
                     }
-                    from = to;
+                    start = end;
                 }
             }
         }
@@ -207,8 +210,8 @@ impl Disk {
         for (content, changes) in &mut disk.nodes {
             for change in changes {
                 if random.as_mut().is_some_and(|random| random.random_bool(0.6)) {
-                    let whole = random.as_mut().unwrap().random_bool(0.5);
-                    change.apply(content, || whole || random.as_mut().unwrap().random_bool(0.5));
+                    let is_whole = random.as_mut().unwrap().random_bool(0.5);
+                    change.apply(content, || is_whole || random.as_mut().unwrap().random_bool(0.5));
                 }
             }
         }
@@ -219,6 +222,7 @@ impl Disk {
         disk
     }
 
+    /// Changes the disk as the call does.
     fn apply(&mut self, call: &Call) {
         match call {
             Call::Mkdir(path) => self.create(path),
@@ -230,9 +234,9 @@ impl Disk {
             Call::Write(path, offset, bytes) => {
                 let node = self.find(path).unwrap_or_else(|| panic!("{path:?} was never made"));
                 let end = || {
-                    let mut whole = self.nodes[node].0.clone();
-                    self.nodes[node].1.iter().for_each(|change| change.apply(&mut whole, || true));
-                    whole.len()
+                    let mut content = self.nodes[node].0.clone();
+                    self.nodes[node].1.iter().for_each(|change| change.apply(&mut content, || true));
+                    content.len()
                 };
                 let offset = offset.unwrap_or_else(end);
                 self.nodes[node].1.push(Change::Write(offset, bytes.clone()));
@@ -252,6 +256,7 @@ impl Disk {
         self.names.entry(path.into()).or_insert_with(|| vec![None]).push(Some(self.nodes.len() - 1));
     }
 
+    /// The node that a name has now; None if the name is missing.
     fn find(&self, path: &Path) -> Option<usize> {
         self.names.get(path)?.last().copied().flatten()
     }
