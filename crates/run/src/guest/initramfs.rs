@@ -105,10 +105,8 @@ impl InitramfsPacker {
         let mounted = supported.flat_map(|def| guests::filesystem_modules(demands.modules, def));
         let mut modules = self.with_dependencies(demands.modules, mounted)?;
         let loaded_before_snapshot = modules.iter().map(|module| module.name.clone()).collect();
-        for name in usual_modules(demands.modules) {
-            // Skip a module whose dependency is missing: no cell needs it yet.
-            modules.extend(self.with_dependencies(demands.modules, [name].into_iter()).unwrap_or_default());
-        }
+        let usual = usual_modules(demands.modules);
+        modules = demands.modules.extend_load_order(modules, &usual, self.crc32c_module());
         modules.extend_from_slice(self.modules(demands)?);
         let mut names = BTreeSet::new();
         modules.retain(|module| names.insert(module.name.clone()));
@@ -129,12 +127,16 @@ impl InitramfsPacker {
             all_names.push(HARDWARE_MODULES[0]);
             all_names.extend(host_root::MODULES);
         }
-        // Translated by QEMU, the CRC32C instruction of the CPU is slower than the generic code. A guest that counts
-        // instructions uses it, as a real machine would.
-        let crc32c = if self.emulator == Emulator::Exact { "crc32c_intel" } else { "crc32c_generic" };
+        let crc32c = self.crc32c_module();
         all_names.extend([crc32c].into_iter().filter(|name| modules.has(name)));
         all_names.extend(names);
         Ok(modules.load_order(&all_names, crc32c)?)
+    }
+
+    /// The module that computes CRC32C in guests. Translated by QEMU, the instruction of the CPU is slower than the generic
+    /// code. A guest that counts instructions uses it, as a real machine would.
+    fn crc32c_module(&self) -> &'static str {
+        if self.emulator == Emulator::Exact { "crc32c_intel" } else { "crc32c_generic" }
     }
 }
 
@@ -144,13 +146,10 @@ pub fn guest_modules(modules: &Modules) -> Vec<Module> {
     names.extend(
         HARDWARE_MODULES.iter().chain(&emulator::MEMORY_DISK_DRIVERS).chain(&["crc32c_generic", "crc32c_intel"]),
     );
-    let mut modules_by_name = BTreeMap::new();
-    for name in names.into_iter().filter(|name| modules.has(name)) {
-        // A module whose dependency is missing cannot be loaded, so no guest needs it.
-        let with_dependencies = modules.load_order(&[name], "crc32c_generic").unwrap_or_default();
-        modules_by_name.extend(with_dependencies.into_iter().map(|module| (module.name.clone(), module)));
-    }
-    modules_by_name.into_values().collect()
+    names.retain(|name| modules.has(name));
+    let mut loadable = modules.extend_load_order(vec![], &names, "crc32c_generic");
+    loadable.sort_by(|a, b| a.name.cmp(&b.name));
+    loadable
 }
 
 /// The names of the modules of this kernel that cells commonly need.
