@@ -10,7 +10,7 @@ use crate::config::{
 };
 use crate::host_tree::HostTree;
 use crate::instruction_counter::{self, Mark};
-use crate::{array_members::CHUNK_BYTES, initramfs::module_path};
+use crate::{array_members::CHUNK_BYTES, initramfs::module_path, memory_layout};
 use fsarena_sys::device_mapper::{self, DeviceMapper};
 use fsarena_sys::links::{CommandForProgram, DeviceStack};
 use fsarena_sys::wait::{Cancel, wait_until};
@@ -52,6 +52,10 @@ pub fn boot() -> Result<BootedGuest> {
     if config.is_trial {
         println!("{WORKS_MESSAGE}");
         power_off();
+    }
+    // Only guests that count instructions have disks in memory. In others, threads run in parallel and need several heaps.
+    if config.disk_lookup == DiskLookup::InMemory {
+        memory_layout::keep_heap_resident();
     }
     if config.config_follows {
         config = wait_for_config(&config)?;
