@@ -79,8 +79,8 @@ pub fn check_cancelled() -> Result {
 /// Nanoseconds of an operation in one round. If `with_nops`, operations are NOPs through a ring, else they move no data.
 fn ns_per_operation(job: &LoadJob, layout: BlockLayout, with_nops: bool) -> Result<f64> {
     let clock = Clock::best();
-    let filled_bytes = if job.content == Content::Zeros || !job.writes() || with_nops { 1 } else { job.block_bytes };
-    let operations = (MAX_BYTES / u64::from(filled_bytes)).clamp(MIN_OPERATIONS, MAX_OPERATIONS);
+    let budgeted_bytes = if job.content == Content::Zeros || !job.writes() || with_nops { 1 } else { job.block_bytes };
+    let operations = (MAX_BYTES / u64::from(budgeted_bytes)).clamp(MIN_OPERATIONS, MAX_OPERATIONS);
     let load = FileLoad::new(job, layout, &[], &[], None);
     let mut worker = load.create_worker(0)?;
     if with_nops {

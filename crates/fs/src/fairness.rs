@@ -96,13 +96,13 @@ const RULES: &[Rule] = &[
 pub fn lint(variants: &[VariantFacts], may_clone: bool, single_factors: &[&str]) -> Vec<Note> {
     let mut notes = vec![];
     for rule in RULES {
-        let exceptions = find_exceptions(variants, |variant| (rule.applies)(variant, may_clone));
+        let exceptions = find_unless_all(variants, |variant| (rule.applies)(variant, may_clone));
         notes.extend(exceptions.map(|variant| fairness_note(variant, rule.text).fix(rule.fix)));
     }
     notes.extend(durability_notes(variants));
     for (loss, gives_up) in LOST_GUARANTEES {
         let weaker_note = |variant: &VariantFacts| Note::new(NoteKind::Weaker, loss).variant(&variant.name);
-        notes.extend(find_exceptions(variants, gives_up).map(weaker_note));
+        notes.extend(find_unless_all(variants, gives_up).map(weaker_note));
     }
     notes.extend(size_note(variants));
     notes.extend(axis_notes(variants, single_factors));
@@ -110,7 +110,7 @@ pub fn lint(variants: &[VariantFacts], may_clone: bool, single_factors: &[&str])
 }
 
 /// The variants for which `applies` returns true; empty if it returns true for all variants.
-fn find_exceptions(
+fn find_unless_all(
     variants: &[VariantFacts],
     applies: impl Fn(&VariantFacts) -> bool,
 ) -> impl Iterator<Item = &VariantFacts> {
@@ -273,10 +273,10 @@ enum Durability {
 }
 
 impl VariantFacts {
-    /// Calls `meaning` with the mount options from the last to the first, because the last one wins, and returns its
-    /// first value. It searches the options that the kernel reports; if none of them has a value, those of the user;
-    /// then the properties of the pool.
-    fn find_mount_option<T>(&self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
+    /// Calls `meaning` with one mount option after the other, from the last to the first because the last one wins, and
+    /// returns the first value that is not `None`. It first searches the mount options that the kernel reports, then those that
+    /// fsarena passed to mount, then the properties of the pool (arguments of its mkfs).
+    fn find_mount_option_or_property<T>(&self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
         let last_in = |options: &str| options.split(',').rev().find_map(&meaning);
         let properties = self.options.mkfs.iter().rev().filter(|_| self.def.pool.is_some());
         let mut properties = properties.flat_map(|list| list.split(',').rev());
@@ -287,7 +287,7 @@ impl VariantFacts {
 
     /// Whether the mount options turn a behaviour on (true) or off (false); None if no option in `on` or `off` is set.
     fn is_turned_on(&self, on: &[&str], off: &[&str]) -> Option<bool> {
-        self.find_mount_option(|option| {
+        self.find_mount_option_or_property(|option| {
             if on.contains(&option) {
                 return Some(true);
             }
@@ -336,7 +336,7 @@ impl VariantFacts {
         if !self.def.traits.crash_safe || lacks_journal || is_journal_unused || self.was_made_with("^has_journal") {
             return Durability::None;
         }
-        let mode = self.find_mount_option(|option| match option {
+        let mode = self.find_mount_option_or_property(|option| match option {
             "data=writeback" => Some(Durability::Writeback),
             "data=ordered" => Some(Durability::Ordered),
             "data=journal" => Some(Durability::Journal),
@@ -359,7 +359,7 @@ impl VariantFacts {
     }
 
     fn compresses(&self) -> bool {
-        let by_option = self.find_mount_option(|option| {
+        let by_option = self.find_mount_option_or_property(|option| {
             let compresses = matches!(option.split('=').next(), Some("compress" | "compress-force" | "compression"));
             compresses.then_some(!["=no", "=none", "=off"].iter().any(|off| option.ends_with(off)))
         });

@@ -72,7 +72,7 @@ pub struct TreeSize {
     /// Sockets, pipes and devices, which the archive leaves out.
     pub special_files: u64,
     /// Bytes of all files, each rounded up to blocks of 4 KiB.
-    pub block_bytes: u64,
+    pub bytes_in_blocks: u64,
     /// Bytes of its archive.
     pub archive_bytes: u64,
 }
@@ -80,7 +80,7 @@ pub struct TreeSize {
 impl TreeSize {
     /// Bytes of the tree on a filesystem where each directory and symbolic link takes a block.
     pub fn unpacked_bytes(&self) -> u64 {
-        self.block_bytes + 4096 * (self.directories + self.symlinks)
+        self.bytes_in_blocks + 4096 * (self.directories + self.symlinks)
     }
 
     /// Counts an entry of the tree. `name` is its path in the tree.
@@ -92,7 +92,7 @@ impl TreeSize {
             _ => return self.special_files += 1,
         };
         *count += 1;
-        self.block_bytes += bytes.next_multiple_of(4096);
+        self.bytes_in_blocks += bytes.next_multiple_of(4096);
         self.archive_bytes += entry_archive_bytes(name, bytes);
     }
 
@@ -439,7 +439,7 @@ mod tests {
         let (tree_size, demands) = source.measure().unwrap();
         assert_eq!((tree_size.files, tree_size.directories, tree_size.symlinks, tree_size.special_files), (1, 2, 1, 1));
         assert_eq!((demands.symlink, demands.reserved_name), (Some("tree/a".into()), Some("tree/b c/f\n".into())));
-        assert_eq!(tree_size.block_bytes, 4096);
+        assert_eq!(tree_size.bytes_in_blocks, 4096);
     }
 
     #[test]

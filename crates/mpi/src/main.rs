@@ -133,8 +133,8 @@ impl Consumer for Progress {
     fn begin(&mut self, setup: &RunSetup) {
         let plan = setup.plan;
         self.planned_rounds = plan.stop.rounds;
-        self.run = setup.run.cloned();
-        let location = setup.run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
+        self.run = setup.run_dir.cloned();
+        let location = setup.run_dir.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
         eprintln!("{}\n{location}{} rounds; {}", plan.title, self.planned_rounds, setup.requirements.describe(plan));
     }
 

@@ -231,7 +231,7 @@ impl FindingWriter<'_> {
         let gain = |flag: &Flag| {
             let fewest_threads =
                 *self.matrix.along_threads(flag.cell.variant, flag.cell.mode, flag.cell.size).first()?;
-            Some(self.matrix.iops(flag.cell)? / self.matrix.iops(fewest_threads)?)
+            Some(self.matrix.centre_iops(flag.cell)? / self.matrix.centre_iops(fewest_threads)?)
         };
         part.flags.iter().filter_map(gain).fold(0.0, f64::max)
     }
@@ -246,7 +246,7 @@ impl FindingWriter<'_> {
         };
         let share = |cell: CellPosition| {
             let own_and_peer =
-                self.matrix.iops(cell).zip(self.matrix.iops(CellPosition { variant: peer.variant, ..cell }));
+                self.matrix.centre_iops(cell).zip(self.matrix.centre_iops(CellPosition { variant: peer.variant, ..cell }));
             own_and_peer.map_or(String::new(), |(own, peer)| percent(own / peer))
         };
         format!(
@@ -317,7 +317,7 @@ impl FindingWriter<'_> {
 
     /// The operations a second of a cell: `31,000`; `–` without a value.
     fn iops_text(&self, cell: CellPosition) -> String {
-        self.matrix.iops(cell).map_or("–".into(), format_iops)
+        self.matrix.centre_iops(cell).map_or("–".into(), format_iops)
     }
 
     /// The bandwidth of a cell with its unit; `–` without a value.

@@ -91,7 +91,7 @@ fn cell_json(matrix: &Matrix, cell: CellPosition) -> Value {
         "mode": matrix.modes[cell.mode].name,
         "block_size_bytes": matrix.sizes[cell.size],
         "threads": matrix.threads[cell.threads],
-        "iops": matrix.iops(cell),
+        "iops": matrix.centre_iops(cell),
     })
 }
 
@@ -105,7 +105,7 @@ fn matrices_json(matrix: &Matrix) -> Vec<Value> {
                 "variant": variant_info.name,
                 "raw_device": variant_info.is_bare_device,
                 "mode": mode_info.name,
-                "iops": figure_rows(matrix, variant, mode, |cell| matrix.iops(cell)),
+                "iops": figure_rows(matrix, variant, mode, |cell| matrix.centre_iops(cell)),
                 "mb_per_s": figure_rows(matrix, variant, mode, bandwidth_mb_per_s),
             }));
         }
@@ -193,7 +193,7 @@ fn add_figure_tables(document: &mut Document, matrix: &Matrix, findings: &[Findi
         }
     }
     let table_cell = |cell: CellPosition| {
-        let (Some(iops), Some(bandwidth)) = (matrix.iops(cell), matrix.bandwidth(cell)) else {
+        let (Some(iops), Some(bandwidth)) = (matrix.centre_iops(cell), matrix.bandwidth(cell)) else {
             return Cell::default();
         };
         let numbers = finding_numbers.get(&cell).map_or(String::new(), |numbers| format!(" [{}]", numbers.join(",")));

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sentence_counts_the_stretches_left_out() {
+    fn the_note_counts_the_points_shown_and_all_points() {
         let point = SeriesPoint { start_s: 0.0, length_s: 1.0, warm_up: false, operations: 1, bytes: 1, latency: None };
         let note = |count| {
             left_out_note(&SeriesTable { sample_row: vec![0; 3], points: vec![point; 3], omitted_count: count })

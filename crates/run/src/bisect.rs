@@ -727,7 +727,7 @@ struct RunRegistrar<'a> {
 
 impl Consumer for RunRegistrar<'_> {
     fn begin(&mut self, setup: &RunSetup) {
-        let Some(id) = setup.run.map(RunDir::id) else { return };
+        let Some(id) = setup.run_dir.map(RunDir::id) else { return };
         let runs = &mut self.state.comparisons[self.index].runs;
         if !runs.contains(&id) {
             runs.push(id);

@@ -386,7 +386,7 @@ impl CheckedRun {
             plan: &self.plan,
             variants: &self.variants,
             requirements: &self.requirements,
-            run: storage.stored_run(),
+            run_dir: storage.stored_run(),
         };
         consumers.iter_mut().for_each(|consumer| consumer.begin(&setup));
         let (host, version_commands) = self.collect_host(&*clients, storage.stored_run().is_some())?;

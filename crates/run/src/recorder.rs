@@ -43,8 +43,8 @@ pub struct RunSetup<'a> {
     pub variants: &'a [Variant],
     /// The requirements of the run.
     pub requirements: &'a Requirements,
-    /// Where the run is stored; None if nothing is stored.
-    pub run: Option<&'a RunDir>,
+    /// The directory of the run; None if nothing is stored.
+    pub run_dir: Option<&'a RunDir>,
 }
 
 /// The state of a run, its store and its consumers.

@@ -114,7 +114,7 @@ impl Guard {
         if self.has_token(token, request.headers()) {
             return None;
         }
-        Some(match url_without_token(request.uri(), token) {
+        Some(match check_and_remove_token(request.uri(), token) {
             Some(target) => self.redirect_with_cookie(token, &target),
             None => {
                 let message = "This server requires its token: open the address that it printed, or send the token as a Bearer token.";
@@ -159,7 +159,7 @@ fn is_right_token(sent: &str, token: &str) -> bool {
 }
 
 /// The path and query of a request without the token; `None` if the query does not have the right token.
-fn url_without_token(uri: &Uri, token: &str) -> Option<String> {
+fn check_and_remove_token(uri: &Uri, token: &str) -> Option<String> {
     let mut other_pairs = vec![];
     let mut has_right_token = false;
     for pair in uri.query()?.split('&') {

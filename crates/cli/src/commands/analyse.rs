@@ -120,7 +120,7 @@ pub fn run(args: Args) -> CommandResult {
         }
         return output::print_page(&curves.page(&format!("run {}", record.id), args.tables), &args.format);
     }
-    if args.scaling || (curves::varies_clients(&record) && !reruns_cells) {
+    if args.scaling || (curves::has_client_counts(&record) && !reruns_cells) {
         args.refuse(&["ceiling", "fresh", "profile"], "is analysed as curves")?;
         let curves = curves::client_curves_of_run(&record, args.metric.as_deref())?;
         if let Some(note) = curves.left_out_sentence().filter(|_| !args.quiet) {

@@ -14,7 +14,7 @@ use fsarena_stats::simulate::PromiseState;
 use fsarena_stats::simulate::growth::{GrowthCheck, MAX_WRONG, ROUNDS, check_growth};
 use fsarena_stats::simulate::mean_ratio::{MeanCheck, check_mean_intervals};
 use fsarena_stats::simulate::selftest::{Check, RUNS, SelftestReport, run_selftest};
-use headline::two_decimals;
+use headline::percent_with_two_decimals;
 use here::HereFlags;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -143,11 +143,11 @@ impl Row for CheckRow {
         let time_note = |share: Option<f64>| share.map_or(String::new(), |share| format!(", {share:.2} of the time"));
         match field {
             "rule" if self.order == "fixed" => Some(format!("{}, FIXED ORDER", self.rule)),
-            "rate" => Some(two_decimals(self.rate) + &time_note(self.time_share)),
-            "limits" => Some(format!("{} to {}", two_decimals(self.lower), two_decimals(self.upper))),
+            "rate" => Some(percent_with_two_decimals(self.rate) + &time_note(self.time_share)),
+            "limits" => Some(format!("{} to {}", percent_with_two_decimals(self.lower), percent_with_two_decimals(self.upper))),
             "limit" => {
                 let promise = if self.negative { "more than" } else { "at most" };
-                Some(format!("{promise} {}{}", two_decimals(self.limit), time_note(self.time_limit)))
+                Some(format!("{promise} {}{}", percent_with_two_decimals(self.limit), time_note(self.time_limit)))
             }
             _ => None,
         }
@@ -221,10 +221,10 @@ impl Row for MeanCostRow {
     fn table_text(&self, field: &str) -> Option<String> {
         match field {
             "drifts" => Some(if self.drifts { "yes".into() } else { "no".into() }),
-            "rate" => Some(two_decimals(self.rate)),
-            "limits" => Some(format!("{} to {}", two_decimals(self.lower), two_decimals(self.upper))),
-            "printed_share" => Some(two_decimals(self.printed_share)),
-            "limit" => Some(self.limit.map_or("none".into(), |limit| format!("at most {}", two_decimals(limit)))),
+            "rate" => Some(percent_with_two_decimals(self.rate)),
+            "limits" => Some(format!("{} to {}", percent_with_two_decimals(self.lower), percent_with_two_decimals(self.upper))),
+            "printed_share" => Some(percent_with_two_decimals(self.printed_share)),
+            "limit" => Some(self.limit.map_or("none".into(), |limit| format!("at most {}", percent_with_two_decimals(limit)))),
             "state" => Some(self.state.unwrap_or("shown").into()),
             _ => None,
         }
@@ -283,15 +283,15 @@ impl Row for GrowthRow {
     ];
 
     fn table_text(&self, field: &str) -> Option<String> {
-        let rate = |runs: usize| two_decimals(runs as f64 / self.runs as f64);
+        let rate = |runs: usize| percent_with_two_decimals(runs as f64 / self.runs as f64);
         match field {
             "found_to_bend" => Some(rate(self.found_to_bend)),
             "bend_excluded" => Some(rate(self.bend_excluded)),
             "missed" => Some(rate(self.missed)),
-            "limits" => Some(format!("{} to {}", two_decimals(self.lower), two_decimals(self.upper))),
+            "limits" => Some(format!("{} to {}", percent_with_two_decimals(self.lower), percent_with_two_decimals(self.upper))),
             "limit" => {
                 let promise = if self.negative { "more than" } else { "at most" };
-                Some(format!("{promise} {}", two_decimals(self.limit)))
+                Some(format!("{promise} {}", percent_with_two_decimals(self.limit)))
             }
             _ => None,
         }

@@ -71,13 +71,13 @@ impl Consumer for Progress {
     }
 
     fn begin(&mut self, setup: &RunSetup) {
-        let RunSetup { plan, requirements, run, .. } = setup;
-        self.run_dir = run.cloned();
+        let RunSetup { plan, requirements, run_dir, .. } = setup;
+        self.run_dir = run_dir.cloned();
         self.comparison =
             work::default_metrics_of_plan(plan).first().copied().map_or(LiveComparison::default(), LiveComparison::new);
         let colon = if plan.question.is_empty() { "" } else { ": " };
         self.print(&format!("{}{colon}{}", plan.title, plan.question));
-        let place = run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
+        let place = run_dir.map_or(String::new(), |dir| format!("run {}; ", dir.path().display()));
         self.print(&format!("{place}{}; {}", describe_run_length(&plan.stop), requirements.describe(plan)));
     }
 

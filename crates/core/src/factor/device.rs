@@ -146,7 +146,7 @@ pub fn parse_faults(level: &str) -> Result<Option<DeviceFault>, String> {
 
 fn parse_fault(level: &str) -> Option<DeviceFault> {
     let parse_number = |text: &str, unit: &str| text.strip_suffix(unit)?.parse().ok().filter(|number| *number > 0);
-    let parse_sectors = |text: &str| parse_bytes(text).filter(|bytes| bytes % SECTOR_BYTES == 0);
+    let parse_whole_sectors = |text: &str| parse_bytes(text).filter(|bytes| bytes % SECTOR_BYTES == 0);
     match level.split_once(':')? {
         ("delay", time) => Some(DeviceFault::Delay { ms: parse_number(time, "ms")? }),
         ("flaky", times) => {
@@ -155,7 +155,7 @@ fn parse_fault(level: &str) -> Option<DeviceFault> {
         }
         ("error", range) => {
             let (start, length) = range.split_once('+')?;
-            Some(DeviceFault::Error { start: parse_sectors(start)?, bytes: parse_sectors(length)? })
+            Some(DeviceFault::Error { start: parse_whole_sectors(start)?, bytes: parse_whole_sectors(length)? })
         }
         _ => None,
     }

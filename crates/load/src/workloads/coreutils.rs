@@ -599,7 +599,7 @@ mod tests {
         directories: 2,
         symlinks: 0,
         special_files: 0,
-        block_bytes: 100 << 10,
+        bytes_in_blocks: 100 << 10,
         archive_bytes: 102_400,
     };
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const DEFAULT_METRICS: [&str; 2] = ["throughput", "iops"];
 
 /// Whether a run varies the number of clients. Its report then has curves instead of a matrix.
-pub fn varies_clients(record: &RunRecord) -> bool {
+pub fn has_client_counts(record: &RunRecord) -> bool {
     record.tasks.iter().any(|task| task.id.params.contains_key(factor::CLIENTS))
         || record.variants.iter().any(|variant| !variant.level(factor::CLIENTS).is_empty())
 }
@@ -92,7 +92,7 @@ impl ClientCurves {
     /// The curves for the report of a run. `None` if the run does not vary its clients, or if no curve has at least three
     /// numbers of clients.
     pub fn for_report(record: &RunRecord) -> Option<ClientCurves> {
-        if !varies_clients(record) {
+        if !has_client_counts(record) {
             return None;
         }
         let curves = client_curves_of_run(record, None).ok()?;

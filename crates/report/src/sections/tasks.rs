@@ -21,7 +21,7 @@ pub fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
     }
     for (index, analysis) in report.analyses.iter().enumerate() {
         add_ratios(document, report, analysis, index == 0);
-        add_median_tables(document, report, analysis);
+        add_medians(document, report, analysis);
     }
 }
 
@@ -66,8 +66,8 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, is_
     document.list(left_out_sentences(record, analysis));
 }
 
-/// Adds the table of the medians, in the unit of the metric.
-fn add_median_tables(document: &mut Document, report: &Report, analysis: &Analysis) {
+/// Adds the table of the medians of one analysis, in the unit of its metric.
+fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
     if matrix::is_matrix(analysis) {
         return; // The tables of a matrix already have the medians.
     }

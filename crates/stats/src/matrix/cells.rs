@@ -210,36 +210,36 @@ impl Matrix {
 
     /// The centre of a cell's operations per second: the value itself if there is one, else exp of the Hodges–Lehmann estimate
     /// of the logarithms.
-    pub fn iops(&self, cell: CellPosition) -> Option<f64> {
+    pub fn centre_iops(&self, cell: CellPosition) -> Option<f64> {
         self.centres.get(&cell).copied()
     }
 
     /// The centre of a cell's throughput, in bytes per second.
     pub fn bandwidth(&self, cell: CellPosition) -> Option<f64> {
-        self.iops(cell).map(|iops| iops * self.sizes[cell.size] as f64)
+        self.centre_iops(cell).map(|iops| iops * self.sizes[cell.size] as f64)
     }
 
     /// The cell of the bare device with the same mode, block size and threads. None if it was not measured.
     pub fn bare_device_cell(&self, cell: CellPosition) -> Option<CellPosition> {
         let variant = self.variants.iter().position(|variant| variant.is_bare_device)?;
         let device_cell = CellPosition { variant, ..cell };
-        (variant != cell.variant && self.iops(device_cell).is_some()).then_some(device_cell)
+        (variant != cell.variant && self.centre_iops(device_cell).is_some()).then_some(device_cell)
     }
 
     /// The cells of a variant and mode with a value at one thread count, by ascending block size.
     pub fn along_size(&self, variant: usize, mode: usize, threads: usize) -> Vec<CellPosition> {
         let cells = (0..self.sizes.len()).map(|size| CellPosition { variant, mode, size, threads });
-        cells.filter(|cell| self.iops(*cell).is_some()).collect()
+        cells.filter(|cell| self.centre_iops(*cell).is_some()).collect()
     }
 
     /// The cells of a variant and mode with a value at one block size, by ascending threads.
     pub fn along_threads(&self, variant: usize, mode: usize, size: usize) -> Vec<CellPosition> {
         let cells = (0..self.threads.len()).map(|threads| CellPosition { variant, mode, size, threads });
-        cells.filter(|cell| self.iops(*cell).is_some()).collect()
+        cells.filter(|cell| self.centre_iops(*cell).is_some()).collect()
     }
 }
 
-/// The centre of the values of a cell, as [`Matrix::iops`] describes it. None without values.
+/// The centre of the values of a cell, as [`Matrix::centre_iops`] describes it. None without values.
 fn centre(values: &[f64]) -> Option<f64> {
     let known: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
     match known.as_slice() {
@@ -361,9 +361,9 @@ mod tests {
             Matrix::new(&[row(4096, 2, &[Some(10.0)]), row(512, 1, &[Some(40.0)]), row(512, 2, &[Some(0.0)])]).unwrap();
         assert_eq!((matrix.sizes.as_slice(), matrix.threads.as_slice()), ([512, 4096].as_slice(), [1, 2].as_slice()));
         let cell = matrix.find("a", "seqrd", 4096, 2).unwrap();
-        assert_eq!((matrix.iops(cell), matrix.bandwidth(cell)), (Some(10.0), Some(40_960.0)));
-        assert_eq!(matrix.iops(CellPosition { threads: 0, ..cell }), None, "never measured");
-        assert_eq!(matrix.iops(CellPosition { size: 0, ..cell }), None, "zero has no logarithm");
+        assert_eq!((matrix.centre_iops(cell), matrix.bandwidth(cell)), (Some(10.0), Some(40_960.0)));
+        assert_eq!(matrix.centre_iops(CellPosition { threads: 0, ..cell }), None, "never measured");
+        assert_eq!(matrix.centre_iops(CellPosition { size: 0, ..cell }), None, "zero has no logarithm");
         assert_eq!(matrix.cells().count(), 2);
     }
 

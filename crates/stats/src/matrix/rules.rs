@@ -192,8 +192,8 @@ fn bandwidth_below(screening: &Screening, cell: CellPosition, before: CellPositi
 
 /// The distance |ln ratio| of a cell from the bare device, or if that was not measured, from the nearest other variant.
 fn distance_from_reference(screening: &Screening, cell: CellPosition) -> Option<f64> {
-    let log_iops = screening.matrix.iops(cell)?.ln();
-    let distance_from = |other: CellPosition| Some((log_iops - screening.matrix.iops(other)?.ln()).abs());
+    let log_iops = screening.matrix.centre_iops(cell)?.ln();
+    let distance_from = |other: CellPosition| Some((log_iops - screening.matrix.centre_iops(other)?.ln()).abs());
     if let Some(device_cell) = screening.matrix.bare_device_cell(cell) {
         return distance_from(device_cell);
     }
@@ -234,7 +234,7 @@ fn flag_serialised_row(screening: &mut Screening, cells: &[CellPosition], too_hi
 
 /// The cell with the most operations per second.
 fn best_cell(screening: &Screening, cells: &[CellPosition]) -> Option<CellPosition> {
-    let known = cells.iter().filter_map(|cell| Some((*cell, screening.matrix.iops(*cell)?)));
+    let known = cells.iter().filter_map(|cell| Some((*cell, screening.matrix.centre_iops(*cell)?)));
     known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cell, _)| cell)
 }
 
@@ -264,8 +264,8 @@ fn find_witness(
     };
     let best_of_subject =
         best_cell(screening, &screening.matrix.along_threads(subject.variant, subject.mode, subject.size))?;
-    let needed = screening.matrix.iops(best_of_subject).map(|iops| HEADROOM_FACTOR * iops);
-    let is_ahead = |cell: &CellPosition| screening.matrix.iops(*cell) > needed;
+    let needed = screening.matrix.centre_iops(best_of_subject).map(|iops| HEADROOM_FACTOR * iops);
+    let is_ahead = |cell: &CellPosition| screening.matrix.centre_iops(*cell) > needed;
     let variants = &screening.matrix.variants;
     let rank = |variant: &usize| (!variants[*variant].is_bare_device, *variant != subject.variant);
     let mut order: Vec<usize> = (0..variants.len()).collect();
@@ -310,13 +310,13 @@ fn compare_with_peers(screening: &mut Screening) {
 
 /// The other variants that have values in all these cells and are not suspect, by ascending value in the first cell.
 fn peers(screening: &Screening, cells: &[CellPosition], suspects: &BTreeSet<CellPosition>) -> Vec<usize> {
-    let is_sound = |cell: CellPosition| !suspects.contains(&cell) && screening.matrix.iops(cell).is_some();
+    let is_sound = |cell: CellPosition| !suspects.contains(&cell) && screening.matrix.centre_iops(cell).is_some();
     let is_peer = |variant: &usize| {
         *variant != cells[0].variant && cells.iter().all(|cell| is_sound(CellPosition { variant: *variant, ..*cell }))
     };
     let mut variants: Vec<usize> = screening.subjects().into_iter().filter(is_peer).collect();
     let first = |variant: &usize| {
-        screening.matrix.iops(CellPosition { variant: *variant, ..cells[0] }).unwrap_or(f64::INFINITY)
+        screening.matrix.centre_iops(CellPosition { variant: *variant, ..cells[0] }).unwrap_or(f64::INFINITY)
     };
     variants.sort_by(|a, b| first(a).total_cmp(&first(b)));
     variants
@@ -370,7 +370,7 @@ fn flag_polish_residuals(screening: &mut Screening) {
                 && !already_flagged.contains(cell)
                 && !screening.is_at_ceiling(*cell)
         };
-        let log = |cell: CellPosition| Some(((cell.size, cell.threads), screening.matrix.iops(cell)?.ln()));
+        let log = |cell: CellPosition| Some(((cell.size, cell.threads), screening.matrix.centre_iops(cell)?.ln()));
         let residuals = median_polish(&screening.matrix.cells().filter(is_tested).filter_map(log).collect());
         let absolute: Vec<f64> = residuals.values().map(|r| r.abs()).collect();
         let Some(mad) = median(&absolute).filter(|_| residuals.len() >= MIN_CELLS) else { continue };

@@ -22,7 +22,7 @@ pub fn print_tables(selftest: &SelftestReport) -> Result<(), Failure> {
 }
 
 /// A share in per cent with two decimals.
-pub fn two_decimals(share: f64) -> String {
+pub fn percent_with_two_decimals(share: f64) -> String {
     format!("{:.2}%", 100.0 * share)
 }
 
@@ -87,8 +87,8 @@ impl Row for WrongRecommendationRow {
     fn table_text(&self, field: &str) -> Option<String> {
         match field {
             "spread" => Some(percent(self.spread)),
-            "rate" => Some(two_decimals(self.rate)),
-            "upper" => Some(two_decimals(self.upper)),
+            "rate" => Some(percent_with_two_decimals(self.rate)),
+            "upper" => Some(percent_with_two_decimals(self.upper)),
             "gap" => Some(percent(self.gap)),
             "current" => Some(match self.current {
                 None => "none".into(),
@@ -109,7 +109,8 @@ pub struct TimelyRecommendationRow {
     by_round: usize,
     variants: usize,
     /// The number of runs that recommend the best variant in time.
-    answered: usize,
+    #[serde(rename = "answered")]
+    timely: usize,
     runs: usize,
     rate: f64,
     state: &'static str,
@@ -123,7 +124,7 @@ pub fn timely_rows(selftest: &SelftestReport) -> Vec<TimelyRecommendationRow> {
         gap: setting.gap,
         by_round: setting.by_round,
         variants: setting.variants,
-        answered: setting.timely,
+        timely: setting.timely,
         runs: setting.runs,
         rate: setting.rate(),
         state: state_name(setting.state()),
