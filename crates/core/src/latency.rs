@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Significant bits of a stored latency. Rounding up to them adds at most 1/128.
+/// Significant bits of a stored latency. Rounding up to them makes a latency larger by at most 1/128 of it.
 const SIGNIFICANT_BITS: u32 = 8;
 
-/// A histogram of latencies: buckets of a latency in nanoseconds and a count, ascending. Similar latencies (under 1% apart)
-/// share a bucket, which has the largest latency of its range, as in HdrHistogram.
+/// A histogram of latencies: buckets of a latency in nanoseconds and a count, ascending. The latencies of a bucket are
+/// less than 1% apart, and its latency is the largest that it can count, as in HdrHistogram.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LatencyHistogram(Vec<(u64, u64)>);
@@ -43,8 +43,8 @@ impl LatencyHistogram {
         self.0.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// The quantile for a fraction (0–1), in nanoseconds: the first bucket that has at least this fraction of all
-    /// operations in it or below it. None if no operation was counted.
+    /// The quantile for a fraction (0–1), in nanoseconds: the latency of the first bucket that, together with the
+    /// buckets below it, has at least this fraction of all operations. None if no operation was counted.
     pub fn quantile(&self, fraction: f64) -> Option<u64> {
         let rank = (fraction * self.count() as f64).ceil().max(1.0) as u64;
         let mut count_so_far = 0u64;

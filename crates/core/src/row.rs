@@ -1,4 +1,4 @@
-//! The rows of `fsarena list`.
+//! The rows of the tables and the JSON output of `fsarena list` and `fsarena selftest`.
 
 use serde::Serialize;
 

@@ -23,8 +23,8 @@ pub struct Calibration {
     pub clock: &'static str,
     /// Nanoseconds to take one time stamp.
     pub clock_ns: f64,
-    /// Nanoseconds of one operation of the job without its I/O: drawing it, filling the buffer of a write, taking the time and
-    /// counting.
+    /// Nanoseconds of one operation of the job without its I/O: choosing its kind and offset at random, filling the
+    /// buffer of a write, taking the time and counting.
     pub generator_ns: f64,
     /// Nanoseconds of one NOP through a ring of the job's depth, including taking the time and counting; io_uring only.
     pub ring_nop_ns: Option<f64>,
@@ -37,7 +37,8 @@ impl Calibration {
         Calibration { clock: chosen.name(), clock_ns: chosen.cost_ns, generator_ns, ring_nop_ns: None }
     }
 
-    /// Nanoseconds that the generator adds to one operation.
+    /// Nanoseconds that the generator adds to one operation. With io_uring this is an upper estimate: both parts
+    /// include taking the time and counting.
     pub fn cost_ns(&self) -> f64 {
         self.generator_ns + self.ring_nop_ns.unwrap_or(0.0)
     }
@@ -76,9 +77,11 @@ pub fn check_cancelled() -> Result {
     })
 }
 
-/// Nanoseconds of an operation in one round. If `with_nops`, operations are NOPs through a ring, else they move no data.
+/// Nanoseconds of an operation in one round. If `with_nops`, each operation is a
+/// NOP through a ring. Otherwise it is one of the job, but [`NullIo`] does no I/O.
 fn ns_per_operation(job: &LoadJob, layout: BlockLayout, with_nops: bool) -> Result<f64> {
     let clock = Clock::best();
+    // The bytes that an operation fills, for the limit `MAX_BYTES`; at least 1, because it is a divisor.
     let budgeted_bytes = if job.content == Content::Zeros || !job.writes() || with_nops { 1 } else { job.block_bytes };
     let operations = (MAX_BYTES / u64::from(budgeted_bytes)).clamp(MIN_OPERATIONS, MAX_OPERATIONS);
     let load = FileLoad::new(job, layout, &[], &[], None);

@@ -20,7 +20,7 @@ struct Rule {
 const RULES: &[Rule] = &[
     Rule {
         applies: |variant, _| variant.def.traits.volatile,
-        text: "keeps its files in memory, while other variants keep them on a device: a sync does nothing, a new mount would lose all files, so no task starts cold, and its files take memory that others have for their page cache",
+        text: "keeps its files in memory, while other variants keep them on a device: a sync does nothing, no task starts with a cold cache (a new mount would lose all files), and its files take memory that other variants use as page cache",
         fix: "read it as the ceiling of what the work can reach, not as a choice",
     },
     Rule {
@@ -41,7 +41,7 @@ const RULES: &[Rule] = &[
     Rule {
         applies: |variant, may_clone| may_clone && variant.supports_reflink(),
         text: "can copy a file by sharing its blocks and others cannot: a `cp` that clones moves no data",
-        fix: "have copies made with `cp --reflink=never`, or make it without reflink where mkfs allows",
+        fix: "copy with `cp --reflink=never`, or make the filesystem without reflink if its mkfs can",
     },
     Rule {
         applies: |variant, _| variant.compresses(),
@@ -55,7 +55,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         applies: |variant, _| variant.def.pool.is_some(),
-        text: "caches file data in memory of its own, not in the page cache, and others do not: a limit of memory does not bound this cache, only its own limit does; to cool it, fsarena exports and imports the pool, and its mount and unmount include that; a sync writes to its log, and the data reaches its place after the task, so the bytes written do not include that",
+        text: "caches file data in memory of its own, and others use the page cache: a limit of memory does not bound this cache, only its own limit does; to empty it, fsarena exports and imports the pool, and the times of mount and unmount include that; a sync writes data only to the log, and the bytes written lack the second write, to the final place, which comes after the task",
         fix: "read warm figures as those of two caches, and give all variants the same memory (`memory`)",
     },
     Rule {
@@ -90,9 +90,10 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// Returns notes on everything that makes the comparison of these variants unfair. `may_clone` is whether the workload may
-/// clone files when it copies them; only then a filesystem that can clone has an advantage. The plan varies the factors in
-/// `single_factors` alone, one level at a time, so they never differ together with something else.
+/// Returns notes on everything that makes the comparison of these variants unfair. `may_clone` is whether the workload
+/// may clone files when it copies them; only then a filesystem that can clone has an advantage. A variant with a level
+/// of a factor in `single_factors` differs from another variant in this factor only, so these factors need no check for
+/// confounding.
 pub fn lint(variants: &[VariantFacts], may_clone: bool, single_factors: &[&str]) -> Vec<Note> {
     let mut notes = vec![];
     for rule in RULES {
@@ -205,8 +206,9 @@ fn size_note(variants: &[VariantFacts]) -> Option<Note> {
     Some(Note::new(NoteKind::Fairness, text).fix(format!("give one size for all ({})", setting("size", ""))))
 }
 
-/// A note for each axis that is not fully crossed with the other factors, because the cause of a difference is then ambiguous.
-/// An axis is fully crossed if each combination of the other factors occurs with the same levels of the axis.
+/// A note for each axis (a factor of the machine, not of the filesystem or the workload) that is not fully crossed with
+/// the other factors, because the cause of a difference is then ambiguous. An axis is fully crossed if each combination
+/// of the other factors occurs with the same levels of the axis.
 fn axis_notes(variants: &[VariantFacts], single_factors: &[&str]) -> Vec<Note> {
     let factors: BTreeSet<&str> =
         variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
@@ -231,11 +233,13 @@ fn confounding_note(axis: &str, variants: &[VariantFacts]) -> Option<Note> {
     let descriptions: Vec<String> =
         variants.iter().map(|variant| format!("{} ({})", variant.name, level_text(level(variant)))).collect();
     let text = format!(
-        "`{axis}` differs between variants together with something else, {}: a difference between them may come from \
-         either",
+        "`{axis}` differs between variants that differ in other factors too, {}: a difference in their results may come \
+         from either",
         descriptions.join(", ")
     );
-    let fix = format!("give all variants the same `{axis}`, or each of them every level of it");
+    let fix = format!(
+        "give all variants the same `{axis}`, or every combination of the other factors the same levels of `{axis}`"
+    );
     Some(Note::new(NoteKind::Fairness, text).fix(fix))
 }
 
@@ -312,6 +316,8 @@ impl VariantFacts {
 
     fn uses_barriers(&self) -> bool {
         let off = [
+            // Of bcachefs: `journal_flush_disabled`; of reiser4: `no_write_barrier`; of the pool of zfs:
+            // `sync=disabled`.
             "nobarrier",
             "barrier=0",
             "barrier=none",
@@ -332,6 +338,7 @@ impl VariantFacts {
         let feature_list = self.features.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
         let lacks_journal =
             feature_list.is_some_and(|list| !list.split_whitespace().any(|feature| feature == "has_journal"));
+        // `nointegrity` is an option of jfs, `nolog` of reiserfs.
         let is_journal_unused = self.is_turned_on(&["nointegrity", "nolog"], &["integrity"]).unwrap_or(false);
         if !self.def.traits.crash_safe || lacks_journal || is_journal_unused || self.was_made_with("^has_journal") {
             return Durability::None;
@@ -363,6 +370,8 @@ impl VariantFacts {
             let compresses = matches!(option.split('=').next(), Some("compress" | "compress-force" | "compression"));
             compresses.then_some(!["=no", "=none", "=off"].iter().any(|off| option.ends_with(off)))
         });
+        // mkfs.erofs compresses only with `-z`. mksquashfs, which compresses by default, does not compress file data
+        // with `-noD`.
         let packs_compressed = self.def.traits.read_only && self.was_made_with("-z");
         by_option.unwrap_or(packs_compressed || self.def.traits.compression && !self.was_made_with("-noD"))
     }

@@ -23,7 +23,7 @@ pub enum TreeSource {
         files: u64,
         /// Per cent of each file that is compressible text.
         compressible_percent: u8,
-        /// Of 10,000 files, the number that get a twin of the same size beside them.
+        /// Of 10,000 files, the number that get a twin: another file of the same size beside them.
         twins_per_10_000: u64,
     },
     /// Existing directories.
@@ -48,10 +48,11 @@ pub const COMPRESSIBLE: SettingDef = SettingDef::int("compressible", 0..=100, 50
 
 /// The setting that adds a known amount of extra work.
 pub const TWINS: SettingDef = SettingDef::int("twins", 0..=10_000, 0)
-    .help("files in 10,000 of the generated tree with a twin of the same size beside them: 14 are 0.14% more work");
+    .help("how many of 10,000 generated files get a second file of the same size beside them: 14 are 0.14% more work");
 
 /// Number of files in the generated tree of a job.
 pub fn generated_file_count(job: &Job) -> u64 {
+    // 20,000 files as published, and at least 40 at the other scales.
     job.count_or_published(TREE_FILES.id, (20_000, 40))
 }
 
@@ -96,8 +97,9 @@ impl TreeSize {
         self.archive_bytes += entry_archive_bytes(name, bytes);
     }
 
-    /// Counts an entry of a real directory, and adds to `demands` what does not depend on its path. Returns its path in
-    /// the tree.
+    /// Counts an entry of a real directory, and adds the demands of its type and its owner to `demands`. Returns its
+    /// path in the tree, whose demands the caller adds. Each name of a hard-linked file counts as a file, because the
+    /// archive has its contents under each name.
     fn count_source_entry(&mut self, entry: SourceEntry, demands: &mut Demands) -> Result<PathBuf> {
         self.count_entry(entry.kind, &entry.path_in_tree, entry.bytes());
         if entry.kind == EntryType::Symlink {
@@ -147,7 +149,7 @@ impl TreeSource {
             TreeSource::Generated { files, compressible_percent, twins_per_10_000, .. } => {
                 let twins = match twins_per_10_000 {
                     0 => String::new(),
-                    twins => format!(", {}% of them twice", *twins as f64 / 100.0),
+                    twins => format!(", {}% of them with a second file of the same size", *twins as f64 / 100.0),
                 };
                 format!(
                     "the tree is generated anew in each round: {files} files with the sizes and directories of the kernel's tree{twins}; {compressible_percent}% of each file is compressible text"

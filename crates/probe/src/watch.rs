@@ -6,6 +6,10 @@
 //! the window with a mark, and comparisons leave out windows whose marks make them invalid. The next window begins where the
 //! last ended.
 //!
+//! [`Counter`] is the interface to a counter of requests; its implementations are in the module `counters`. The tally
+//! of requests is in `window`, and the gauges (the readings of the kernel's counters) are in `gauges`. The printer is
+//! the command of the user interface, which receives each window when it closes.
+//!
 //! ```text
 //! Counter → RequestTally ┐
 //! Gauges ────────────────┼→ Window → Recorder (store) and the printer

@@ -245,8 +245,10 @@ impl FindingWriter<'_> {
             return String::new();
         };
         let share = |cell: CellPosition| {
-            let own_and_peer =
-                self.matrix.centre_iops(cell).zip(self.matrix.centre_iops(CellPosition { variant: peer.variant, ..cell }));
+            let own_and_peer = self
+                .matrix
+                .centre_iops(cell)
+                .zip(self.matrix.centre_iops(CellPosition { variant: peer.variant, ..cell }));
             own_and_peer.map_or(String::new(), |(own, peer)| percent(own / peer))
         };
         format!(

@@ -18,8 +18,8 @@ pub struct TimeSeries {
     pub variant: usize,
     /// The number of rounds that have a series.
     pub rounds: usize,
-    /// The stretches, in the order of time: about [`MAX_SERIES_POINTS`] if all rounds took the same time, at most twice that number
-    /// otherwise.
+    /// The stretches, in the order of time. Their number is about [`MAX_SERIES_POINTS`] if all rounds took the same
+    /// time, and at most twice that number and a last one in any case.
     pub stretches: Vec<Stretch>,
 }
 
@@ -33,7 +33,7 @@ pub fn left_out_note(series: &SeriesTable) -> Option<String> {
     let total = shown + series.omitted_count;
     let step = (total as f64 / shown.max(1) as f64).round() as u64;
     Some(format!(
-        "{shown} of {total} stretches are shown, those of every {} round, the same rounds for every variant; the others are in \
+        "{shown} of {total} points in time are shown: those of every {} round, the same rounds for every variant. The others are in \
          run.db",
         number::ordinal(step)
     ))
@@ -44,7 +44,7 @@ pub fn left_out_note(series: &SeriesTable) -> Option<String> {
 pub struct Stretch {
     /// The start, in seconds after the start of the load.
     pub start_s: f64,
-    /// The length, in seconds.
+    /// The length, in seconds. All stretches of a series have the same, even if the rounds end within the last one.
     pub length_s: f64,
     /// Whether the stretch is warm-up in most rounds.
     pub warm_up: bool,
@@ -62,7 +62,8 @@ pub struct Stretch {
     pub latency_p999_ns: Option<f64>,
 }
 
-/// The largest number of stretches in a time series, not counting a shorter last one.
+/// The largest number of stretches in a time series, not counting the last one, in which the rounds may end. It limits
+/// the memory for a damaged database.
 const MAX_STRETCHES: usize = 2 * MAX_SERIES_POINTS;
 
 /// The time series of every task on every variant that has one, by task and then by variant. Dropped rounds are left out.
@@ -91,8 +92,9 @@ pub fn time_series_of_run(record: &RunRecord) -> Vec<TimeSeries> {
 
 /// Combines the series of rounds, until the time that at least half of the rounds lasted.
 ///
-/// Each round has a median length of its points; the largest of these medians is the length of a stretch. It is a median,
-/// because the last point of a round ends with the last operation, so it can be far longer than the others.
+/// The length of a stretch is the median length of the points of a round, for the round where this median is largest. A
+/// median and not the maximum, because the last point of a round ends with the last operation and can be far longer
+/// than the others.
 fn combine_rounds(rounds: &[&[SeriesPoint]]) -> Vec<Stretch> {
     let median_length_s =
         |points: &&[SeriesPoint]| median(&points.iter().map(|point| point.length_s).collect::<Vec<_>>());
@@ -174,7 +176,7 @@ mod tests {
         };
         assert_eq!(note(0), None);
         let sentence = note(6).unwrap();
-        assert!(sentence.contains("3 of 9 stretches are shown, those of every 3rd round"), "{sentence}");
+        assert!(sentence.contains("3 of 9 points in time are shown: those of every 3rd round"), "{sentence}");
     }
 
     fn point(start_s: f64, length_s: f64, operations: u64) -> SeriesPoint {

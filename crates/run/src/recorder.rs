@@ -15,7 +15,8 @@ pub trait Consumer {
     /// Shows a message before the first event.
     fn show_message(&mut self, _line: &str) {}
 
-    /// Shows the number of finished trials of options of mkfs and mount, and the number of all trials.
+    /// Shows how many of all trials are finished. A trial checks whether mkfs and mount accept the options of the user
+    /// on a temporary image, before the run begins.
     fn show_trials(&mut self, _done: usize, _total: usize) {}
 
     /// Called once, after all checks have passed and before the first event.
@@ -37,7 +38,7 @@ impl<F: FnMut(&Event) -> Result<()>> Consumer for F {
 /// The parts of a run that are known before its first event.
 #[derive(Debug)]
 pub struct RunSetup<'a> {
-    /// The plan, with the settings that a trial on this machine determined.
+    /// The plan. For guests it has the accelerator (KVM or TCG) that a trial boot on this machine determined.
     pub plan: &'a Plan,
     /// The variants of the plan.
     pub variants: &'a [Variant],
@@ -83,8 +84,8 @@ impl<'a, 'b> Recorder<'a, 'b> {
     /// can no longer be written.
     ///
     /// # Errors
-    /// The event cannot be stored, or a consumer returns an error. Also if the event is the failure of a cell in a run
-    /// that is not stored, because such a run cannot be resumed.
+    /// The event cannot be stored, or a consumer returns an error. If the run is not stored, a failed cell is an error
+    /// too, because such a run cannot be resumed.
     pub fn record(&mut self, event: Event) -> Result<()> {
         if let Event::Cell { event: CellEvent::Reading(metric), .. } = &event {
             let cell = self.state.cell.as_ref().map(|current| &current.cell);

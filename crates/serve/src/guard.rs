@@ -3,8 +3,9 @@
 //! * **Host**: a foreign web site can make its own name resolve to this machine (DNS rebinding), and its scripts could then
 //!   read the pages of this server. Such a request has the foreign name in its Host header, and is refused. IP addresses cannot
 //!   be rebound, so they are accepted; a server that listens on a loopback address accepts only loopback addresses.
-//! * **Token**: unless the server listens on a loopback address, each client must send the token, as a Bearer token or once in
-//!   the query. From the query it goes into a cookie that scripts cannot read and that other sites do not send.
+//! * **Token**: if the user sets a token, or the server does not listen on a loopback address, each client must send the token, as
+//!   a Bearer token or once in the query. The server moves it from the query to a cookie. Scripts cannot read this cookie, and
+//!   browsers do not send it with requests that come from other sites.
 //! * **Methods**: only GET and HEAD, because the server is read-only.
 
 use axum::extract::{Request, State};
@@ -19,7 +20,8 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use fsarena_core::setting_text::setting;
 use std::{net::IpAddr, sync::Arc};
 
-/// The smallest number of characters of a token: 16 characters of base64 are 96 bits.
+/// The smallest number of characters of a token that the user sets. `server` checks it: 16 characters of base64 are 96
+/// bits.
 pub const MIN_TOKEN_CHARS: usize = 16;
 
 /// The Content-Security-Policy of the pages: they may load only files of this server.
@@ -95,6 +97,7 @@ impl Guard {
     /// the request is allowed.
     fn refuse_or_redirect(&self, request: &Request) -> Option<Response> {
         let host_headers = request.headers().get_all(HOST);
+        // `accepts_host` refuses "?".
         let mut requested_hosts =
             host_headers.iter().map(|host| host.to_str().unwrap_or("?")).chain(request.uri().host());
         if host_headers.iter().next().is_none() {
@@ -158,7 +161,8 @@ fn is_right_token(sent: &str, token: &str) -> bool {
     blake3::hash(sent.as_bytes()) == blake3::hash(token.as_bytes())
 }
 
-/// The path and query of a request without the token; `None` if the query does not have the right token.
+/// Checks the token in the query of a request. Returns path and query without it; `None` if the query does not have the
+/// right token. A token has only characters that need no percent-encoding, so it is compared as it is in the address.
 fn check_and_remove_token(uri: &Uri, token: &str) -> Option<String> {
     let mut other_pairs = vec![];
     let mut has_right_token = false;

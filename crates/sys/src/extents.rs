@@ -68,8 +68,8 @@ struct Fiemap {
 /// Reads all extents of a file by FIEMAP, after a writeback of its dirty pages.
 ///
 /// # Errors
-/// The error of the system call. `INVAL`, the error of filesystems without FIEMAP, also if the kernel returns the same extents
-/// again and again.
+/// The error of the system call: `OPNOTSUPP`, `NOTTY` or `INVAL` if the filesystem has no FIEMAP. Also `INVAL` if the
+/// listing does not advance, so that callers treat it as missing FIEMAP.
 pub fn extents_of(file: &File) -> Result<Vec<Extent>, Errno> {
     let mut map = Box::new(Fiemap {
         start: 0,
@@ -136,11 +136,16 @@ impl SpaceRecord {
 /// `struct fsmap_head` of the kernel with room for records.
 #[repr(C)]
 struct SpaceMap {
+    /// Flags of the request; none are defined.
     iflags: u32,
+    /// Flags of the answer.
     oflags: u32,
+    /// The number of records for which there is room.
     count: u32,
+    /// The number of records that the kernel has written.
     entries: u32,
     reserved: [u64; 6],
+    /// The lowest and the highest key of the listing. A record as lowest key continues the listing after it.
     keys: [SpaceRecord; 2],
     records: [SpaceRecord; RECORDS_PER_CALL],
 }

@@ -11,8 +11,8 @@ use std::path::Path;
 
 /// Merge the runs of all shards (`fsarena run --shard I/N`) into one run and report it
 ///
-/// The shards must have the same plan, seed, number of rounds and build of fsarena. A merge that was interrupted, or that
-/// gets further shards, continues: run it again. fsarena reports the run once all rounds are merged.
+/// The shards must have the same plan, seed, number of rounds and build of fsarena. To continue an
+/// interrupted merge or to add shards, run the command again. fsarena reports the run once all rounds are merged.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Shards to merge: ids, directories, or directories that contain runs
@@ -39,12 +39,14 @@ pub fn run(args: Args) -> CommandResult {
         shards.extend(find_shards(runs_dir, name)?);
     }
     let merged = fsarena_store::merge(runs_dir, &shards)?;
+    // `why` is the sentence on how many rounds the run has.
     let line = format!("{}: {}, {} cells added\n", merged.run.path().display(), merged.why, merged.added_cells);
     output::print_text(line)?;
     if !merged.complete {
         return Ok(ExitCode::Done);
     }
     let record = fsarena_store::read(&merged.run)?;
+    // A merge has no claims of the user.
     let report = report::analyse_for_terminal(record, args.metric, vec![], args.report)?;
     report::write_and_print_report(report, &args.export, exporters::find(exporters::DEFAULT_FORMAT)?, &merged.run)
 }

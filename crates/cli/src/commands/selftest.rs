@@ -144,7 +144,9 @@ impl Row for CheckRow {
         match field {
             "rule" if self.order == "fixed" => Some(format!("{}, FIXED ORDER", self.rule)),
             "rate" => Some(percent_with_two_decimals(self.rate) + &time_note(self.time_share)),
-            "limits" => Some(format!("{} to {}", percent_with_two_decimals(self.lower), percent_with_two_decimals(self.upper))),
+            "limits" => {
+                Some(format!("{} to {}", percent_with_two_decimals(self.lower), percent_with_two_decimals(self.upper)))
+            }
             "limit" => {
                 let promise = if self.negative { "more than" } else { "at most" };
                 Some(format!("{promise} {}{}", percent_with_two_decimals(self.limit), time_note(self.time_limit)))
@@ -222,9 +224,13 @@ impl Row for MeanCostRow {
         match field {
             "drifts" => Some(if self.drifts { "yes".into() } else { "no".into() }),
             "rate" => Some(percent_with_two_decimals(self.rate)),
-            "limits" => Some(format!("{} to {}", percent_with_two_decimals(self.lower), percent_with_two_decimals(self.upper))),
+            "limits" => {
+                Some(format!("{} to {}", percent_with_two_decimals(self.lower), percent_with_two_decimals(self.upper)))
+            }
             "printed_share" => Some(percent_with_two_decimals(self.printed_share)),
-            "limit" => Some(self.limit.map_or("none".into(), |limit| format!("at most {}", percent_with_two_decimals(limit)))),
+            "limit" => {
+                Some(self.limit.map_or("none".into(), |limit| format!("at most {}", percent_with_two_decimals(limit))))
+            }
             "state" => Some(self.state.unwrap_or("shown").into()),
             _ => None,
         }
@@ -288,7 +294,9 @@ impl Row for GrowthRow {
             "found_to_bend" => Some(rate(self.found_to_bend)),
             "bend_excluded" => Some(rate(self.bend_excluded)),
             "missed" => Some(rate(self.missed)),
-            "limits" => Some(format!("{} to {}", percent_with_two_decimals(self.lower), percent_with_two_decimals(self.upper))),
+            "limits" => {
+                Some(format!("{} to {}", percent_with_two_decimals(self.lower), percent_with_two_decimals(self.upper)))
+            }
             "limit" => {
                 let promise = if self.negative { "more than" } else { "at most" };
                 Some(format!("{promise} {}", percent_with_two_decimals(self.limit)))

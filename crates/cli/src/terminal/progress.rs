@@ -39,6 +39,7 @@ impl Progress {
     /// Shows bars on a terminal, lines elsewhere, and nothing if `quiet`.
     pub fn new(quiet: bool) -> Progress {
         let (display, event_lines) = if quiet {
+            // `print` drops these lines.
             (Display::Quiet, EventLines::for_log(lines::MIN_ROUND_LINE_GAP_S))
         } else if screen::is_terminal() {
             (Display::Bars(Bars::new()), EventLines::above_bars())

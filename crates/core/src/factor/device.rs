@@ -92,7 +92,7 @@ impl Raid {
 /// Parses a level of `raid`: `raid0`, `raid1`, or with a number of devices `raid0:3`. None for an empty level: a single device.
 ///
 /// # Errors
-/// The level does not have this form, or not 2 to 16 devices.
+/// The level does not have one of these forms, or the number of devices is not 2 to 16.
 pub fn parse_raid(level: &str) -> Result<Option<Raid>, String> {
     let syntax = format!("`raid0` or `raid1`, or with 2 to {MAX_DEVICES} devices: `raid0:3`");
     parse_level(level, "RAID level", &syntax, |level| {
@@ -125,9 +125,9 @@ pub enum DeviceFault {
     },
     /// Reads and writes of a range fail.
     Error {
-        /// Where it begins, in bytes: a multiple of 512.
+        /// Where it begins, in bytes: a multiple of 512 above 0.
         start: u64,
-        /// Its length in bytes: a multiple of 512.
+        /// Its length in bytes: a multiple of 512 above 0.
         bytes: u64,
     },
 }
@@ -146,6 +146,7 @@ pub fn parse_faults(level: &str) -> Result<Option<DeviceFault>, String> {
 
 fn parse_fault(level: &str) -> Option<DeviceFault> {
     let parse_number = |text: &str, unit: &str| text.strip_suffix(unit)?.parse().ok().filter(|number| *number > 0);
+    // `parse_bytes` refuses 0.
     let parse_whole_sectors = |text: &str| parse_bytes(text).filter(|bytes| bytes % SECTOR_BYTES == 0);
     match level.split_once(':')? {
         ("delay", time) => Some(DeviceFault::Delay { ms: parse_number(time, "ms")? }),

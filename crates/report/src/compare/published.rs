@@ -17,11 +17,12 @@ use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use serde_json::json;
 
-/// Compares a run with published figures by the order of the filesystems that both have. It does not compare times,
-/// because machines and sizes of the work differ.
+/// Compares a run with published figures on the filesystems that both have: their order, and their ratios to the best
+/// of the run. It does not compare the values themselves, because machines and sizes of the work differ.
 ///
 /// # Errors
-/// If the run or the figures lack the metric, or have fewer than two filesystems or no task in common.
+/// If the run or the figures lack the metric, or have fewer than two filesystems or no task in common, or if the file
+/// of the study is invalid.
 pub fn compare_published(
     record: &RunRecord,
     published: &PublishedSet,
@@ -78,9 +79,9 @@ fn require_metric(published: &PublishedSet, metric: &str) -> Result<(), Error> {
     Err(unknown.with_place(format!("in published:{}", published.name())).into())
 }
 
-/// The variant of the run that takes a role of the author's study. A role is a variant of the author, such as `old kernel`;
-/// the roles belong to the variants of the run by position. `None` if the run does not have as many variants as the study has
-/// roles.
+/// The variant of the run that corresponds to a role. A role is the name of a variant in the author's study, such as
+/// `old kernel`. The first role corresponds to the first variant of the run, and so on. `None` if the study has no such
+/// role, or if the numbers of roles and of variants differ.
 fn variant_of_role(record: &RunRecord, roles: &[String], name: &str) -> Option<usize> {
     let variant = roles.iter().position(|role| role == name)?;
     (roles.len() == record.variants.len()).then_some(variant)
@@ -136,8 +137,8 @@ fn order_pair<'a>(
     })
 }
 
-/// The ratios to the best variant of the run on a task, each with the same ratio of the published figures. Empty if the
-/// best variant has no published figure.
+/// The ratio of each other variant to the best variant of the run on a task. Each has, as `published`, the ratio of the
+/// published figures of the same two variants. Empty if the best variant has no published figure.
 fn ratios_to_best(
     matched: &[(&str, usize)],
     comparison: &Comparison,
@@ -150,6 +151,7 @@ fn ratios_to_best(
     let Some(published_best) = published_value(best_name) else { return vec![] };
     let ratio_to_best = |(name, variant): &(&str, usize)| {
         let ratio = comparison.variants[*variant].ratio?;
+        // Without a margin, no ratio is equivalent.
         let verdict = RatioVerdict::from_tests(ratio.provisional, ratio.is_significant(), false);
         let compared = ComparedRatio::new(task, Some(ratio.into()), verdict, analysis.metric.direction);
         Some(ComparedRatio {
@@ -296,7 +298,8 @@ fn answer_sentences(orders: &TaskOrders, noun: &str) -> Vec<String> {
 /// have a figure for each of these filesystems.
 ///
 /// # Errors
-/// If a set lacks the metric, or the sets have fewer than two filesystems or no task in common.
+/// If a set lacks the metric, or the sets have fewer than two filesystems or no task in common, or if the file of a
+/// study is invalid.
 pub fn compare_published_sets(a: &PublishedSet, b: &PublishedSet, metric: &str) -> Result<ComparisonReport, Error> {
     let name = |set: &PublishedSet| format!("published:{}", set.name());
     require_metric(a, metric)?;

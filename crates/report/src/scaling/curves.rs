@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The metrics to try if the user names none: the first that the run has.
 const DEFAULT_METRICS: [&str; 2] = ["throughput", "iops"];
 
-/// Whether a run varies the number of clients. Its report then has curves instead of a matrix.
+/// Whether a task or variant of a run states a number of clients, even if it is always the same. The report then has
+/// curves instead of a matrix.
 pub fn has_client_counts(record: &RunRecord) -> bool {
     record.tasks.iter().any(|task| task.id.params.contains_key(factor::CLIENTS))
         || record.variants.iter().any(|variant| !variant.level(factor::CLIENTS).is_empty())
@@ -51,7 +52,8 @@ pub fn client_curves_of_run(record: &RunRecord, metric: Option<&str>) -> Result<
     let left_out = rounds_left_out(record);
     let tasks: Vec<String> = record.tasks.iter().map(|task| task_without_clients(&task.id)).collect();
     let mut zero_count = 0;
-    // By variant and task, both without clients: the first variant, and the points of the curve.
+    // The key is the names of variant and task without the number of clients. The value is the smallest index of a
+    // variant with this name, and the points of the curve.
     let mut points: BTreeMap<(String, String), (usize, Vec<SeriesRow>)> = BTreeMap::new();
     for (sample, value) in values.iter().copied().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &record.cells[record.samples.cell[sample] as usize];
@@ -85,7 +87,7 @@ pub fn client_curves_of_run(record: &RunRecord, metric: Option<&str>) -> Result<
 
 /// The error for a run without curves; `why` states why it has none.
 fn no_curve_error(why: String) -> Error {
-    Error::Usage(format!("{why}: a curve is throughput by number of clients, as a run of gus3 measures it"))
+    Error::Usage(format!("{why}: a curve is the throughput by the number of clients; `fsarena run gus3` measures one"))
 }
 
 impl ClientCurves {
@@ -117,7 +119,8 @@ impl ClientCurves {
 /// A value is not above zero and so has no logarithm, or a curve has only one number of clients.
 pub fn client_curves_of_published(published: &PublishedSet) -> Result<Option<Vec<Series>>, Error> {
     let mut rows: BTreeMap<&str, Vec<SeriesRow>> = BTreeMap::new();
-    // Leave out values that the author took from a fitted curve.
+    // Leave out values that the author took from a fitted curve. Published figures have no rounds, so all are in round
+    // 0.
     for figure in published.figures.iter().filter(|figure| figure.kind.is_evidence()) {
         if let Some(clients) = figure.params.get(factor::CLIENTS).and_then(|clients| clients.parse().ok()) {
             rows.entry(&figure.variant).or_default().push((clients, 0, figure.value));

@@ -12,9 +12,10 @@ use fsarena_core::sample::{Fold, Unit};
 use fsarena_core::{metric::reading, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
-use fsarena_stats::{mean_ratio::ROUNDS_FOR_MEAN_RATIO, simulate::in_parallel};
+use fsarena_stats::{critical_values::FIRST_LOOK_ROUNDS, mean_ratio::ROUNDS_FOR_MEAN_RATIO, simulate::in_parallel};
 
-/// Adds a table of ratios and one of medians for each metric. A brief report has none, except if the run has no samples.
+/// Adds a table of ratios and one of medians for each metric. A brief report leaves them out. If the run has no
+/// samples, it too has this section, which then states that nothing was measured.
 pub fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
     if detail < Detail::Full && !report.record.samples.is_empty() {
         return;
@@ -129,8 +130,9 @@ fn variant_ratio_cell(comparison: &Comparison, variant: usize, unit: Unit) -> Ce
     Cell::two_lines(number::three_digits_beside(ratio.value, &[1.0]), interval).with_mark(mark)
 }
 
-/// The row with the median of each variant by a metric of the space on the filesystem. Only one task of the lifecycle has
-/// such a metric. `None` if the run did not measure it.
+/// The row with the median of each variant by a metric of the space on the filesystem. Only one task measures such a
+/// metric (one that makes, mounts or unmounts the filesystem), so the row shows the first task that has it. `None` if
+/// the run did not measure it.
 fn space_row(record: &RunRecord, metric: &str, title: &str) -> Option<Vec<Cell>> {
     let analysis = analyse(MetricSeries::of(record, metric).ok()?);
     let task = analysis.tasks.first()?;
@@ -154,13 +156,13 @@ fn ratio_legend(analysis: &Analysis) -> String {
     let mean_legend = mean_row_legend(analysis);
     if analysis.is_provisional() {
         return format!(
-            "{meaning} Below it is the range of the rounds. ? marks provisional figures: fewer than 8 rounds give no exact \
-             interval.{mean_legend}"
+            "{meaning} Below it is the range of the rounds. ? marks provisional figures: fewer than {FIRST_LOOK_ROUNDS} rounds \
+             give no exact interval.{mean_legend}"
         );
     }
     format!(
         "{meaning} Below it is the 95% confidence interval. ≈ marks variants with no significant difference from the best, \
-         which does not make them equal; ? marks variants with fewer than 8 rounds. Intervals hold for each pair and \
+         which does not make them equal; ? marks variants with fewer than {FIRST_LOOK_ROUNDS} rounds. Intervals hold for each pair and \
          task, and are not corrected for their number.{mean_legend}"
     )
 }
@@ -188,6 +190,7 @@ fn left_out_sentences(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
         }
     }
     let variants = analysis.tasks.iter().flat_map(|task| &task.comparison.variants);
+    // A pair is a variant and the best one in one round of a task. Their ratio is undefined if a value is zero.
     let excluded_pairs: usize = variants.map(|variant| variant.excluded_rounds).sum();
     if excluded_pairs > 0 {
         sentences.push(format!("{} left out of ratios: a value is zero", plural(excluded_pairs, "pair")));

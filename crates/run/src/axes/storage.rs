@@ -57,7 +57,7 @@ fn check_raid(check: &LevelCheck) -> Result<()> {
         return Err(check.missing_error(why));
     }
     let erases = matches!(check.plan.device.backing, Backing::Erase { .. });
-    let why = || format!("{} names one device; say device=loop, ram or zram", setting("erase", ""));
+    let why = || format!("{} gives fsarena only one device; use device=loop, ram or zram", setting("erase", ""));
     require(!erases || !check.variant.level(factor::DEVICE).is_empty(), || check.plan_error(why()))
 }
 
@@ -78,17 +78,18 @@ fn check_stack(check: &LevelCheck) -> Result<()> {
     let guest = setting("on", "qemu");
     let (_, options) = filesystem_of(check.variant)?;
     require(options.raid.is_none() && options.journal.is_none(), || {
-        check.plan_error("it lies over one device: leave out `raid` and `journal`")
+        check.plan_error("a stack has one device below it: leave out `raid` and `journal`")
     })?;
     let erases = matches!(check.plan.device.backing, Backing::Erase { .. });
     require(!erases || !check.variant.level(factor::DEVICE).is_empty(), || {
         let why = format!(
-            "it needs room beside the filesystem, and {} names one device; say device=loop, ram or zram",
+            "a stack needs space outside the filesystem, but {} gives fsarena only one device; use device=loop, ram or zram",
             setting("erase", "")
         );
         check.plan_error(why)
     })?;
-    // A missing control device, missing rights, or a kernel without the device mapper (CONFIG_BLK_DEV_DM).
+    // This fails if the control device or the rights to it are missing, or if the kernel has no device mapper
+    // (CONFIG_BLK_DEV_DM).
     let mapper = DeviceMapper::open(None)
         .map_err(|error| check.missing_error(format!("no device mapper: {error}; take a guest: {guest}")))?;
     links::check_programs(check.level()).map_err(|why| check.missing_error(why))?;
@@ -115,7 +116,8 @@ fn check_device(check: &LevelCheck) -> Result<()> {
     require(!needs_zram || zram::is_supported(check.kernel), || check.missing_error(why))
 }
 
-/// Injected faults of the device. Only guests set them up, because a guest kernel runs nothing but its cell.
+/// Injected faults of the device. fsarena sets them up in guests only, never on a device of this machine: the kernel of
+/// a guest serves only the cell that runs in it.
 pub const FAULTS: Axis = Axis::new(
     factor::FAULTS,
     "delay:5ms, flaky:9s/1s, error:64MiB+1MiB",

@@ -54,7 +54,8 @@ pub enum DataDirection {
     Mixed,
 }
 
-/// A mode by its name: `seq` or `rnd`, then `rd`, `wr`, `rewr` or `rw`, as in sysbench.
+/// A mode by its name: `seq` or `rnd`, then `rd` (read), `wr` (write), `rewr` (write over existing data) or `rw`
+/// (both), as in sysbench.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mode {
     /// The name.
@@ -275,7 +276,10 @@ pub struct Contrast {
 pub struct ContrastOutcome {
     /// exp of the contrast, with its interval.
     pub ratio: Ratio,
-    /// Whether the whole interval breaks the rule; with fewer than eight rounds, whether every round does.
+    /// Whether the whole interval breaks the rule. With fewer rounds than [`FIRST_LOOK_ROUNDS`] the interval is the
+    /// range of the rounds, so then every round must break the rule.
+    ///
+    /// [`FIRST_LOOK_ROUNDS`]: crate::critical_values::FIRST_LOOK_ROUNDS
     pub breaks_rule: bool,
     /// The e-value against "the contrast is at its limit". It is 0 if the estimate keeps the rule, because [`e_value`] is
     /// two-sided and would also count evidence in favour of the rule.
@@ -302,15 +306,15 @@ impl Contrast {
         (0..rounds).map(value).filter(|value| value.is_finite()).collect()
     }
 
-    /// Whether the load generator may be the reason that the rule is broken. A client-bound figure can be too low, but not too
-    /// high, so the generator may be the reason if a client-bound cell breaks the rule because its figure is low.
+    /// Whether a client-bound cell could break the rule by a low figure. The load generator can make a figure too low
+    /// but not too high, so the generator and not the storage may then be the reason.
     fn may_be_client_bound(&self, matrix: &Matrix) -> bool {
         let breaks_by_being_low = |weight: f64| (weight > 0.0) == (self.side == Side::Below);
         self.terms.iter().any(|(cell, weight)| breaks_by_being_low(*weight) && matrix.is_client_bound(*cell))
     }
 
-    /// Evaluates the contrast in the rounds of a matrix. None if no round has all its cells, or if the load generator may be
-    /// the reason that the rule is broken.
+    /// Evaluates the contrast in the rounds of a matrix. None if no round has all its cells, or, whether the rule is
+    /// broken or kept, if a client-bound cell could break it by a low figure.
     pub fn evaluate(&self, matrix: &Matrix) -> Option<ContrastOutcome> {
         if self.may_be_client_bound(matrix) {
             return None;

@@ -1,5 +1,5 @@
-//! Prints how good the recommendation in the headline of a report is in simulated runs: how often it is a wrong variant, and
-//! how soon it is the best one.
+//! Prints how good the headline of a report is in simulated runs: how often it recommends a wrong variant, and how
+//! often it recommends the best variant by a given round.
 
 use crate::failure::Failure;
 use crate::{flags::ListFormat, output};
@@ -21,21 +21,23 @@ pub fn print_tables(selftest: &SelftestReport) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A share in per cent with two decimals.
+/// A fraction as per cent with two decimals: `12.34%` for 0.1234.
 pub fn percent_with_two_decimals(share: f64) -> String {
     format!("{:.2}%", 100.0 * share)
 }
 
-/// The state of a promise about an error rate, in a word; `no promise` for None.
+/// The state of the promise about the rate in a row, such as `ok`; `no promise` for None. The limits of the rates are
+/// constants of `fsarena_stats::simulate::headline`.
 fn state_name(state: Option<PromiseState>) -> &'static str {
     state.map_or("no promise", PromiseState::name)
 }
 
-/// For one noise and spread, the simulated setting with the most wrong recommendations.
+/// The most wrong recommendations for one noise and spread. `fsarena_stats` simulates several kinds of runs for them,
+/// and each row is its worst kind.
 #[derive(Serialize)]
 pub struct WrongRecommendationRow {
     noise: &'static str,
-    /// The spread of a measurement, as a fraction.
+    /// The standard deviation of normal noise, as a fraction of the measured value; the scale of other noises.
     spread: f64,
     /// The variants that have the noise; the others have normal noise.
     noisy_variants: &'static str,
