@@ -41,13 +41,15 @@ pub fn compare_published(
     if matched.len() < 2 {
         return Err(nothing_in_common("two variants"));
     }
+    let direction = analysis.metric.direction;
     let (mut rows, mut ratios) = (Vec::new(), Vec::new());
     for task in analysis.tasks_in_totals() {
         let published_value =
             |variant: &str| published.figure(&task.task.id, variant, metric).map(|figure| figure.value);
         ratios.extend(ratios_to_best(&matched, &task.comparison, published_value, &task_label(&task.task), &analysis));
         rows.extend(
-            order_pair(&matched, &task.comparison, published_value).map(|orders| (task_label(&task.task), orders)),
+            order_pair(&matched, &task.comparison, direction, published_value)
+                .map(|orders| (task_label(&task.task), orders)),
         );
     }
     if rows.is_empty() {
@@ -97,7 +99,8 @@ fn total_orders<'a>(
     let overall = analysis.overall.as_ref()?;
     overall.total.as_ref()?;
     let published_value = |variant: &str| published.total(variant, metric);
-    let orders = order_pair(matched, &overall.total_or_geometric().comparison, published_value)?;
+    let orders =
+        order_pair(matched, &overall.total_or_geometric().comparison, analysis.metric.direction, published_value)?;
     Some((format!("{} of {}", overall.name.to_uppercase(), plural(overall.tasks, "task")), orders))
 }
 
@@ -121,6 +124,7 @@ fn variant_on_filesystem(record: &RunRecord, filesystem: &str) -> Option<usize> 
 fn order_pair<'a>(
     matched: &[(&'a str, usize)],
     comparison: &'a Comparison,
+    direction: Direction,
     published_value: impl Fn(&str) -> Option<f64>,
 ) -> Option<OrderPair<'a>> {
     let measured = matched.iter().filter(|(_, variant)| comparison.order.contains(variant));
@@ -129,12 +133,19 @@ fn order_pair<'a>(
     if variants.len() < 2 {
         return None;
     }
-    let (names, values) = published_values.into_iter().unzip();
+    let sign = order_sign(Some(direction));
+    let (names, values): (Vec<&str>, Vec<f64>) = published_values.into_iter().unzip();
     Some(OrderPair {
         names,
-        earlier: VariantOrder::of_figures(values),
+        earlier: VariantOrder::of_figures(values.into_iter().map(|value| sign * value).collect()),
         later: VariantOrder::of_variants(comparison, &variants)?,
     })
+}
+
+/// The sign of the values in an order. An order puts the smallest value first, so a metric where higher is better needs the
+/// opposite sign.
+fn order_sign(direction: Option<Direction>) -> f64 {
+    if direction == Some(Direction::Higher) { -1.0 } else { 1.0 }
 }
 
 /// The ratio of each other variant to the best variant of the run on a task. Each has, as `published`, the ratio of the
@@ -361,11 +372,7 @@ impl SetComparison<'_> {
 
     /// The order of the filesystems in each set, by the sum of their figures over these tasks.
     fn order_pair(&self, tasks: &[&Figure]) -> OrderPair<'_> {
-        // An order puts the smallest value first, so a metric where higher is better needs the opposite sign.
-        let sign = match metric::find(self.metric).map(|def| def.spec.direction) {
-            Some(Direction::Higher) => -1.0,
-            _ => 1.0,
-        };
+        let sign = order_sign(metric::find(self.metric).map(|def| def.spec.direction));
         let order_in = |set| {
             let sum = |name: &&str| sign * tasks.iter().map(|task| self.figure_or_nan(set, task, name)).sum::<f64>();
             VariantOrder::of_figures(self.names.iter().map(sum).collect())
