@@ -182,10 +182,11 @@ fn mean_row_legend(analysis: &Analysis) -> String {
 fn left_out_sentences(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     let mut sentences = vec![];
     if let Some(overall) = &analysis.overall {
+        let combined = if overall.total.is_some() { "total" } else { "geometric mean" };
         for (variant, &rounds) in overall.total_or_geometric().left_out_rounds.iter().enumerate() {
             if rounds > 0 {
                 let (rounds, name) = (plural(rounds, "round"), record.variant_name(variant));
-                sentences.push(format!("{rounds} of {name} left out of the total: not every task has a value"));
+                sentences.push(format!("{rounds} of {name} left out of the {combined}: not every task has a value"));
             }
         }
     }
