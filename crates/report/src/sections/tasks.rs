@@ -20,8 +20,10 @@ pub fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
     if detail < Detail::Full && !report.record.samples.is_empty() {
         return;
     }
+    let has_ratios = |analysis: &Analysis| !analysis.tasks.is_empty() && !matrix::is_matrix(analysis);
+    let first_with_ratios = report.analyses.iter().position(has_ratios);
     for (index, analysis) in report.analyses.iter().enumerate() {
-        add_ratios(document, report, analysis, index == 0);
+        add_ratios(document, report, analysis, first_with_ratios == Some(index));
         add_medians(document, report, analysis);
     }
 }
