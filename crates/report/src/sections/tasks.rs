@@ -142,7 +142,7 @@ fn space_row(record: &RunRecord, metric: &str, title: &str) -> Option<Vec<Cell>>
     let figure = |(variant, result): (usize, &VariantResult)| {
         let cell = Cell::from(value_or_dash(result.median, analysis.metric.unit));
         cell.with_source(FigureSource::new(task_index, [variant]))
-            .highlighted_if(task.comparison.best() == Some(variant))
+            .highlighted_if(task.comparison.sole_best() == Some(variant))
     };
     let figures = task.comparison.variants.iter().enumerate().map(figure);
     Some(labelled_row(title, figures))
