@@ -5,7 +5,7 @@ use crate::failure::{CommandResult, Failure, usage_error};
 use crate::flags::{ReportFlags, RunsDir, parse_metric};
 use crate::output;
 use fsarena_core::exit::ExitCode;
-use fsarena_report::exporters;
+use fsarena_report::{exporters, number::plural};
 use fsarena_store::RunDir;
 use std::path::Path;
 
@@ -40,7 +40,8 @@ pub fn run(args: Args) -> CommandResult {
     }
     let merged = fsarena_store::merge(runs_dir, &shards)?;
     // `why` is the sentence on how many rounds the run has.
-    let line = format!("{}: {}, {} cells added\n", merged.run.path().display(), merged.why, merged.added_cells);
+    let added = plural(merged.added_cells, "cell");
+    let line = format!("{}: {}, {added} added\n", merged.run.path().display(), merged.why);
     output::print_text(line)?;
     if !merged.complete {
         return Ok(ExitCode::Done);
