@@ -60,9 +60,12 @@ pub fn client_curves_of_run(record: &RunRecord, metric: Option<&str>) -> Result<
         let task = record.samples.task[sample] as usize;
         let variant = &record.variants[cell.variant];
         let Some(clients) = variant.clients(&record.tasks[task].id) else { continue };
+        if left_out.contains(&cell.round) {
+            continue;
+        }
         if value == 0.0 {
             zero_count += 1;
-        } else if !left_out.contains(&cell.round) {
+        } else {
             let key = (variant_without_clients(variant), tasks[task].clone());
             let (first_variant, rows) = points.entry(key).or_insert((cell.variant, vec![]));
             *first_variant = cell.variant.min(*first_variant);
