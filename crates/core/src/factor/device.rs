@@ -56,6 +56,7 @@ pub fn parse_journal(level: &str) -> Result<Option<ExternalJournal>, String> {
     let (kind, device) = level.split_once('@').unwrap_or((level, ""));
     let device = parse_device(device)?;
     let parse_external = |_: &str| match kind.split_once(':') {
+        _ if level.ends_with('@') => None,
         Some(("external", size)) => Some(ExternalJournal { size_bytes: Some(parse_bytes(size)?), device }),
         None if kind == "external" => Some(ExternalJournal { size_bytes: None, device }),
         _ => None,
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(parse_journal("external"), Ok(Some(ExternalJournal { size_bytes: None, device: None })));
         let both = ExternalJournal { size_bytes: Some(64 << 20), device: Some(BackingDevice::Ram) };
         assert_eq!(parse_journal("external:64MiB@ram"), Ok(Some(both)));
-        for wrong in ["internal", "external:", "external:0", "external@moon", "external:many"] {
+        for wrong in ["internal", "external:", "external:0", "external@", "external@moon", "external:many"] {
             assert!(parse_journal(wrong).is_err(), "{wrong}");
         }
     }
