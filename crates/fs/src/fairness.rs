@@ -168,16 +168,17 @@ fn durability_notes(variants: &[VariantFacts]) -> Vec<Note> {
     if durabilities.iter().all(|durability| *durability == durabilities[0]) {
         return vec![];
     }
+    let some_order_data = durabilities.iter().any(|durability| *durability >= Durability::Ordered);
     let text_and_fix = |durability| match durability {
         Durability::None => Some((
             "keeps no journal and others keep one: it writes less, and a crash can leave it inconsistent until fsck has run",
             "compare it with variants without a journal (`no-journal` for ext4), or read it as the price of a journal",
         )),
-        Durability::Writeback => Some((
+        Durability::Writeback if some_order_data => Some((
             "does not order data before metadata (data=writeback) and others do: after a crash a file may hold stale blocks",
             "mount it with data=ordered, or all variants that can with data=writeback",
         )),
-        Durability::Ordered => None,
+        Durability::Writeback | Durability::Ordered => None,
         Durability::Journal => Some((
             "writes file data through its journal (data=journal) and others do not: it writes data twice, and loses less of it",
             "mount it with data=ordered, or read it as the price of that safety",
