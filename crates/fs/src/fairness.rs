@@ -362,7 +362,7 @@ impl VariantFacts {
     }
 
     fn has_data_checksums(&self) -> bool {
-        self.is_turned_on(&[], &["nodatasum", "nodatacow", "nocow", "data_checksum=none", "checksum=off"])
+        self.is_turned_on(&["datasum"], &["nodatasum", "nodatacow", "nocow", "data_checksum=none", "checksum=off"])
             .unwrap_or(self.def.traits.data_checksums)
     }
 
