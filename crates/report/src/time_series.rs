@@ -31,7 +31,8 @@ pub fn left_out_note(series: &SeriesTable) -> Option<String> {
     }
     let shown = series.points.len() as u64;
     let total = shown + series.omitted_count;
-    let step = (total as f64 / shown.max(1) as f64).round() as u64;
+    // Points are omitted, so at least every second round is. Rounds of different lengths can make the quotient smaller than 2.
+    let step = ((total as f64 / shown.max(1) as f64).round() as u64).max(2);
     Some(format!(
         "{shown} of {total} points in time are shown: those of every {} round, the same rounds for every variant. The others are in \
          run.db",
