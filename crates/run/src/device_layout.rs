@@ -102,7 +102,9 @@ impl DeviceLayout {
         let members = match options.raid {
             None => vec![whole],
             Some(raid) => {
-                let bytes = raid.member_bytes(bytes);
+                // In guests md assembles the array, for every filesystem.
+                let is_md = matches!(plan.device.backing, Backing::Guest(_));
+                let bytes = raid.member_bytes(bytes, is_md);
                 let member = |number| DeviceSpec { storage, role: DeviceRole::Member(number), bytes };
                 (1..=raid.member_count).map(member).collect()
             }

@@ -70,7 +70,8 @@ const MAX_DEVICES: usize = 16;
 /// Several devices under one filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Raid {
-    /// Whether each block is on two devices (RAID 1). Otherwise blocks are striped over the devices (RAID 0).
+    /// Whether each block is on several devices (RAID 1): on two with btrfs, on all with md. Otherwise blocks are striped over
+    /// the devices (RAID 0).
     pub mirrored: bool,
     /// The number of devices.
     pub member_count: usize,
@@ -82,9 +83,14 @@ impl Raid {
         if self.mirrored { "raid1" } else { "raid0" }
     }
 
-    /// The size of each device in bytes, so that all together have the capacity of one device of `capacity` bytes.
-    pub fn member_bytes(self, capacity: u64) -> u64 {
-        let copies = if self.mirrored { 2 } else { 1 };
+    /// The size of each device in bytes, so that all together have the capacity of one device of `capacity` bytes. `is_md`
+    /// states whether md assembles the array, and not the filesystem.
+    pub fn member_bytes(self, capacity: u64, is_md: bool) -> u64 {
+        let copies = match (self.mirrored, is_md) {
+            (false, _) => 1,
+            (true, false) => 2,
+            (true, true) => self.member_count as u64,
+        };
         let member = capacity.saturating_mul(copies).div_ceil(self.member_count as u64);
         member.checked_next_multiple_of(1 << 20).unwrap_or(u64::MAX)
     }
@@ -181,8 +187,10 @@ mod tests {
     #[test]
     fn the_devices_together_have_the_capacity_of_one() {
         let raid = parse_raid("raid0:3").unwrap().unwrap();
-        assert_eq!((raid.profile(), raid.member_count, raid.member_bytes(300 << 20)), ("raid0", 3, 100 << 20));
-        assert_eq!(parse_raid("raid1").unwrap().unwrap().member_bytes(2 << 30), 2 << 30);
+        assert_eq!((raid.profile(), raid.member_count, raid.member_bytes(300 << 20, false)), ("raid0", 3, 100 << 20));
+        assert_eq!(parse_raid("raid1").unwrap().unwrap().member_bytes(2 << 30, false), 2 << 30);
+        let mirror = parse_raid("raid1:3").unwrap().unwrap();
+        assert_eq!([false, true].map(|is_md| mirror.member_bytes(300 << 20, is_md)), [200 << 20, 300 << 20]);
         for wrong in ["raid5", "raid0:1", "raid0:99", "raid0:x", "2"] {
             assert!(parse_raid(wrong).is_err(), "{wrong}");
         }
