@@ -49,7 +49,8 @@ impl Calibration {
 /// # Errors
 /// Buffers or a ring are unavailable, or a signal arrived.
 pub fn calibrate(job: &LoadJob, layout: BlockLayout) -> Result<Calibration> {
-    // One thread is enough. An open loop would wait, and verification needs files.
+    // One thread is enough. An open loop would wait, and verification needs files. A system
+    // call waits for as many completions as the ring can have in flight.
     let calibration_job = LoadJob { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
     let mut calibration = Calibration::with_generator(fastest_ns_per_operation(&calibration_job, layout, false)?);
     if job.engine == Engine::IoUring {
@@ -93,10 +94,10 @@ fn ns_per_operation(job: &LoadJob, layout: BlockLayout, with_nops: bool) -> Resu
     let start = clock.now();
     let times = RunTimes { start, interval_length: u64::MAX, deadline: u64::MAX, scale: clock.scale };
     let kinds = op_kinds(job);
-    let mut recorder = Recorder::new(&kinds, times, None, &budget, 1);
+    let mut recorder = Recorder::new(&kinds, times, None, &budget, job.threads);
     let start_ns = clock::monotonic_ns();
     if with_nops {
-        ring_loop::run(&load, &mut worker, &mut recorder, clock, true)?
+        ring_loop::run(&load, &mut worker, &mut recorder, clock, with_nops)?
     } else {
         sync_loop::run(&load, &mut worker, &mut recorder, &NullIo, clock)?
     }

@@ -234,7 +234,7 @@ fn unsupported_levels_are_refused_before_anything_is_made() {
         (2, "ext4", "memory=1MiB", "is too little"),
         (6, "ext4", "cpus=8000", "there is no CPU 8000"),
         (2, "ext4", "clients=4", "has neither clients nor threads"),
-        (6, "ext4", "raid=raid0", "ext4 stripes nothing by itself"),
+        (6, "ext4", "raid=raid0", "ext4 has no RAID of its own"),
         (2, "ext4", "raid=raid9", "invalid RAID level"),
         (2, "ext4", "speed=9", "Unknown factor `speed`. Did you mean `cpu_speed`? Available: fs, options"),
     ] {

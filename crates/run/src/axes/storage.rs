@@ -41,6 +41,7 @@ pub const RAID: Axis = Axis::new(
 
 fn check_raid(check: &LevelCheck) -> Result<()> {
     let fs = check.variant.level(factor::FS);
+    // In a directory fsarena makes no devices.
     if check.plan.device.backing == Backing::Dir || fs == factor::RAW {
         return Ok(());
     }
@@ -51,7 +52,7 @@ fn check_raid(check: &LevelCheck) -> Result<()> {
     }
     if def.raid.is_none() {
         let why = format!(
-            "{fs} stripes nothing by itself, and fsarena assembles md arrays in guests only; take btrfs, or a guest: {}",
+            "{fs} has no RAID of its own, and fsarena assembles md arrays in guests only; take btrfs, or a guest: {}",
             setting("on", "qemu")
         );
         return Err(check.missing_error(why));
@@ -71,8 +72,8 @@ pub const STACK: Axis = Axis::new(
 .with_check(check_stack);
 
 fn check_stack(check: &LevelCheck) -> Result<()> {
-    let links = links::parse_level(check.level()).map_err(|why| check.plan_error(why))?;
-    if links.is_empty() || check.variant.level(factor::FS) == factor::RAW {
+    let chain = links::parse_level(check.level()).map_err(|why| check.plan_error(why))?;
+    if chain.is_empty() || check.variant.level(factor::FS) == factor::RAW {
         return Ok(());
     }
     let guest = setting("on", "qemu");
@@ -93,7 +94,7 @@ fn check_stack(check: &LevelCheck) -> Result<()> {
     let mapper = DeviceMapper::open(None)
         .map_err(|error| check.missing_error(format!("no device mapper: {error}; take a guest: {guest}")))?;
     links::check_programs(check.level()).map_err(|why| check.missing_error(why))?;
-    let mut targets = links.iter().flat_map(|link| link.targets);
+    let mut targets = chain.iter().flat_map(|link| link.targets);
     let Some(target) = targets.find(|target| !mapper.has_target(target)) else { return Ok(()) };
     let why = format!("this kernel's device mapper has no target {target}; take a guest: {guest}");
     Err(check.missing_error(why))
