@@ -51,7 +51,7 @@ pub fn client_curves_of_run(record: &RunRecord, metric: Option<&str>) -> Result<
     };
     let left_out = rounds_left_out(record);
     let tasks: Vec<String> = record.tasks.iter().map(|task| task_without_clients(&task.id)).collect();
-    let mut zero_count = 0;
+    let (mut zero_count, mut has_clients) = (0, false);
     // The key is the names of variant and task without the number of clients. The value is the smallest index of a
     // variant with this name, and the points of the curve.
     let mut points: BTreeMap<(String, String), (usize, Vec<SeriesRow>)> = BTreeMap::new();
@@ -60,6 +60,7 @@ pub fn client_curves_of_run(record: &RunRecord, metric: Option<&str>) -> Result<
         let task = record.samples.task[sample] as usize;
         let variant = &record.variants[cell.variant];
         let Some(clients) = variant.clients(&record.tasks[task].id) else { continue };
+        has_clients = true;
         if left_out.contains(&cell.round) {
             continue;
         }
@@ -73,7 +74,9 @@ pub fn client_curves_of_run(record: &RunRecord, metric: Option<&str>) -> Result<
         }
     }
     if points.is_empty() {
-        return Err(no_curve_error(format!("run {} varies no clients or threads", record.id)));
+        let why =
+            if has_clients { "has only values of zero or of rounds left out" } else { "varies no clients or threads" };
+        return Err(no_curve_error(format!("run {} {why}", record.id)));
     }
     let has_several_tasks = points.keys().map(|(_, task)| task).collect::<BTreeSet<_>>().len() > 1;
     let mut curves: Vec<Result<ClientCurve, SeriesError>> = vec![];
