@@ -6,7 +6,7 @@ use serde::Serialize;
 /// [`Row::COLUMNS`].
 pub trait Row: Serialize {
     /// The fields of the table, in order. An entry `fix: REMEDY` shows the field `fix` under the heading REMEDY; an entry
-    /// without a colon has the name of its field as heading.
+    /// without a colon has the name of its field as heading. A field that does not exist gives an empty column.
     const COLUMNS: &'static [&'static str];
 
     /// The text of a field in the table; None if it is the same as in JSON.

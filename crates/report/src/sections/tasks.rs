@@ -28,7 +28,8 @@ pub fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
     }
 }
 
-/// Adds the table of ratios of one analysis. The first table of a report also has the usable space after mkfs, and a legend.
+/// Adds the table of ratios of one analysis. The first table of ratios of a report (`is_first`) also has the usable
+/// space after mkfs, and a legend.
 fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, is_first: bool) {
     let (record, unit) = (&report.record, analysis.metric.unit);
     document.heading(3, format!("{}: {}", analysis.metric.id, analysis.metric.help));

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 /// Prints the tables of wrong recommendations and of recommendations in time.
 pub fn print_tables(selftest: &SelftestReport) -> Result<(), Failure> {
+    // 5% is `fsarena_stats::decision::MAX_REGRET`.
     output::print_text(format!(
         "\nHow often a report recommends a variant more than 5% worse than the best, at any of {} looks during the run:\n\n",
         LOOKS.len()
