@@ -148,7 +148,7 @@ pub fn check(
     (room.bytes, room.inodes) = (room.bytes + room_of_ages.bytes, room.inodes + room_of_ages.inodes);
     room.bytes = fill::bytes_with_fill(variants, room.bytes.saturating_mul(u64::from(client_count)));
     let uses_source_disk = room.source_bytes > 0;
-    let host_programs = host_programs::check(plan, variants, &programs, &user_programs)?;
+    let host_programs = host_programs::find_needs(plan, variants, &programs, &user_programs)?;
     room.source_bytes += host_programs.as_ref().map_or(0, |programs| programs.copied_bytes);
     let packed_programs = guests::guest_programs(plan, variants)?;
     room.source_bytes += packed_programs::BYTES_PER_PROGRAM * packed_programs.len() as u64;

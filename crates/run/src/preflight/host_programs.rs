@@ -1,4 +1,4 @@
-//! Checks what guests need to start programs of this machine.
+//! Finds what guests need to start programs of this machine, and checks that they have it.
 
 use super::guests::Kernels;
 use crate::error::{Result, RunError, require};
@@ -13,7 +13,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::fs::PermissionsExt};
 
-/// Each copied file counts as at least this many bytes, so that the source disk has an inode for it.
+/// The least number of bytes that each copied file counts as. By default, mkfs.ext4 makes one inode for each 16 KiB of a disk,
+/// so the source disk then has an inode for every file.
 const MIN_FILE_BYTES: u64 = 16 << 10;
 
 /// What guests need to start programs of this machine.
@@ -27,12 +28,13 @@ pub struct HostProgramNeeds {
     pub counts_instructions: bool,
 }
 
-/// Finds what guests need to start `programs`, the programs of the workloads, and `user_programs`, those in the
-/// settings of the user. Both are names or paths. None if a plan does not run in guests, or if it starts no programs.
+/// Finds what guests need to start programs of this machine. `programs` has the programs of the workloads, `user_programs`
+/// those in the settings of the user; both have names or paths. None if a plan does not run in guests, or if it starts no
+/// programs.
 ///
 /// # Errors
 /// A program or an input that this process cannot read.
-pub fn check(
+pub fn find_needs(
     plan: &Plan,
     variants: &[Variant],
     programs: &BTreeSet<String>,
@@ -47,7 +49,8 @@ pub fn check(
     require(!(counts_instructions && guest.boots_anew), || {
         let (fresh, exact) = (setting("fresh_guests", ""), setting("on", "exact"));
         RunError::Plan(format!(
-            "{fresh}: with {exact}, guests that start programs of this machine begin with a saved machine; leave the flag out"
+            "{fresh}: does not work with {exact}, because guests that start programs of this machine then begin with a saved \
+             machine; leave out {fresh}"
         ))
     })?;
     let files = all_programs.iter().filter_map(|name| match name.contains('/') {
@@ -57,6 +60,7 @@ pub fn check(
     let mut copies = vec![];
     for file in files {
         check_readable(&file)?;
+        // A guest has its own directory there, so it cannot read the program from the directory of this machine.
         copies.extend(is_in_own_dir(&file).then_some(file));
     }
     for planned in &plan.workloads {
@@ -84,13 +88,14 @@ fn check_readable(file: &Path) -> Result<()> {
     })
 }
 
-/// Whether a path that commands name is data that they read, which guests get as a copy. Directories directly below the
-/// root belong to the system, and files that can be executed are programs.
+/// Whether a path in a command is input data, which guests get as a copy. Paths directly below the root, such as `/usr`, belong
+/// to the system. Executable files are programs, which guests read from this machine, except below their own directories
+/// ([`is_in_own_dir`]).
 fn is_input(path: &Path) -> bool {
-    let is_below_root_dir = path.parent().is_some_and(|parent| parent != Path::new("/"));
+    let is_root_or_directly_below = path.parent().is_none_or(|parent| parent == Path::new("/"));
     let is_below_shm = path.parent().is_some_and(|parent| parent.starts_with("/dev/shm"));
     let is_virtual = !is_below_shm && ["/proc", "/sys", "/dev"].iter().any(|dir| path.starts_with(dir));
-    let Some(meta) = path.metadata().ok().filter(|_| is_below_root_dir && !is_virtual) else { return false };
+    let Some(meta) = path.metadata().ok().filter(|_| !is_root_or_directly_below && !is_virtual) else { return false };
     meta.is_dir() || meta.is_file() && (meta.permissions().mode() & 0o111 == 0 || is_in_own_dir(path))
 }
 
@@ -110,7 +115,7 @@ impl HostProgramNeeds {
     /// Checks that QEMU can export the files of this machine, and that these kernels can read them.
     ///
     /// # Errors
-    /// The missing part, and what has it.
+    /// QEMU or a kernel lacks a part. The error names the part, and the package or kernel that has it.
     pub fn check_guests(&self, kernels: &Kernels) -> Result<()> {
         let devices = Argv::new(QEMU).args(["-device", "help"]).run().map_err(Error::from)?.stdout;
         require(devices.contains(&format!("\"{HOST_FILES_DEVICE}\"")), || {
