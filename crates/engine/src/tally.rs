@@ -25,8 +25,8 @@ pub struct OpKind {
     pub used: bool,
 }
 
-/// The kind of each lane of a tally, which counts one kind of operation. An open loop has a second lane for each kind, with
-/// latencies from the intended start.
+/// Returns the kind of each lane of a tally. A lane counts one kind of operation. An open loop has a second lane for each kind,
+/// with latencies from the intended start.
 pub fn lane_kinds(kinds: &[OpKind], open_loop: bool) -> Vec<OpKind> {
     kinds.repeat(if open_loop { 2 } else { 1 })
 }
@@ -85,7 +85,8 @@ pub struct Recorder<'a> {
     pub times: RunTimes,
     /// The number of the current interval.
     interval: u32,
-    kinds: &'a [OpKind],
+    /// The kind of each lane; see [`lane_kinds`].
+    lane_kinds: &'a [OpKind],
     link: Option<CollectorLink<'a>>,
     budget: &'a OperationBudget,
     threads: u32,
@@ -96,9 +97,9 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// Makes the recorder of one of `threads` workers, with a lane for each kind.
+    /// Makes the recorder of one of `threads` workers, with these lanes.
     pub fn new(
-        kinds: &'a [OpKind],
+        lane_kinds: &'a [OpKind],
         times: RunTimes,
         link: Option<CollectorLink<'a>>,
         budget: &'a OperationBudget,
@@ -107,8 +108,8 @@ impl<'a> Recorder<'a> {
         let boundary = times.start.saturating_add(times.interval_length).min(times.deadline);
         let cpus_are_busy = std::thread::available_parallelism().map_or(1, |n| n.get()) <= threads as usize;
         let cpu_before = CpuTime::of_this_thread();
-        let tally = empty_tally(kinds);
-        Recorder { tally, boundary, times, interval: 0, kinds, link, budget, threads, cpus_are_busy, cpu_before }
+        let tally = empty_tally(lane_kinds);
+        Recorder { tally, boundary, times, interval: 0, lane_kinds, link, budget, threads, cpus_are_busy, cpu_before }
     }
 
     /// Claims operations from the budget. Returns the number that the worker may perform; 0 if none are left.
@@ -160,7 +161,7 @@ impl<'a> Recorder<'a> {
         let Some(link) = &self.link else { return };
         let cpu = CpuTime::of_this_thread();
         // If the collector has not returned a tally yet, allocate one instead of waiting.
-        let empty = link.empty_tallies.try_recv().unwrap_or_else(|_| empty_tally(self.kinds));
+        let empty = link.empty_tallies.try_recv().unwrap_or_else(|_| empty_tally(self.lane_kinds));
         let tally = std::mem::replace(&mut self.tally, empty);
         let Recorder { interval, cpu_before, .. } = *self;
         let _ = link.full_tallies.send(IntervalTally {
@@ -185,7 +186,8 @@ impl OperationBudget {
         OperationBudget(operations.map(AtomicU64::new))
     }
 
-    /// Takes operations for one of `threads` workers. Returns their number; 0 if none are left.
+    /// Takes operations for one of `threads` workers. Returns their number; 0 if none are left. Portions become smaller towards
+    /// the end, so that the workers finish at nearly the same time.
     fn claim(&self, threads: u32) -> u64 {
         let Some(remaining) = &self.0 else { return u64::MAX };
         let portion = |remaining: u64| (remaining / (4 * u64::from(threads))).clamp(1, 1024).min(remaining);
@@ -461,7 +463,7 @@ mod tests {
         let mut collector = collector();
         assert_eq!(collector.add_tally(message(0, 0, 1, &[1000; 30], &[])), 0);
         assert_eq!(collector.add_tally(message(0, 1, 2, &[1000; 10], &[])), 0);
-        // The other worker needs for one operation from interval 0 to interval 3.
+        // One operation of the other worker begins in interval 0 and ends in interval 3.
         assert_eq!(collector.add_tally(message(1, 0, 3, &[3000], &[9000])), 2);
         let first = &collector.finished_intervals[0].interval;
         assert_eq!((first.index, first.operations, first.bytes), (0, 32, 31 * 4096));
