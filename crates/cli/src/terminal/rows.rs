@@ -8,13 +8,13 @@ use textwrap::{Options, WordSplitter, wrap};
 
 /// Spaces between two columns.
 const COLUMN_GAP: usize = 2;
-/// The least width of the last field, which is prose, in columns. With less width the prose is below the other fields.
+/// The least width of the last field, which is prose, in characters. With less width the prose is below the other fields.
 const MIN_PROSE_WIDTH: usize = 30;
 /// The indent of prose below the other fields.
 const INDENT: &str = "    ";
 
-/// Returns rows as a table of at most `width` columns. A word that is too long makes the table wider, because words never
-/// break.
+/// Returns rows as a table of at most `width` characters per line; None for no limit. A word that is too long makes the table
+/// wider, because words never break.
 ///
 /// # Errors
 /// If a row cannot be serialized.
@@ -25,25 +25,25 @@ pub fn lay_out_table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Resu
         "" => field.to_uppercase().replace('_', " "),
         title => title.into(),
     });
-    let mut lines: Vec<Vec<String>> = vec![header.collect()];
+    let mut table_rows: Vec<Vec<String>> = vec![header.collect()];
     for row in rows {
         let fields = serde_json::to_value(row)?;
-        lines.push(columns.iter().map(|(field, _)| field_text(row, &fields, field)).collect());
+        table_rows.push(columns.iter().map(|(field, _)| field_text(row, &fields, field)).collect());
     }
     let width = width.map_or(usize::MAX, usize::from);
-    let widths = column_widths(&lines, width);
+    let widths = column_widths(&table_rows, width);
     let prose_width = widths.last().copied().unwrap_or(0);
-    if prose_width >= MIN_PROSE_WIDTH.min(longest(&lines, widths.len() - 1, display_width)) {
-        return Ok(lines.iter().map(|line| lay_out_row(line, &widths)).collect());
+    if prose_width >= MIN_PROSE_WIDTH.min(longest(&table_rows, widths.len() - 1, display_width)) {
+        return Ok(table_rows.iter().map(|row| lay_out_row(row, &widths)).collect());
     }
     // The prose goes below the other fields.
-    let prose: Vec<String> = lines.iter_mut().filter_map(Vec::pop).collect();
-    let widths = column_widths(&lines, width);
+    let prose: Vec<String> = table_rows.iter_mut().filter_map(Vec::pop).collect();
+    let widths = column_widths(&table_rows, width);
     let options =
         Options::new(width).initial_indent(INDENT).subsequent_indent(INDENT).word_splitter(WordSplitter::NoHyphenation);
     let mut table = String::new();
-    for (line, prose) in lines.iter().zip(&prose) {
-        table += &lay_out_row(line, &widths);
+    for (row, prose) in table_rows.iter().zip(&prose) {
+        table += &lay_out_row(row, &widths);
         if prose.is_empty() {
             continue;
         }
@@ -57,18 +57,18 @@ pub fn lay_out_table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Resu
 /// The widths of the columns: those of their texts. If these do not fit into `width`, the widest columns shrink, at most to
 /// their longest words. The first column, which has names, never shrinks, because a name that is broken over lines cannot be
 /// copied.
-fn column_widths(lines: &[Vec<String>], width: usize) -> Vec<usize> {
-    let count = lines[0].len();
+fn column_widths(rows: &[Vec<String>], width: usize) -> Vec<usize> {
+    let count = rows[0].len();
     let longest_word = |text: &str| text.split(' ').map(display_width).max().unwrap_or(0);
-    let natural: Vec<usize> = (0..count).map(|column| longest(lines, column, display_width)).collect();
+    let natural: Vec<usize> = (0..count).map(|column| longest(rows, column, display_width)).collect();
     let minimum: Vec<usize> =
-        (0..count).map(|column| if column == 0 { natural[0] } else { longest(lines, column, longest_word) }).collect();
+        (0..count).map(|column| if column == 0 { natural[0] } else { longest(rows, column, longest_word) }).collect();
     fit_columns(&natural, &minimum, width.saturating_sub(COLUMN_GAP * (count - 1)))
 }
 
 /// The largest `length` of the texts in a column.
-fn longest(lines: &[Vec<String>], column: usize, length: impl Fn(&str) -> usize) -> usize {
-    lines.iter().map(|line| length(&line[column])).max().unwrap_or(0)
+fn longest(rows: &[Vec<String>], column: usize, length: impl Fn(&str) -> usize) -> usize {
+    rows.iter().map(|row| length(&row[column])).max().unwrap_or(0)
 }
 
 /// Lays out a row: wraps its texts between words to the widths of the columns, and returns the lines.

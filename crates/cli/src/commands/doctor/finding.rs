@@ -15,7 +15,7 @@ pub struct Finding {
     pub state: SupportState,
     /// Description of what the check found.
     pub found: String,
-    /// How to enable the feature or its rest; empty if there is nothing to do.
+    /// How to enable the feature, or the part of it that is not usable; empty if there is nothing to do.
     pub fix: String,
 }
 
