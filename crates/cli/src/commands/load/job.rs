@@ -8,7 +8,7 @@ use fsarena_engine::{
     AllowedExtents, Bound, Content, Durability, Engine, LoadJob, OpenMode, Pattern, Rate, SyncCall, SyncEvery, Warmup,
 };
 
-/// Run time of a load without a limit.
+/// The run time in seconds if no flag sets a limit.
 const DEFAULT_RUN_S: f64 = 10.0;
 
 /// Refuses flags that the mode would ignore.
@@ -38,7 +38,7 @@ pub fn make_job(args: &Args) -> Result<LoadJob, Failure> {
     let block_bytes = u32::try_from(args.bs).unwrap_or(u32::MAX);
     let sync_interval = args.fsync.or(args.fdatasync);
     let mut allow = AllowedExtents::default();
-    args.allow.iter().for_each(|kind| kind(&mut allow));
+    args.allow.iter().for_each(|allow_kind| allow_kind(&mut allow));
     Ok(LoadJob {
         engine: args.ioengine.unwrap_or(if args.iodepth > 1 { Engine::IoUring } else { Engine::Sync }),
         open: OpenMode {
@@ -80,8 +80,8 @@ fn read_share(args: &Args) -> f64 {
 
 /// The order of the offsets: sequential, or the random distribution.
 fn access_pattern(args: &Args) -> Result<Pattern, Failure> {
-    let usage_failure = |why: String| Failure::new(ExitCode::Usage, format!("--random-distribution: {why}"));
-    let random = Pattern::parse_random(&args.random_distribution).map_err(usage_failure)?;
+    let distribution_failure = |why: String| Failure::new(ExitCode::Usage, format!("--random-distribution: {why}"));
+    let random = Pattern::parse_random(&args.random_distribution).map_err(distribution_failure)?;
     let Args { rw: AccessMode { is_random, .. }, shared_cursor, .. } = *args;
     if is_random && shared_cursor {
         return usage_error("--shared-cursor applies to sequential modes only");
@@ -90,7 +90,7 @@ fn access_pattern(args: &Args) -> Result<Pattern, Failure> {
         return Ok(random);
     }
     if random != Pattern::Uniform {
-        return Err(usage_failure("applies to random modes only".into()));
+        return Err(distribution_failure("applies to random modes only".into()));
     }
     Ok(Pattern::Sequential { shared_cursor })
 }

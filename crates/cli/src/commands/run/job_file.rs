@@ -18,10 +18,11 @@ pub fn is_job_file(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == EXTENSION)
 }
 
-/// The text of a plan that runs the jobs of this file. The plan has the text of the job file with its includes and variables.
+/// The text of a plan that runs the jobs of this file. The plan contains the job file with its includes inserted and its
+/// variables replaced by their values.
 ///
 /// # Errors
-/// A file that cannot be read, or a line that would leave the filesystem under test, with its number.
+/// A file cannot be read, or a line would leave the filesystem under test. The error has the number of the line.
 pub fn plan_text(path: &Path) -> Result<String, Failure> {
     let text = read_text(path).map_err(Failure::for_path(path))?;
     let environment = JobFileEnvironment { read_file: &read_text, look_up_variable: &fio_variable };
