@@ -295,17 +295,17 @@ impl Table {
     }
 
     /// Splits the table into as few tables as possible with at most `max_columns` columns beside the labels. Each repeats the
-    /// labels, and the columns are spread evenly.
+    /// labels, and all tables but the last have the same number of columns.
     pub fn split_columns(&self, max_columns: usize) -> Vec<Table> {
         let columns = self.header.len().saturating_sub(1);
         let tables = columns.div_ceil(max_columns.max(1)).max(1);
         let columns_each = columns.div_ceil(tables).max(1);
-        let part = |start: usize| Table {
+        let table_from = |start: usize| Table {
             has_words: self.has_words,
             header: label_and_columns(&self.header, start..start + columns_each),
             rows: self.rows.iter().map(|row| label_and_columns(row, start..start + columns_each)).collect(),
         };
-        (0..columns.max(1)).step_by(columns_each).map(part).collect()
+        (0..columns.max(1)).step_by(columns_each).map(table_from).collect()
     }
 }
 

@@ -58,7 +58,7 @@ fn find_age_series(variants: &[Variant]) -> Vec<AgeSeries> {
     all_series
 }
 
-/// The values of all tasks together and of single tasks, by variant and round, each with a title.
+/// The titles and values of the panels: all tasks together, then each task. The values are by variant and round.
 fn titled_values<'a>(context: &ChartContext, analysis: &'a Analysis) -> Vec<(String, &'a [Vec<f64>])> {
     let tasks: Vec<_> = analysis.tasks_in_totals().filter(|task| task.unranked_because.is_none()).collect();
     let mut titled = vec![];
@@ -75,7 +75,8 @@ fn titled_values<'a>(context: &ChartContext, analysis: &'a Analysis) -> Vec<(Str
     titled
 }
 
-/// For each kind of age a chart with a panel for each task: the value of each aged variant divided by that of the fresh one.
+/// For each kind of age a chart with a panel for each task: the primary metric of each aged variant divided by that of the
+/// fresh one.
 pub fn age_charts(context: &ChartContext) -> Vec<Chart> {
     let all_series = find_age_series(&context.record().variants);
     let Some(analysis) = context.report.analyses.first().filter(|_| !all_series.is_empty()) else {
@@ -86,9 +87,9 @@ pub fn age_charts(context: &ChartContext) -> Vec<Chart> {
         let panels = titled_values(context, analysis).into_iter();
         let panels = panels.filter_map(|(title, values)| age_panel(context, &all_series, kind, title, values));
         let caption = format!(
-            "{} of each aged filesystem divided by that of the same filesystem with the same files copied fresh, within rounds. \
+            "{metric} of each aged filesystem divided by {metric} of a fresh filesystem with the same files, in the same round. \
              Bars are 95% intervals over images or rounds; with fewer than 8, the smallest and the largest value.",
-            analysis.metric.id
+            metric = analysis.metric.id
         );
         let drawn = all_series.iter().filter(|series| series.aged_by_kind.contains_key(kind));
         let legend =
@@ -129,7 +130,8 @@ fn age_panel(
     })
 }
 
-/// A chart with a panel for each task: the value of each variant over the dynamic layout score of its files before the work.
+/// A chart with a panel for each task: the primary metric of each variant over the dynamic layout score of its files before the
+/// work.
 pub fn layout_charts(context: &ChartContext) -> Vec<Chart> {
     let record = context.record();
     let Some(analysis) = context.report.analyses.first() else { return vec![] };
@@ -156,8 +158,8 @@ pub fn layout_charts(context: &ChartContext) -> Vec<Chart> {
     };
     let panels = titled_values(context, analysis).into_iter().map(panel).collect();
     let caption = format!(
-        "Median {} of each variant over the dynamic layout score of its files: the share of blocks that follow the block read \
-         before, if all files are read in the order of their directories. Bars are 95% intervals of the typical value.{}",
+        "Median {} of each variant over the dynamic layout score of its files: the share of blocks whose place \
+         on the device follows that of the block read before, if all files are read in the order of their directories. Bars are 95% intervals of the typical value.{}",
         analysis.metric.id,
         context.undrawn_variants_note(&drawn, "no layout")
     );

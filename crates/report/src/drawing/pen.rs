@@ -80,13 +80,14 @@ impl Pen {
         ));
     }
 
-    /// Draws a line of text. `point` is in the middle of its height, and horizontally where `anchor` states.
+    /// Draws a line of text. `point` is halfway up the line, and at its start, middle or end as `anchor` states. The font family
+    /// is that of the whole SVG document.
     pub fn draw_text(&mut self, point: PixelPoint, text: &str, (font, colour): (Font, Colour), anchor: Anchor) {
         self.write_text(point, text, (font, colour), anchor, "");
     }
 
-    /// Draws a line of text that reads upwards, with its middle at `point`.
-    pub fn draw_upright_text(&mut self, point: PixelPoint, text: &str, font_and_colour: (Font, Colour)) {
+    /// Draws a line of text that is turned by 90° and reads upwards, with its middle at `point`.
+    pub fn draw_vertical_text(&mut self, point: PixelPoint, text: &str, font_and_colour: (Font, Colour)) {
         let transform =
             format!(" transform=\"rotate(-90 {} {})\"", round_coordinate(point.0), round_coordinate(point.1));
         self.write_text(point, text, font_and_colour, Anchor::Middle, &transform);

@@ -303,7 +303,7 @@ impl Plot<'_> {
         if axis_label_width > 0.0 {
             let middle = (left - self.label_width + LABEL_FONT.size / 2.0 + 1.0, (self.y.0 + self.y.1) / 2.0);
             let label = LABEL_FONT.shorten(&axis.label, self.y.0 - self.y.1 + 30.0);
-            pen.draw_upright_text(middle, &label, (LABEL_FONT, theme::MUTED));
+            pen.draw_vertical_text(middle, &label, (LABEL_FONT, theme::MUTED));
         }
     }
 }
