@@ -22,7 +22,7 @@ const DEFAULT_SUITE: &str = "stable";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The apt sources file with the suites that fsarena searches, by code name.
 const SOURCES_FILE: &str = "sources.list";
-/// fsarena fetches lists again that are older than this. A fetch takes 45 MB and 20 s.
+/// The age at which fsarena fetches the package lists again. A fetch takes 45 MB and 20 s.
 const MAX_LISTS_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// A package, in its newest version, and the suite that has it.
@@ -49,7 +49,7 @@ impl Package {
     }
 
     /// `NAME=VERSION`, by which apt selects exactly this version.
-    pub(crate) fn with_version(&self) -> String {
+    pub(crate) fn name_and_version(&self) -> String {
         format!("{}={}", self.name, self.version)
     }
 }
@@ -77,8 +77,8 @@ impl AptDirs {
     ///
     /// # Errors
     /// apt is not installed, has no mirror of Debian, or could not fetch a list; the cache cannot be written. Lists that are
-    /// already in the cache stay. If the mirror lacks a suite, that is an error too; but if the cache has no
-    /// sources file yet, the lists of the other suites are fetched before it is returned.
+    /// already in the cache stay. If the mirror lacks a suite, that is an error too. If the cache has no sources file yet, the
+    /// lists of the other suites are fetched before the error is returned.
     pub fn refresh(&self, log: OnCommand) -> Result<()> {
         let make_dir = |dir: &Path| std::fs::create_dir_all(dir).map_err(Error::io("making", dir));
         for dir in ["lists/partial", "cache/archives/partial"] {
@@ -98,9 +98,9 @@ impl AptDirs {
         Ok(())
     }
 
-    /// Fetches the package lists in two updates, because a mirror can serve older lists under the name of a suite than under
-    /// the code name of its release. The first update fetches only the small lists of `contrib`, by suite name; from them apt
-    /// learns the code names for the second update.
+    /// Fetches the package lists in two updates, because a mirror can serve older lists for a suite name, such as `stable`, than
+    /// for the code name of the same release, such as `trixie`. The first update fetches only the small lists of `contrib`, by
+    /// suite name; from them apt reads the code names for the second update.
     fn fetch_lists(&self, log: OnCommand) -> Result<()> {
         let mirrors = choose_mirrors(self.mirror.as_deref(), log)?;
         let result = self.fetch_sources("suites.list", &mirrors.sources(), "contrib", log);
@@ -133,11 +133,11 @@ impl AptDirs {
         Ok(())
     }
 
-    /// One line for each package list of the sources in `file`, formatted by apt with `format`. Adjacent equal lines are
+    /// One line for each package list of the sources in `sources_file`, formatted by apt with `format`. Adjacent equal lines are
     /// merged.
-    fn list_targets(&self, file: &str, format: &str, log: OnCommand) -> Result<Vec<String>> {
+    fn list_targets(&self, sources_file: &str, format: &str, log: OnCommand) -> Result<Vec<String>> {
         let targets = ["indextargets", "--format", format, "Created-By: Packages"];
-        let found = self.apt_command("apt-get", file).args(targets).run_checked(log)?;
+        let found = self.apt_command("apt-get", sources_file).args(targets).run_checked(log)?;
         let mut lines: Vec<String> = found.stdout.lines().map(str::to_string).collect();
         lines.dedup();
         Ok(lines)
@@ -193,16 +193,17 @@ impl AptDirs {
         let description = self.show(package, log)?;
         let parts = parse_dependencies_of_version(&description, &package.version);
         let parts = parts.into_iter().map(|name| format!("{name}={}", package.version));
-        Ok(std::iter::once(package.with_version()).chain(parts).collect())
+        Ok(std::iter::once(package.name_and_version()).chain(parts).collect())
     }
 
     /// The output of `apt-cache show` for this version of a package.
     fn show(&self, package: &Package, log: OnCommand) -> Result<String> {
-        let show = self.apt_command("apt-cache", SOURCES_FILE).arg("show").arg(package.with_version());
+        let show = self.apt_command("apt-cache", SOURCES_FILE).arg("show").arg(package.name_and_version());
         Ok(show.run_checked(log)?.stdout)
     }
 
-    /// The names of the packages that one requires and that begin with one of these prefixes, without alternatives.
+    /// The names of the packages that `package` requires and that begin with one of these prefixes. Of alternatives, only the
+    /// first counts.
     ///
     /// # Errors
     /// apt is not installed, or does not know the package.
@@ -285,12 +286,13 @@ impl AptDirs {
         })
     }
 
-    /// An apt program with the options that make it use the directories of fsarena only, and a list of sources there.
-    fn apt_command(&self, program: &str, sources: &str) -> Argv {
+    /// An apt program with the options that make it use only fsarena's directories, and the sources in the file `sources_file`
+    /// there.
+    fn apt_command(&self, program: &str, sources_file: &str) -> Argv {
         let mut argv = Argv::new(program);
         let dir = self.dir.display();
         for option in [
-            format!("Dir::Etc::sourcelist={dir}/{sources}"),
+            format!("Dir::Etc::sourcelist={dir}/{sources_file}"),
             "Dir::Etc::sourceparts=-".into(),
             format!("Dir::State::Lists={dir}/lists"),
             format!("Dir::Cache={dir}/cache"),

@@ -137,7 +137,7 @@ fn list_packages(package: &str, release: &str, apt_dirs: &AptDirs, log: OnComman
              `fsarena list kernels` lists the kernels that Debian has"
         )));
     };
-    let mut names = vec![package.to_string(), headers.with_version()];
+    let mut names = vec![package.to_string(), headers.name_and_version()];
     names.extend(apt_dirs.list_required(headers, &["linux-headers-", "linux-kbuild-"], log)?);
     Ok(names)
 }
