@@ -13,15 +13,15 @@ pub enum OptionRule {
     /// It passes under the rule of [`OptionRule::Files`], and fio writes a log with that name. The log is lost with the
     /// filesystem under test.
     Log,
-    /// It passes without the quoted name of a file to read (`'file'`).
+    /// It passes if its value has no quoted file name (`'file'`): fio would read the pattern from that file.
     Pattern,
-    /// It passes without the name of a file that memory is mapped from (`mmap:/file`).
+    /// It passes if its value names no file (`mmap:/file`): fio would map its memory from that file.
     Memory,
     /// It passes with an I/O engine of [`ENGINES`].
     Engine,
     /// It passes with a mode that reads or writes.
     Mode,
-    /// It changes only what fio prints. fsarena drops it, because it reads the figures of every job.
+    /// It changes only what fio prints. fsarena drops the option, because fsarena reads the figures of every job.
     Dropped,
     /// It is refused for this reason.
     Refused(&'static str),
@@ -148,7 +148,7 @@ const OPTION_ALIASES: [(&str, &str); 23] = [
     ("ss_interval", "steadystate_check_interval"),
 ];
 
-/// The name of an option that may be written as an alias.
+/// Converts an alias of an option to the option's name. Any other name stays as it is.
 pub fn canonical_name(name: &str) -> &str {
     OPTION_ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
 }

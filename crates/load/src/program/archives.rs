@@ -17,9 +17,10 @@ use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::ffi::OsStrExt};
 use tar::{Archive, Builder, Entry, EntryType, Header};
 
-/// Archives the directory `name` in the directory `within`.
+/// Writes an archive of the directory `within`/`name`. The paths in the archive begin with `name`.
 pub fn pack(archive: &Path, within: &Path, name: &str) -> Result<()> {
     let file = create_file(archive, OFlags::TRUNC, 0o666)?;
+    // Only for the system call: tar calls fstat(2) here, too.
     read_status(&file, archive)?;
     let dir = open_file(within, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
     let records = RecordWriter { file, record: Vec::with_capacity(TAR_RECORD_BYTES) };
@@ -63,6 +64,7 @@ impl Packer<'_> {
         self.write_header(EntryType::Regular, path, stat)?;
         let copy_error = TaskError::io(format!("copy {} to {}", path.display(), self.archive.display()));
         self.pack_contents(&file, stat.st_size as usize).map_err(copy_error)?;
+        // Only for the system call: tar calls fstat(2) again after it has read a file.
         read_status(&file, path).map(drop)
     }
 
@@ -170,8 +172,8 @@ struct Unpacker<'a> {
     dir: File,
     /// Whether to restore owners, which only root can.
     restores_owners: bool,
-    /// The directories that contain the last entry. Their attributes are set after their last entry, because unpacking
-    /// into them changes their times.
+    /// The directories around the entry that was unpacked most recently, the outermost first. The attributes of a directory
+    /// are set after all its entries are unpacked, because unpacking into it changes its times.
     open_directories: Vec<(PathBuf, Attributes)>,
 }
 
@@ -197,7 +199,7 @@ impl Unpacker<'_> {
             EntryType::Symlink => {
                 let target = entry.link_name().map_err(read_error())?.unwrap_or_default().into_owned();
                 symlinkat(&c_path(&target)?, &self.dir, &path).map_err(failed_to("link", &path))?;
-                self.set_attributes_by_name(&path, &attributes)
+                self.set_times_and_owner_by_name(&path, &attributes)
             }
             EntryType::Regular => self.unpack_file(entry, &path, &attributes),
             other => Err(TaskError::Unfit(format!("{}: entries of type {other:?} are not supported", path.display()))),
@@ -224,18 +226,19 @@ impl Unpacker<'_> {
         fchmod(&file, attributes.mode).map_err(failed_to("change the mode of", path))
     }
 
-    /// Sets the attributes of the directories that do not contain the next entry, and of all after the last entry.
+    /// Sets the attributes of the open directories that do not contain the next entry. Without a next entry, sets those of all
+    /// open directories.
     fn finish_directories(&mut self, next_entry: Option<&Path>) -> Result<()> {
         let is_finished = |(dir, _): &mut (PathBuf, Attributes)| next_entry.is_none_or(|path| !path.starts_with(dir));
         while let Some((dir, attributes)) = self.open_directories.pop_if(is_finished) {
-            self.set_attributes_by_name(&dir, &attributes)?;
+            self.set_times_and_owner_by_name(&dir, &attributes)?;
             chmodat(&self.dir, &dir, attributes.mode, AtFlags::empty())
                 .map_err(failed_to("change the mode of", &dir))?;
         }
         Ok(())
     }
 
-    fn set_attributes_by_name(&self, path: &Path, attributes: &Attributes) -> Result<()> {
+    fn set_times_and_owner_by_name(&self, path: &Path, attributes: &Attributes) -> Result<()> {
         utimensat(&self.dir, path, &attributes.times, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(failed_to("set the times of", path))?;
         if self.restores_owners {
