@@ -19,7 +19,8 @@ const PASS_THROUGH: Mode = Mode::XUSR.union(Mode::XGRP).union(Mode::XOTH);
 /// servers have files below it. The umask decides who can list it.
 ///
 /// # Errors
-/// The directory cannot be made; or the umask forbids its owner to read it, and then the new directory stays.
+/// The directory cannot be made, or the umask denies the owner read permission, which changing the mode requires here. In the
+/// second case the new directory stays.
 pub fn make_dir(path: &Path) -> io::Result<()> {
     std::fs::create_dir(path)?;
     allow_passing_through(path)
@@ -30,7 +31,7 @@ pub fn make_dir(path: &Path) -> io::Result<()> {
 /// # Errors
 /// Another user has replaced the directory, or the filesystem refuses the mode.
 pub fn allow_passing_through(path: &Path) -> io::Result<()> {
-    // The directory above may belong to another user, who could put a link in its place.
+    // Another user who may write to the parent directory could replace the directory by a link.
     let Some(dir) = open_dir(CWD, path)? else { return Err(io::ErrorKind::NotADirectory.into()) };
     let stat = fstat(&dir)?;
     if stat.st_uid != rustix::process::geteuid().as_raw() {
@@ -142,7 +143,7 @@ impl FilesystemSpace {
     }
 
     /// The used share of the space that a user without privileges can fill, in per cent, rounded up like df(1). None on
-    /// overflow, and if the filesystem reports no size.
+    /// overflow, and if the filesystem reports no size or more free space than its size.
     pub fn used_percent(&self) -> Option<u64> {
         let used_units = self.0.f_blocks.checked_sub(self.0.f_bfree)?;
         let usable_units = used_units.checked_add(self.0.f_bavail).filter(|units| *units > 0)?;
@@ -165,8 +166,8 @@ impl FilesystemSpace {
     }
 }
 
-/// Bytes that a user without privileges can still write to the filesystem of a directory; `u64::MAX` on overflow, so that
-/// a lack of space shows only when something is written.
+/// Bytes that a user without privileges can still write to the filesystem of a directory. `u64::MAX` on
+/// overflow: checks of the free space then pass, and a lack of space shows when something is written.
 ///
 /// # Errors
 /// The directory does not exist.
@@ -236,7 +237,7 @@ mod tests {
         let wraps = space(|stat| (stat.f_bavail, stat.f_blocks) = (1 << 52, 1 << 52));
         assert_eq!((wraps.free_bytes(), wraps.is_full()), (None, false));
         let more_free_than_all = space(|stat| stat.f_bfree = 2000);
-        assert_eq!(more_free_than_all.used_bytes(), Some(0));
+        assert_eq!((more_free_than_all.used_bytes(), more_free_than_all.used_percent()), (Some(0), None));
     }
 
     #[test]

@@ -25,9 +25,9 @@ pub async fn page(shared: SharedState, Path(id): Path<String>) -> PageResult {
     Ok(Html(run_blocking(render).await?.map_err(internal_error_page)?).into_response())
 }
 
-/// Serves the events of a run as server-sent events: `told` for every event of the run's log, `state` for the state of the run
-/// after it, and `end` if no more will come. Their ids are offsets in the log, so that a client that reconnects with its last
-/// id gets the events that it missed.
+/// Serves the events of a run as server-sent events: `told` for every event of the run's log, `state` after each group of new
+/// events for the state of the run, and `end` if no more will come. Their ids are offsets in the log, so that a client that
+/// reconnects with its last id gets the events that it missed.
 pub async fn events(shared: SharedState, Path(id): Path<String>, headers: HeaderMap) -> PageResult {
     let entry = find_run(&shared, id).await?;
     if entry.dir.event_log_file().metadata().is_ok_and(|log| log.len() > MAX_LOG_BYTES) {
@@ -104,7 +104,7 @@ impl EventClient {
             if self.has_ended {
                 return None;
             }
-            // The first state need not wait for a new event, but must be complete.
+            // The first state is sent without waiting for a new event, but only after the feed has read the whole log.
             let must_wait = self.has_first_state || !self.feed.is_caught_up();
             if must_wait && self.update_receiver.changed().await.is_err() {
                 return None;

@@ -33,14 +33,15 @@ fn make(setup: &LinkSetup) -> Result<PathBuf> {
     mapper.make_part(name, &data, 0, *sectors)
 }
 
-/// Takes the snapshot, and makes the device copy each chunk to it before the first write. The device is suspended until
-/// then, so that the snapshot contains no unfinished write and no write bypasses it.
+/// Takes the snapshot, and makes the device copy each chunk to it before the first write to the chunk. The device stays
+/// suspended until the kernel has the new table, so that the snapshot contains no unfinished write and no write bypasses it.
 fn take_snapshot(setup: &LinkSetup) -> Result<()> {
     let LinkSetup { mapper, name, sectors, .. } = setup;
     mapper.suspend(name)?;
     // The parts are active; resuming them changes nothing and returns their paths.
     let [data, copies] = ["data", "copies"].map(|part| mapper.resume(&format!("{name}-{part}")));
     let (data, copies) = (data?, copies?);
+    // `P`: persistent; the metadata of the snapshot is stored on the device with the copies.
     let arguments = format!("{} {} P {CHUNK_SECTORS}", data.display(), copies.display());
     mapper.make(&format!("{name}-snapshot"), &[DmTarget::whole(*sectors, "snapshot", arguments)])?;
     let arguments = data.display().to_string();
