@@ -1,4 +1,5 @@
-//! The state of a bisection: its candidates, the comparisons so far, and the share of the error that each may take.
+//! The state of a bisection: its candidates, the comparisons so far, and the part of the error probability of 5% that each
+//! comparison may use.
 //!
 //! A candidate is a commit of a git repository, or a level of a factor. The cost of a candidate is compared with that of both
 //! ends, GOOD and BAD, in the same rounds; it belongs to the end that it is nearer to.
@@ -29,7 +30,7 @@ pub struct Bisection {
     pub template: VariantLevels,
     /// The plan of a comparison of the ends, as TOML.
     pub plan: String,
-    /// The claim that GOOD meets and BAD does not, about `candidate` and `baseline`.
+    /// The claim that GOOD meets and BAD does not. In its text, `baseline` is GOOD and `candidate` is the other variant.
     pub claim: Claim,
     /// The user who builds candidates, and that workloads run as; None for the user who started fsarena.
     pub user: Option<String>,
@@ -46,7 +47,7 @@ pub struct Bisection {
     pub good: String,
     /// The id of BAD, the candidate that does not meet the claim.
     pub bad: String,
-    /// The number of candidates that could be the first bad one at the beginning: those between the ends, and BAD.
+    /// The number of candidates that could be the first bad one before any step: those between the ends, and BAD.
     #[serde(rename = "candidates")]
     pub candidate_count: usize,
     /// The candidates that were tried, by their ids.

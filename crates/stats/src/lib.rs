@@ -5,7 +5,7 @@
 //! [`fsarena_core::observations`] turns a stored run into the values that these functions take.
 //!
 //! # Symbols
-//! - d: the log ratio ln(B/A) of variants A and B in one round. θ: the true value of its centre.
+//! - d: the log ratio ln(B/A) of variants A and B in one round. θ: the true centre of d.
 //! - n, m: numbers of values or rounds. k, K: a number of variants.
 //! - V: the signed-rank statistic of Wilcoxon. c: its critical value at a look ([`critical_values`]).
 //! - α: the probability of an error over all looks of a run. A look is a number of rounds after which a run may stop.
@@ -21,8 +21,8 @@
 //! assert!(ratio.is_significant() && ratio.value > 0.90 && ratio.value < 0.92);
 //! ```
 //!
-//! Look again and again while rounds come in, and stop once the interval leaves out 0: over all looks together it does so
-//! wrongly in at most 5% of runs. Exact intervals exist from [`critical_values::FIRST_LOOK_ROUNDS`] rounds on.
+//! Look again and again while rounds come in, and stop once the interval excludes 0. If there is no difference, the intervals of
+//! all looks include 0 in at least 95% of runs. Exact intervals exist from [`critical_values::FIRST_LOOK_ROUNDS`] rounds on.
 //! ```
 //! use fsarena_stats::sequential::Centre;
 //!
@@ -37,12 +37,14 @@
 //! assert!(stopped.is_some_and(|round| round < 24));
 //! ```
 //!
-//! Bound the regret of choosing a variant: how much more than the best it can cost, for all variants at once with 95%.
+//! Bound the regret of choosing a variant: how much more it can cost than the best variant. The bounds of all variants hold
+//! together with 95% confidence.
 //! ```
 //! use fsarena_core::sample::Direction;
 //! use fsarena_stats::regret::Regrets;
 //!
 //! let seconds = [vec![1.0; 12], vec![1.02; 12], vec![1.5; 12]];
+//! // Compare all variants, and let this run use the whole error probability of 5%.
 //! let regrets = Regrets::compute(&seconds, &[], Direction::Lower, 1);
 //! assert_eq!(regrets.choose(&[0, 1, 2]), Some(0));
 //! let second = regrets.regret_of(1).expect("it shares rounds with the others").exp_m1();

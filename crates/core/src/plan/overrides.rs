@@ -27,7 +27,7 @@ pub struct Vocabulary {
     pub metrics: Vec<String>,
     /// Returns the tasks of a plan's cells, in their order.
     pub list_tasks: fn(&Plan) -> Vec<TaskInfo>,
-    /// Returns the number of rounds that the first answer of a plan requires.
+    /// Returns the number of rounds after which a plan can have its first result.
     pub default_rounds: fn(&Plan) -> u32,
 }
 
@@ -38,7 +38,8 @@ pub struct Overrides {
     pub scale: Option<Scale>,
     /// The random seed.
     pub seed: Option<u64>,
-    /// The number of rounds. It also overrides claims, the search for the best variant and a time budget of the plan.
+    /// The number of rounds. The run then always has this number: decided claims, the best variant and the time budget of the
+    /// plan do not end it.
     pub rounds: Option<u32>,
     /// The number of warm-up rounds.
     pub warmup: Option<u32>,
@@ -58,7 +59,7 @@ pub struct Overrides {
     pub best_by: Option<Average>,
     /// Claims in addition to those of the plan.
     pub claims: Vec<String>,
-    /// Whether the claims are those of a gate.
+    /// Whether the claims form a gate, which passes if the candidate costs at most a margin more than the baseline.
     pub has_gate: bool,
     /// Levels of factors, instead of the plan's.
     pub factors: Vec<(String, Vec<String>)>,

@@ -103,7 +103,8 @@ fn find_nul(key: &Spanned<DeString>, value: &Spanned<DeValue>) -> Option<Range<u
 /// The longest line of a plan that an error repeats, in characters.
 const MAX_LINE_LENGTH: usize = 120;
 
-/// Whether the text is a stored plan. Only stored plans have the key `device.backing`; otherwise the command line selects it.
+/// Whether the text is a stored plan: only stored plans have the key `device.backing`. For a plan file, the command line
+/// selects the backing.
 fn is_stored(text: &str) -> bool {
     toml::from_str::<toml::Table>(text)
         .is_ok_and(|table| table.get("device").is_some_and(|device| device.get("backing").is_some()))
@@ -150,7 +151,7 @@ fn convert_to_plan_file(plan: &Plan) -> PlanFile {
         claims: plan.claims.iter().map(|claim| without_position(claim.text.clone())).collect(),
         factors: pairs_without_position(plan.factors.clone()),
         vary: pairs_without_position(plan.vary.clone()),
-        // The workloads of a stored plan are those at every value of its grids.
+        // A stored plan already lists a workload for each value of its grids.
         grid: Pairs::new(),
         variants: plan.variants.iter().map(variant).collect(),
         device: DeviceTable {
@@ -163,6 +164,7 @@ fn convert_to_plan_file(plan: &Plan) -> PlanFile {
         age: AgeTable { images: Some(without_position(plan.age.images)), repository: plan.age.repository.clone() },
         stop: StopTable {
             rounds: rounds.map(without_position),
+            // A plan file has the warm-up rounds of each machine, a stored plan those of all shards together.
             warmup: Some(without_position(stop.warmup_here())),
             budget: stop.budget_s.map(format_seconds).map(without_position),
             max_rounds: max_rounds.map(without_position),
@@ -177,6 +179,7 @@ fn convert_to_plan_file(plan: &Plan) -> PlanFile {
             dirty: Some(without_position(format_bytes(idle.dirty))),
             io_pressure_percent: Some(without_position(idle.io_pressure_percent)),
         },
+        // A stored plan is resolved for one scale and one stage. Published figures and conclusions are not part of it.
         scales: BTreeMap::new(),
         published: Default::default(),
         stages: vec![],
@@ -275,7 +278,7 @@ impl PlanFile {
     }
 }
 
-/// Adds `overrides` to the values, which they replace. They keep their own positions in the text.
+/// Sets the values in `overrides`, and replaces the values with the same keys. Overrides keep their own positions in the text.
 fn override_values(values: &mut Pairs, overrides: &Pairs) {
     for (id, value) in overrides {
         values.remove(id);
