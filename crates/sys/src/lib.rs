@@ -7,7 +7,7 @@
 //!   [`permission`] (whether this process may mount)
 //! - block devices: [`device`], [`image`], [`loopdev`], [`zram`], [`device_mapper`], [`links`]
 //!   (devices over a device, such as encryption)
-//! - filesystems: [`mount`], [`dirs`] (making and walking directories, free space), [`extents`] and [`free_space`] (where data lies)
+//! - filesystems: [`mount`], [`dirs`] (directories and free space), [`extents`] and [`free_space`] (where data lies)
 //! - the kernel: [`kernel`] (reading `/proc` and `/sys`), [`attribute`] (setting values below `/sys`), [`cpu`] (CPU
 //!   time), [`host`] (facts about the machine)
 //! - files: [`input`] (files that a user names), [`lock`] (flock(2))

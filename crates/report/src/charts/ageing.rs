@@ -159,7 +159,8 @@ pub fn layout_charts(context: &ChartContext) -> Vec<Chart> {
     let panels = titled_values(context, analysis).into_iter().map(panel).collect();
     let caption = format!(
         "Median {} of each variant over the dynamic layout score of its files: the share of blocks whose place \
-         on the device follows that of the block read before, if all files are read in the order of their directories. Bars are 95% intervals of the typical value.{}",
+         on the device follows that of the block read before, if all files are read in the order of their directories. Bars \
+         are 95% intervals of the typical value.{}",
         analysis.metric.id,
         context.undrawn_variants_note(&drawn, "no layout")
     );
