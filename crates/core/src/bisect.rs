@@ -136,7 +136,7 @@ pub struct Comparison {
     /// Its result; None while it continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ComparisonResult>,
-    /// The difference between the candidate that it is about and the first one.
+    /// The difference between [`Comparison::tested_candidate`] and the first candidate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
     /// Whether its last rounds had no usable figure, so that further rounds are useless.
@@ -161,8 +161,8 @@ impl Comparison {
         }
     }
 
-    /// The id of the candidate that the comparison is about: the middle one of a step, else the last.
-    pub fn subject(&self) -> &str {
+    /// The id of the candidate that is compared with an end or with the last good one: the middle one of a step, else the last.
+    pub fn tested_candidate(&self) -> &str {
         &self.candidates[1]
     }
 }
@@ -225,9 +225,11 @@ pub enum Ending {
     /// The cost changed at a candidate.
     Found {
         /// The id of the last good candidate.
-        parent: String,
+        #[serde(rename = "parent")]
+        last_good: String,
         /// The id of the first bad candidate.
-        child: String,
+        #[serde(rename = "child")]
+        first_bad: String,
         /// The ids of the candidates between them that could not be tested: each may be the first bad one.
         possible: Vec<String>,
     },
@@ -250,13 +252,13 @@ impl Bisection {
     }
 
     /// The comparison of the ends.
-    pub fn ends(&self) -> Option<&Comparison> {
+    pub fn ends_comparison(&self) -> Option<&Comparison> {
         self.comparisons.iter().find(|comparison| comparison.purpose == Purpose::Ends)
     }
 
     /// The sign of the change from GOOD to BAD: 1 if BAD has more, −1 if it has less; None before that is known.
     pub fn direction(&self) -> Option<f64> {
-        match self.ends()?.result? {
+        match self.ends_comparison()?.result? {
             ComparisonResult::More => Some(1.0),
             ComparisonResult::Less => Some(-1.0),
             _ => None,
@@ -268,26 +270,26 @@ impl Bisection {
         let (mut goods, mut bad) = (vec![self.good.as_str()], self.bad.as_str());
         for step in self.comparisons.iter().filter(|comparison| comparison.purpose == Purpose::Step) {
             match step.result {
-                Some(ComparisonResult::Good) => goods.push(step.subject()),
-                Some(ComparisonResult::Bad) => bad = step.subject(),
+                Some(ComparisonResult::Good) => goods.push(step.tested_candidate()),
+                Some(ComparisonResult::Bad) => bad = step.tested_candidate(),
                 _ => {}
             }
         }
         (goods, bad)
     }
 
-    /// The error split of the next comparison: 5% divided by it bounds the probability of a wrong result.
+    /// The error split of the next comparison: the probability of a wrong result is at most 5% divided by it.
     /// `remaining_steps` is the number of steps still to do, this one included.
     ///
-    /// The probabilities of all comparisons add up to at most 5%, whatever the number of steps turns out to be: the ends
-    /// and the confirmation have one part each, and each step takes an equal part of the rest. If the bisection needs
-    /// exactly s steps, each comparison has 5%/(s + 2).
+    /// The probabilities of all comparisons add up to at most 5%, however many steps the bisection takes. With s expected steps
+    /// the comparison of the ends gets 5%/(s + 2), and as much is reserved for the confirmation. Each step gets an equal part of
+    /// what is neither spent nor reserved. If the bisection takes exactly s steps, each comparison has 5%/(s + 2).
     pub fn next_error_split(&self, purpose: Purpose, remaining_steps: usize) -> u32 {
         let spent: f64 = self.comparisons.iter().map(|comparison| 1.0 / f64::from(comparison.error_split)).sum();
-        let of_confirmation = self.ends().map_or(0.0, |ends| 1.0 / f64::from(ends.error_split));
+        let reserved_for_confirmation = self.ends_comparison().map_or(0.0, |ends| 1.0 / f64::from(ends.error_split));
         let (parts, remaining) = match purpose {
             Purpose::Ends => (remaining_steps + 2, 1.0),
-            Purpose::Step => (remaining_steps, 1.0 - spent - of_confirmation),
+            Purpose::Step => (remaining_steps, 1.0 - spent - reserved_for_confirmation),
             Purpose::Confirmation => (1, 1.0 - spent),
         };
         // Binary fractions must not turn 8 into 9.

@@ -81,7 +81,7 @@ fn untested_suspects(state: &Bisection) -> &[String] {
 fn answer_paragraphs(state: &Bisection) -> Vec<String> {
     let title = |id: &str| state.candidate(id).title();
     let subject = &state.claim.subject;
-    let ends_sentence = state.ends().and_then(|ends| ends.effect).map_or(String::new(), |effect| {
+    let ends_sentence = state.ends_comparison().and_then(|ends| ends.effect).map_or(String::new(), |effect| {
         format!(
             "From GOOD ({}) to BAD ({}): {subject} {}.",
             title(&state.good),
@@ -91,15 +91,16 @@ fn answer_paragraphs(state: &Bisection) -> Vec<String> {
     });
     match &state.ending {
         None => vec!["The bisection goes on.".into(), ends_sentence],
-        Some(Ending::Found { parent, child, .. }) => {
-            let last = state.comparisons.iter().rfind(|pair| pair.candidates == [parent.as_str(), child.as_str()]);
+        Some(Ending::Found { last_good, first_bad, .. }) => {
+            let last =
+                state.comparisons.iter().rfind(|pair| pair.candidates == [last_good.as_str(), first_bad.as_str()]);
             let effect =
                 last.and_then(|comparison| comparison.effect).map_or(String::new(), |effect| format_effect(&effect));
             let answer = format!(
                 "{} is the first bad {}: compared with {}, {subject} changes by {effect}.",
-                title(child),
+                title(first_bad),
                 candidate_kind(state),
-                title(parent)
+                title(last_good)
             );
             vec![answer, ends_sentence]
         }
@@ -146,8 +147,8 @@ fn comparison_row(state: &Bisection, comparison: &Comparison) -> Vec<Cell> {
         Purpose::Confirmation => format!("{}, the last good one", label(&comparison.candidates[0])),
     };
     let name = match comparison.purpose {
-        Purpose::Ends => format!("{} (BAD)", label(comparison.subject())),
-        _ => label(comparison.subject()),
+        Purpose::Ends => format!("{} (BAD)", label(comparison.tested_candidate())),
+        _ => label(comparison.tested_candidate()),
     };
     let rounds = comparison.effect.map_or(String::new(), |effect| effect.rounds.to_string());
     let verdict = comparison.result.map_or("open", ComparisonResult::name);
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_page_leads_with_the_commit_and_its_size() {
-        let ending = Ending::Found { parent: "b".into(), child: "c".into(), possible: vec!["e".into()] };
+        let ending = Ending::Found { last_good: "b".into(), first_bad: "c".into(), possible: vec!["e".into()] };
         let page = bisection_page(&bisection(ending), &["git show c".into()], None);
         let mut out = vec![];
         page.write("term", Screen { width: Some(400), has_colour: false }, &mut out).unwrap();

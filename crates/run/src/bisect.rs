@@ -282,7 +282,7 @@ impl Bisector {
             }
         }
         let (good, bad) = (self.state.good.clone(), self.state.bad.clone());
-        let Some(ends) = self.state.ends() else {
+        let Some(ends) = self.state.ends_comparison() else {
             let steps = worst_case_steps(self.state.candidate_count);
             return Ok(self.begin_comparison(Purpose::Ends, &[&good, &bad], steps));
         };
@@ -346,7 +346,7 @@ impl Bisector {
     /// Whether the step of a candidate was inconclusive.
     fn is_undecided(&self, id: &str) -> bool {
         let mut steps = self.state.comparisons.iter().filter(|comparison| comparison.purpose == Purpose::Step);
-        steps.any(|step| step.subject() == id && step.result == Some(ComparisonResult::Inconclusive))
+        steps.any(|step| step.tested_candidate() == id && step.result == Some(ComparisonResult::Inconclusive))
     }
 
     /// Adds a comparison, as the next to measure. `steps_left` is the number of steps to come, including this one.
@@ -375,7 +375,7 @@ impl Bisector {
             if comparison.result != Some(ComparisonResult::Inconclusive)
                 || comparison.stuck
                 || comparison.purpose != Purpose::Step
-                || !remaining.iter().any(|id| id == comparison.subject())
+                || !remaining.iter().any(|id| id == comparison.tested_candidate())
             {
                 continue;
             }
@@ -391,10 +391,10 @@ impl Bisector {
         None
     }
 
-    /// Returns the action that confirms that the first bad candidate (`child`) differs from the last good one
-    /// (`parent`), or that ends the bisection. Ends without candidates between them have been compared already.
-    fn confirm(&mut self, parent: String, child: String, possible: Vec<String>) -> NextAction {
-        let pair = [parent.as_str(), child.as_str()];
+    /// Returns the action that confirms that the first bad candidate differs from the last good one, or that ends the bisection.
+    /// Ends without candidates between them have been compared already.
+    fn confirm(&mut self, last_good: String, first_bad: String, possible: Vec<String>) -> NextAction {
+        let pair = [last_good.as_str(), first_bad.as_str()];
         let confirmation = self.state.comparisons.iter().position(|comparison| {
             matches!(comparison.purpose, Purpose::Ends | Purpose::Confirmation) && comparison.candidates == pair
         });
@@ -405,14 +405,15 @@ impl Bisector {
         let why = match self.state.comparisons[index].result {
             None => return NextAction::Measure(index),
             Some(ComparisonResult::NoChange) => {
-                format!("{} and {} do not differ, so the steps contradict each other", title(&parent), title(&child))
+                let (good, bad) = (title(&last_good), title(&first_bad));
+                format!("{good} and {bad} do not differ, so the steps contradict each other")
             }
             Some(ComparisonResult::Inconclusive) => {
-                format!("it is inconclusive whether {} differs from {}", title(&child), title(&parent))
+                format!("it is inconclusive whether {} differs from {}", title(&first_bad), title(&last_good))
             }
-            Some(_) => return NextAction::End(Ending::Found { parent, child, possible }),
+            Some(_) => return NextAction::End(Ending::Found { last_good, first_bad, possible }),
         };
-        let possible = std::iter::once(child).chain(possible).collect();
+        let possible = std::iter::once(first_bad).chain(possible).collect();
         NextAction::End(Ending::Inconclusive { why, possible })
     }
 
@@ -531,7 +532,7 @@ impl Bisector {
     fn skip_candidate(&mut self, index: usize, why: &str, display: &mut dyn BisectDisplay) {
         let comparison = &mut self.state.comparisons[index];
         comparison.result = Some(ComparisonResult::Skipped);
-        let id = comparison.subject().to_string();
+        let id = comparison.tested_candidate().to_string();
         if let Some(candidate) = self.state.tried.get_mut(&id) {
             candidate.skip_reason = Some(why.into());
             display.show(&format!("skipped {}: {}", candidate.title(), shorten(why, MAX_REASON_CHARS)));
@@ -544,7 +545,7 @@ impl Bisector {
         let damaged = |why: String| RunError::Plan(format!("{}: {why}", self.dir.join(FILE_NAME).display()));
         let base = Plan::of_stored(&self.state.plan).map_err(damaged)?;
         let variants: Vec<Variant> = comparison.candidates.iter().map(|id| self.variant(id)).collect();
-        let title = self.state.candidate(comparison.subject()).title();
+        let title = self.state.candidate(comparison.tested_candidate()).title();
         let question = match comparison.purpose {
             Purpose::Ends => "Does BAD differ from GOOD?".to_string(),
             Purpose::Step => format!("Is {title} nearer to GOOD or to BAD?"),
@@ -604,7 +605,7 @@ impl Bisector {
             }
             Purpose::Confirmation => {
                 let whole_effect =
-                    self.state.ends().and_then(|ends| ends.effect).map_or(0.0, |ends| ends.estimate.ln_1p());
+                    self.state.ends_comparison().and_then(|ends| ends.effect).map_or(0.0, |ends| ends.estimate.ln_1p());
                 judge_confirmation(&differences, direction, whole_effect, error_split)
             }
         };
@@ -661,7 +662,7 @@ impl Bisector {
     fn describe_comparison(&self, index: usize) -> String {
         let comparison = &self.state.comparisons[index];
         let result = comparison.result.map_or("", ComparisonResult::name);
-        let title = self.state.candidate(comparison.subject()).title();
+        let title = self.state.candidate(comparison.tested_candidate()).title();
         let effect = comparison.effect.map_or(String::new(), |effect| {
             let percent = |fraction: f64| format!("{:+.3}%", 100.0 * fraction);
             let (low, high) = (percent(effect.low), percent(effect.high));

@@ -322,11 +322,11 @@ fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Fa
 fn repeat_commands(state: &Bisection, runs_dir: &Path) -> Vec<String> {
     let join_quoted = |words: &[&str]| shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "));
     let mut commands = vec![];
-    if let Some(Ending::Found { parent, child, .. }) = &state.ending {
+    if let Some(Ending::Found { last_good, first_bad, .. }) = &state.ending {
         if let CandidateSource::Git { repo, .. } = &state.source {
-            commands.push(join_quoted(&["git", "-C", repo, "show", child]));
+            commands.push(join_quoted(&["git", "-C", repo, "show", first_bad]));
         }
-        if let Some(run) = last_run(state, parent, child) {
+        if let Some(run) = last_run(state, last_good, first_bad) {
             let plan = runs_dir.join(run).join("plan.toml").display().to_string();
             if state.figures_are_counts {
                 let profile = join_quoted(&["fsarena", "analyse", run, "--profile"]);
@@ -341,16 +341,16 @@ fn repeat_commands(state: &Bisection, runs_dir: &Path) -> Vec<String> {
 }
 
 /// The last run that compared the last good candidate with the first bad one.
-fn last_run<'a>(state: &'a Bisection, parent: &str, child: &str) -> Option<&'a String> {
-    let pair = [parent, child];
+fn last_run<'a>(state: &'a Bisection, last_good: &str, first_bad: &str) -> Option<&'a String> {
+    let pair = [last_good, first_bad];
     state.comparisons.iter().rfind(|comparison| comparison.candidates == pair)?.runs.last()
 }
 
 /// The functions in which the first bad candidate takes more instructions than the last good one, in the task whose count changed
 /// most; None if nothing was found or nothing counted.
 fn functions_that_grew(state: &Bisection, runs_dir: &Path, progress: &mut Progress) -> Result<Option<Page>, Failure> {
-    let Some(Ending::Found { parent, child, .. }) = &state.ending else { return Ok(None) };
-    let Some(run) = last_run(state, parent, child).filter(|_| state.figures_are_counts) else {
+    let Some(Ending::Found { last_good, first_bad, .. }) = &state.ending else { return Ok(None) };
+    let Some(run) = last_run(state, last_good, first_bad).filter(|_| state.figures_are_counts) else {
         return Ok(None);
     };
     let record = fsarena_store::read(&RunDir::find(runs_dir, run)?)?;
