@@ -15,8 +15,8 @@ pub mod shard;
 pub use claims::{ALL_TASKS, GEOMEAN, TOTAL, compared_variants};
 pub use parsed::ParsedPlan;
 pub use resolved::{
-    Accelerator, AgePlan, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MAX_GATE_CLAIMS, OPEN_ENDED_ROUNDS,
-    OtherDevice, Plan, RecalledBaseline, Stage, StopPlan, StoredFigures,
+    Accelerator, AgePlan, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MAX_GATE_CLAIMS, OPEN_ENDED_ROUNDS, Plan,
+    RecalledBaseline, SourceDevice, Stage, StopPlan, StoredFigures,
 };
 
 #[cfg(test)]
@@ -48,8 +48,8 @@ pub(crate) mod tests {
                 discard: false,
                 precondition: false,
                 other_fs: "ext4".into(),
-                other_dir: None,
-                other_device: None,
+                source_dir: None,
+                source_device: None,
             },
             stop: StopPlan { rounds: 8, ..StopPlan::default() },
             idle: IdlePlan { timeout_s: 1.0, dirty: ByteSize::mib(4), io_pressure_percent: 5.0 },

@@ -28,7 +28,7 @@ pub fn fuzz_plan(bytes: &[u8]) {
 /// Resolves a plan, and checks that the resolved plan, as its run stores it, resolves to the same plan again.
 fn check_resolved(parsed: &ParsedPlan, bytes: &[u8]) {
     let mut overrides = Overrides { fresh_seed: 1, ..Overrides::default() };
-    let _ = overrides.keep_backing_of(parsed);
+    let _ = overrides.keep_devices_of(parsed);
     match resolve(parsed, &overrides, vocabulary()) {
         Err(error) => assert_sensible_message(&error, bytes),
         Ok(plan) => {
@@ -36,7 +36,7 @@ fn check_resolved(parsed: &ParsedPlan, bytes: &[u8]) {
             assert_eq!(toml::from_str::<Plan>(&text).expect("a stored plan"), plan);
             let stored = PlanFile::parse("plan.toml", text.as_bytes()).expect("a stored plan");
             let mut overrides = Overrides::default();
-            if overrides.keep_backing_of(&stored).is_ok() {
+            if overrides.keep_devices_of(&stored).is_ok() {
                 let resolved_again =
                     resolve(&stored, &overrides, vocabulary()).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 assert_eq!(toml::to_string(&resolved_again).expect("a plan is TOML"), text);

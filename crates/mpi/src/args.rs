@@ -131,7 +131,7 @@ impl RunArgs {
             workload: self.workload.clone(),
             settings: self.set.clone(),
             backing: Some(Backing::Dir),
-            other_dir: self.source_dir.clone().or(self.on.first().cloned()),
+            source_dir: self.source_dir.clone().or(self.on.first().cloned()),
             fresh_seed: mix(now_ns as u64, u64::from(std::process::id())),
             ..Overrides::default()
         };

@@ -31,7 +31,7 @@ impl Clients for Ranks {
     fn check(&mut self, plan: &Plan, variants: &[Variant], _emit: RunSink) -> Result<(), RunError> {
         variants.iter().try_for_each(refuse_machine_factors)?;
         let dirs = variants.iter().map(|variant| PathBuf::from(variant.level(factor::DIR)));
-        check_dirs_are_shared(self, dirs.chain(plan.device.other_dir.clone()))
+        check_dirs_are_shared(self, dirs.chain(plan.device.source_dir.clone()))
     }
 
     fn run_cell(

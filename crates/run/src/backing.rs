@@ -141,7 +141,7 @@ impl ImageDirs<'_> {
     /// run. None if the source disk is a device.
     fn source_disk_dir(&self) -> Option<PathBuf> {
         let device = &self.0.plan.device;
-        match (&device.other_device, &device.other_dir, &device.backing) {
+        match (&device.source_device, &device.source_dir, &device.backing) {
             (Some(_), ..) => None,
             (None, Some(dir), _) => Some(self.run_dir_in(dir)),
             (None, None, Backing::Ram | Backing::Zram) => Some(self.images_dir(BackingDevice::Ram)),
@@ -252,7 +252,7 @@ impl SourceDisk {
     /// There is not enough space, or a command fails.
     pub fn make(run: &RunContext, images_dir: &Path, target: &Path, emit: RunSink) -> Result<SourceDisk> {
         let RunContext { kernel, plan, requirements, journal, .. } = run;
-        let device = match &plan.device.other_device {
+        let device = match &plan.device.source_device {
             Some(other) => open_source_disk(kernel, other)?,
             None => {
                 let image =

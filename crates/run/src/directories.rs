@@ -33,7 +33,7 @@ impl DirectoryExecutor {
     /// # Errors
     /// A directory cannot be written.
     pub fn start(run: RunContext, mut clients: Box<dyn Clients>, emit: RunSink) -> Result<DirectoryExecutor> {
-        let parent = run.plan.device.other_dir.as_ref().unwrap_or(&run.dir);
+        let parent = run.plan.device.source_dir.as_ref().unwrap_or(&run.dir);
         let source_dir = parent.join(format!("fsarena-{}-other", run.id()));
         check_absent(&source_dir)?;
         let source_dir = MadeDir::make_tree(&run.journal, &source_dir)?;

@@ -101,7 +101,7 @@ impl RunRequest {
             _ => None,
         };
         replace_signature("erase_signature", tested, erase_signature)?;
-        let source_signature = plan.device.other_device.as_mut().map(|device| &mut device.signature);
+        let source_signature = plan.device.source_device.as_mut().map(|device| &mut device.signature);
         replace_signature("other_signature", source_signature, other_signature)?;
         Ok(RunRequest::new(plan, Destination::ResumedRun(run)))
     }

@@ -291,7 +291,7 @@ fn check_readable(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs_dir:
     limits::check_open_files()?;
     limits::check_file_size("the database of a run", DATABASE_BYTES)?;
     let mut paths = vec![runs_dir, room::images_dir(&plan.device, runs_dir)];
-    paths.extend(plan.device.other_dir.as_deref());
+    paths.extend(plan.device.source_dir.as_deref());
     paths.extend(variants.iter().map(|variant| Path::new(variant.level(factor::DIR))));
     for path in paths.into_iter().filter(|path| !path.as_os_str().is_empty()) {
         let existing = room::nearest_existing(path);
@@ -312,7 +312,7 @@ fn check_can_mount(kernel: &SysRoot, plan: &Plan) -> Result<()> {
 /// Checks that this process may attach loop devices, if the plan needs that. This check comes last, because it attaches
 /// a loop device for a moment.
 fn check_can_attach(kernel: &SysRoot, plan: &Plan, source_disk_bytes: u64) -> Result<()> {
-    let needs_source_image = source_disk_bytes > 0 && plan.device.other_device.is_none();
+    let needs_source_image = source_disk_bytes > 0 && plan.device.source_device.is_none();
     let needs_loop_device = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram) || needs_source_image;
     if mounts_in_this_kernel(plan) && needs_loop_device {
         permission::check_loop_device(kernel).map_err(mount_error)

@@ -20,7 +20,7 @@ pub use crate::bench::readings;
 /// The first mistake, with its line and column in the text, or with its flag.
 pub fn resolve(parsed: &ParsedPlan, overrides: &Overrides) -> Result<Plan> {
     let mut overrides = overrides.clone();
-    overrides.keep_backing_of(parsed)?;
+    overrides.keep_devices_of(parsed)?;
     let vocabulary = collect_vocabulary(&SysRoot::host(), Some(&parsed.file), &overrides)?;
     Ok(fsarena_core::plan::resolve::resolve(parsed, &overrides, &vocabulary)?)
 }

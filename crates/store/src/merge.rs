@@ -86,8 +86,8 @@ fn without_machine_specifics(mut plan: Plan) -> Plan {
         _ => {}
     }
     // Whether the plan has a source disk matters, not the path of that disk.
-    plan.device.other_dir = plan.device.other_dir.map(|_| PathBuf::new());
-    if let Some(other) = &mut plan.device.other_device {
+    plan.device.source_dir = plan.device.source_dir.map(|_| PathBuf::new());
+    if let Some(other) = &mut plan.device.source_device {
         (other.path, other.signature) = (PathBuf::new(), None);
     }
     plan

@@ -2,7 +2,7 @@
 
 use super::error::PlanError;
 use super::shard::Shard;
-use super::{Backing, GuestPlan, OtherDevice, ParsedPlan, Plan};
+use super::{Backing, GuestPlan, ParsedPlan, Plan, SourceDevice};
 use crate::average::Average;
 use crate::cell::TaskInfo;
 use crate::factor::FactorDef;
@@ -84,19 +84,19 @@ pub struct Overrides {
     /// The git repository whose commits age the filesystems.
     pub repository: Option<PathBuf>,
     /// The directory of the source disk's image; if the variants are directories, the source directory itself.
-    pub other_dir: Option<PathBuf>,
+    pub source_dir: Option<PathBuf>,
     /// The block device that becomes the source disk.
-    pub other_device: Option<OtherDevice>,
+    pub source_device: Option<SourceDevice>,
     /// The seed if neither the plan nor the command line sets one.
     pub fresh_seed: u64,
 }
 
 impl Overrides {
-    /// Takes over the devices of a stored plan, unless the command line selects them.
+    /// Takes over the devices and the source directory of a stored plan, unless the command line selects them.
     ///
     /// # Errors
     /// The stored run erased a device. Only the command line may name a device to erase.
-    pub fn keep_backing_of(&mut self, stored: &ParsedPlan) -> Result<(), PlanError> {
+    pub fn keep_devices_of(&mut self, stored: &ParsedPlan) -> Result<(), PlanError> {
         let Some(plan) = &stored.stored else { return Ok(()) };
         let erase_error = |path: &Path, name: &str| {
             let message = format!(
@@ -106,11 +106,11 @@ impl Overrides {
             );
             Err(PlanError::in_setting(name, message))
         };
-        if self.other_dir.is_none() && self.other_device.is_none() {
-            if let Some(other) = &plan.device.other_device {
+        if self.source_dir.is_none() && self.source_device.is_none() {
+            if let Some(other) = &plan.device.source_device {
                 return erase_error(&other.path, "other");
             }
-            self.other_dir.clone_from(&plan.device.other_dir);
+            self.source_dir.clone_from(&plan.device.source_dir);
         }
         if self.backing.is_some() {
             return Ok(());

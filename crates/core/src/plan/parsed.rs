@@ -303,10 +303,10 @@ mod tests {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         plan.device.backing = Backing::Erase { path: "/dev/disk/by-id/x".into(), signature: None };
         let parsed = store_and_parse(&plan);
-        let error = Overrides::default().keep_backing_of(&parsed).unwrap_err().to_string();
+        let error = Overrides::default().keep_devices_of(&parsed).unwrap_err().to_string();
         assert!(error.contains("/dev/disk/by-id/x") && error.contains("erase=DEVICE"), "{error}");
         let mut overrides = Overrides { backing: Some(Backing::Ram), ..Overrides::default() };
-        overrides.keep_backing_of(&parsed).unwrap();
+        overrides.keep_devices_of(&parsed).unwrap();
         assert_eq!(overrides.backing, Some(Backing::Ram));
     }
 
@@ -316,7 +316,7 @@ mod tests {
         let guest = GuestPlan { boots_anew: true, ..GuestPlan::of(Emulator::Qemu) };
         plan.device.backing = Backing::Guest(GuestPlan { accelerator: Some(Accelerator::Kvm), ..guest.clone() });
         let mut overrides = Overrides::default();
-        overrides.keep_backing_of(&store_and_parse(&plan)).unwrap();
+        overrides.keep_devices_of(&store_and_parse(&plan)).unwrap();
         assert_eq!(overrides.backing, Some(Backing::Guest(guest)));
     }
 

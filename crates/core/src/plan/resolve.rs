@@ -126,8 +126,8 @@ impl Resolver<'_> {
             discard: device.discard.unwrap_or(false),
             precondition: overrides.precondition || device.precondition.unwrap_or(false),
             other_fs: device.other_fs.as_ref().map_or("ext4".into(), |name| name.get_ref().clone()),
-            other_dir: overrides.other_dir.clone(),
-            other_device: overrides.other_device.clone(),
+            source_dir: overrides.source_dir.clone(),
+            source_device: overrides.source_device.clone(),
         })
     }
 

@@ -266,16 +266,16 @@ pub struct DevicePlan {
     /// The filesystem of the second device ("source disk").
     pub other_fs: String,
     /// The directory of the source disk's image; if the variants are directories, the source directory itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub other_dir: Option<PathBuf>,
+    #[serde(rename = "other_dir", default, skip_serializing_if = "Option::is_none")]
+    pub source_dir: Option<PathBuf>,
     /// The block device that the user named as source disk; fsarena erases it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub other_device: Option<OtherDevice>,
+    #[serde(rename = "other_device", default, skip_serializing_if = "Option::is_none")]
+    pub source_device: Option<SourceDevice>,
 }
 
 /// A block device that becomes the source disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OtherDevice {
+pub struct SourceDevice {
     /// Its stable name under `/dev/disk/by-id/`.
     pub path: PathBuf,
     /// The filesystem signature on the device that the user allows fsarena to erase, in this run only.

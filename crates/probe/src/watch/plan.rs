@@ -81,8 +81,8 @@ impl Watch {
                 discard: false,
                 precondition: false,
                 other_fs: "ext4".into(),
-                other_dir: None,
-                other_device: None,
+                source_dir: None,
+                source_device: None,
             },
             // A watch has no number of rounds: it runs until the user ends it.
             stop: StopPlan { rounds: limits::MAX_ROUNDS, ..StopPlan::default() },

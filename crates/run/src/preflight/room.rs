@@ -4,7 +4,7 @@ use crate::device_layout::{DeviceSpec, DeviceStorage};
 use crate::error::{Result, RunError, require};
 use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;
-use fsarena_core::plan::{Backing, DevicePlan, OtherDevice, Plan};
+use fsarena_core::plan::{Backing, DevicePlan, Plan, SourceDevice};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::variant_options;
@@ -87,7 +87,7 @@ fn check_size(path: &Path, size_bytes: u64, subject_and_verb: &str, needed_bytes
 ///
 /// # Errors
 /// The guard refuses the device.
-pub fn open_source_disk(kernel: &SysRoot, source: &OtherDevice) -> Result<ScratchDevice> {
+pub fn open_source_disk(kernel: &SysRoot, source: &SourceDevice) -> Result<ScratchDevice> {
     let mut opened = open_to_erase(kernel, &source.path, source.signature.as_deref());
     if let Err(Error::Refused { fix, .. }) = &mut opened {
         // The guard names the flags for the device under test; the source disk has others.
@@ -101,7 +101,7 @@ pub fn open_source_disk(kernel: &SysRoot, source: &OtherDevice) -> Result<Scratc
 /// Checks the device that the user named as the source disk, if any: the guard accepts it, it is not the device under
 /// test, and it has at least `needed_bytes`.
 pub fn check_source_device(kernel: &SysRoot, plan: &Plan, needed_bytes: u64) -> Result<()> {
-    let Some(source) = &plan.device.other_device else { return Ok(()) };
+    let Some(source) = &plan.device.source_device else { return Ok(()) };
     let device = open_source_disk(kernel, source)?;
     let device_number = |path: &Path| path.metadata().map(|meta| meta.rdev()).ok();
     let is_erased = match &plan.device.backing {
@@ -151,22 +151,22 @@ pub fn check_images(
             limits::check_file_size("an image", device.bytes)?;
         }
     }
-    if device.other_device.is_none() {
+    if device.source_device.is_none() {
         limits::check_file_size("the image of the source disk", source_disk_bytes)?;
     }
-    let (mut in_other_dir, mut on_disk, mut in_memory) =
+    let (mut in_source_dir, mut on_disk, mut in_memory) =
         (0, total_bytes(BackingDevice::Loop), total_bytes(BackingDevice::Ram));
     // The image of the source disk lies in the directory that the user named, or beside the other images.
-    match (&device.other_device, &device.other_dir, &device.backing) {
+    match (&device.source_device, &device.source_dir, &device.backing) {
         (Some(_), ..) => {}
-        (None, Some(_), _) => in_other_dir = source_disk_bytes,
+        (None, Some(_), _) => in_source_dir = source_disk_bytes,
         (None, None, Backing::Ram | Backing::Zram) => in_memory = in_memory.saturating_add(source_disk_bytes),
         (None, None, _) => on_disk = on_disk.saturating_add(source_disk_bytes),
     }
     let zram_bytes = total_bytes(BackingDevice::Zram);
     let disk_dir = images_dir(device, runs_dir);
     for (dir, needed_bytes) in [
-        (device.other_dir.as_deref().unwrap_or(disk_dir), in_other_dir),
+        (device.source_dir.as_deref().unwrap_or(disk_dir), in_source_dir),
         (disk_dir, on_disk),
         (Path::new(RAM_DIR), in_memory),
     ] {

@@ -4,7 +4,7 @@ use super::flags::{Args, RunPlace};
 use super::variants::Levels;
 use crate::failure::{Failure, usage_error};
 use crate::flags::absolute_path;
-use fsarena_core::plan::{Backing, Emulator, GuestPlan, OtherDevice, ParsedPlan, Plan};
+use fsarena_core::plan::{Backing, Emulator, GuestPlan, ParsedPlan, Plan, SourceDevice};
 use fsarena_core::{exit::ExitCode, factor, plan::resolve::Overrides, setting::SettingKind};
 use fsarena_guest::kernel::DEBIAN;
 use fsarena_load::{source::TREE_SEPARATOR, workloads::WORKLOADS};
@@ -82,10 +82,10 @@ impl Args {
             precondition: self.precondition,
             age_images: self.age_images,
             repository: self.repository.as_deref().map(absolute_path).transpose()?,
-            other_dir: other.clone().filter(|_| !self.other_is_device()),
-            other_device: other
+            source_dir: other.clone().filter(|_| !self.other_is_device()),
+            source_device: other
                 .filter(|_| self.other_is_device())
-                .map(|path| OtherDevice { path, signature: self.other_signature.clone() }),
+                .map(|path| SourceDevice { path, signature: self.other_signature.clone() }),
             fresh_seed: fresh_seed(&SysRoot::host()),
         })
     }

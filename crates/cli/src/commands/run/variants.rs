@@ -162,7 +162,7 @@ fn replace_variants(
     directory_example: &str,
 ) -> Result<(), Failure> {
     let (has_backing_flag, paths) = (overrides.backing.is_some(), only_directories(variants)?);
-    overrides.keep_backing_of(parsed_plan)?;
+    overrides.keep_devices_of(parsed_plan)?;
     // The directories of a stored plan are replaced by those of the variants.
     if overrides.backing == Some(Backing::Dir) && (has_backing_flag || paths.is_none()) {
         return usage_error(format!("name each directory with its variant: {directory_example}, without --on"));
