@@ -1,12 +1,13 @@
 //! Escapes untrusted text, such as names of variants and output of failed commands, before fsarena displays it.
 
-/// Escapes a text as one line: control characters, newlines, and characters that change the direction of text become visible.
+/// Escapes a text as one line: control characters, newlines, and invisible characters that change how text is displayed become
+/// visible.
 pub fn line(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\n' => safe.push('⏎'),
-            c if c.is_control() || changes_direction(c) => safe.extend(c.escape_default()),
+            c if c.is_control() || is_invisible_mark(c) => safe.extend(c.escape_default()),
             c => safe.push(c),
         }
     }
@@ -50,8 +51,8 @@ pub fn shorten(text: &str, max_length: usize) -> String {
     format!("{head} [… {} characters …] {tail}", length - 2 * half)
 }
 
-/// Whether a character changes the direction of text or breaks a line invisibly.
-fn changes_direction(c: char) -> bool {
+/// Whether a character is invisible and changes the direction of text or breaks a line, or is the byte order mark U+FEFF.
+fn is_invisible_mark(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
