@@ -53,7 +53,7 @@ pub fn shorten(text: &str, max_length: usize) -> String {
 
 /// Whether a character is invisible and changes the direction of text or breaks a line, or is the byte order mark U+FEFF.
 fn is_invisible_mark(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]
@@ -63,6 +63,7 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         assert_eq!(line("a\u{1b}[31mb\nc\r\u{202e}d"), "a\\u{1b}[31mb⏎c\\r\\u{202e}d");
+        assert_eq!(line("a\u{61c}b"), "a\\u{61c}b");
         assert_eq!(line("Größe – 1"), "Größe – 1");
     }
 
