@@ -39,8 +39,11 @@ pub fn lay_out_table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Resu
     // The prose goes below the other fields.
     let prose: Vec<String> = table_rows.iter_mut().filter_map(Vec::pop).collect();
     let widths = column_widths(&table_rows, width);
-    let options =
-        Options::new(width).initial_indent(INDENT).subsequent_indent(INDENT).word_splitter(WordSplitter::NoHyphenation);
+    let options = Options::new(width)
+        .initial_indent(INDENT)
+        .subsequent_indent(INDENT)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .break_words(false);
     let mut table = String::new();
     for (row, prose) in table_rows.iter().zip(&prose) {
         table += &lay_out_row(row, &widths);
@@ -133,5 +136,12 @@ mod tests {
             "dbench-like  a whole number\n    one two three four five six seven\n    eight\nwal\n    short\n";
         assert!(below.ends_with(expected), "{below}");
         assert!(below.lines().all(|line| line.len() <= 40), "{below}");
+    }
+
+    #[test]
+    fn a_word_of_prose_that_is_too_long_stays_whole() {
+        let rows = [Listed { name: "dbench-like", accepts: "a whole number", help: "see /a/path/that/is/longer" }];
+        let table = lay_out_table(&rows, Some(20)).unwrap();
+        assert!(table.ends_with("\n    see\n    /a/path/that/is/longer\n"), "{table}");
     }
 }
