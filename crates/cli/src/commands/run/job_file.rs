@@ -51,10 +51,11 @@ pub fn refuse_job_file_without_extension(path: &Path, bytes: &[u8]) -> Result<()
     if !std::str::from_utf8(bytes).is_ok_and(looks_like_job_file) {
         return Ok(());
     }
-    let (path, renamed) = (path.display(), path.with_extension(EXTENSION));
+    let (path, renamed) = (path.display().to_string(), path.with_extension(EXTENSION).display().to_string());
+    let rename =
+        shlex::try_join(["mv", path.as_str(), renamed.as_str()]).unwrap_or_else(|_| format!("mv {path} {renamed}"));
     usage_error(format!(
-        "{path}: this is a fio job file; rename it, because fsarena runs those that end in .fio: mv {path} {}",
-        renamed.display()
+        "{path}: this is a fio job file; rename it, because fsarena runs those that end in .fio: {rename}"
     ))
 }
 
@@ -94,6 +95,12 @@ mod tests {
         let names =
             ["jobs/db.fio", "piszcz.fio", "a b.fio", ".fio"].map(|path| plan_name_of_file(Path::new(path)).to_string());
         assert_eq!(names, ["db", "fio-job", "fio-job", "fio-job"]);
+    }
+
+    #[test]
+    fn the_command_that_renames_a_job_file_is_quoted() {
+        let error = refuse_job_file_without_extension(Path::new("a b.job"), b"[job]\nrw=read\n").unwrap_err();
+        assert!(error.to_string().ends_with(": mv 'a b.job' 'a b.fio'"), "{error}");
     }
 
     #[test]
