@@ -163,6 +163,9 @@ impl Bisector {
         require(state.format == FORMAT_VERSION, || {
             damaged(format!("written by a newer fsarena (format {})", state.format))
         })?;
+        require(state.comparisons.iter().all(|comparison| comparison.candidates.len() >= 2), || {
+            damaged("a comparison has fewer than two candidates".into())
+        })?;
         let candidates = Candidates::open(&state, &dir)?;
         Ok(Bisector { state, dir, runs_dir: runs_dir.into(), candidates, counted_until: Instant::now() })
     }
