@@ -4,6 +4,17 @@
 //! cancels out. NaN marks a round that lacks a variant. Nothing here depends on how a run is stored;
 //! [`fsarena_core::observations`] turns a stored run into the values that these functions take.
 //!
+//! What the modules hold:
+//! - all analyses of one metric of a run: [`analyse`]
+//! - differences within rounds: [`ratio`], [`sequential`], [`critical_values`], [`evalue`], [`hodges_lehmann`], [`mean_ratio`]
+//! - several variants: [`comparison`], [`ranks`], [`ranking`] (over all tasks), [`compact_letter_display`], [`regret`],
+//!   [`decision`]
+//! - disturbances: [`carryover`], [`modes`], [`slow_rounds`], [`hosts`]
+//! - claims: [`judge`], [`verdict`], [`gate`], [`conclusion`], [`published_values`]
+//! - several runs: [`change_point`], [`bisect`]
+//! - models of storage and services: [`matrix`] (block size × threads), [`scaling`] (number of clients), [`cost`] (of a request)
+//! - checks of the method: [`power`] (the smallest detectable difference), [`simulate`]
+//!
 //! # Symbols
 //! - d: the log ratio ln(B/A) of variants A and B in one round. θ: the true centre of d.
 //! - n, m: numbers of values or rounds. k, K: a number of variants.
