@@ -11,6 +11,8 @@ use std::time::Duration;
 /// A function that receives the record of each command that was run.
 pub type OnCommand<'a> = &'a mut dyn FnMut(CommandRecord);
 
+/// The architecture of the packages: guests are x86-64 machines.
+const ARCHITECTURE: &str = "amd64";
 /// The suites of the archive in which fsarena searches for packages.
 const SUITES: [&str; 7] =
     ["oldstable", "oldstable-backports", "stable", "stable-backports", "testing", "unstable", "experimental"];
@@ -124,7 +126,7 @@ impl AptDirs {
         let path = self.dir.join(sources_file);
         let keys = if Path::new(KEYRING).is_file() { format!(" signed-by={KEYRING}") } else { String::new() };
         let lines = sources.iter().map(|SuiteSource { archive, suite }| {
-            format!("deb [arch=amd64 target=Packages{keys}] {archive} {suite} {components}\n")
+            format!("deb [arch={ARCHITECTURE} target=Packages{keys}] {archive} {suite} {components}\n")
         });
         std::fs::write(&path, lines.collect::<String>()).map_err(Error::io("writing", &path))?;
         let update =
