@@ -63,7 +63,8 @@ pub enum Chapter {
 }
 
 impl Chapter {
-    /// The id of the chapter's element in an HTML page.
+    /// The id of the chapter's element in an HTML page. It does not change: tests and scripts use it
+    /// (docs/guide/serve.md).
     pub fn id(self) -> &'static str {
         self.id_and_title().0
     }

@@ -40,7 +40,8 @@ pub fn allow_passing_through(path: &Path) -> io::Result<()> {
     Ok(fchmod(&dir, Mode::from_raw_mode(stat.st_mode) | PASS_THROUGH)?)
 }
 
-/// Makes a directory and its missing parents with [`make_dir`]. Directories that exist keep their permissions.
+/// Makes a directory and its missing parents with [`make_dir`]. Directories that exist keep their permissions. A directory
+/// counts as made if it exists afterwards, even if [`make_dir`] fails, for example because the filesystem refuses its mode.
 ///
 /// # Errors
 /// A directory cannot be made, or a file has its name.

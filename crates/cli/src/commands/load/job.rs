@@ -22,7 +22,7 @@ fn refuse_ignored(args: &Args) -> Result<(), Failure> {
         return refuse("--rwmixread or --rwmixwrite", "rw and randrw");
     }
     if has_sync_flag && read_share(args) == 1.0 {
-        return refuse("--sync, --fsync, --fdatasync or --end-fsync", "modes that write");
+        return refuse("--sync, --fsync, --fdatasync or --end-fsync", "loads that write");
     }
     Ok(())
 }
@@ -35,6 +35,7 @@ pub fn make_job(args: &Args) -> Result<LoadJob, Failure> {
     let has_size_limit = args.number_ios.is_some() || args.io_size.is_some();
     refuse_ineffective_values(&args.fio, has_size_limit, args.create_on_open)?;
     refuse_ignored(args)?;
+    // The engine refuses blocks of more than 1 GiB.
     let block_bytes = u32::try_from(args.bs).unwrap_or(u32::MAX);
     let sync_interval = args.fsync.or(args.fdatasync);
     let mut allow = AllowedExtents::default();

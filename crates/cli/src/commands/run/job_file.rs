@@ -92,6 +92,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_named_after_its_job_file() {
+        // `piszcz` is the name of a shipped plan.
         let names =
             ["jobs/db.fio", "piszcz.fio", "a b.fio", ".fio"].map(|path| plan_name_of_file(Path::new(path)).to_string());
         assert_eq!(names, ["db", "fio-job", "fio-job", "fio-job"]);
