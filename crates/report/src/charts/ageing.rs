@@ -151,12 +151,17 @@ pub fn layout_charts(context: &ChartContext) -> Vec<Chart> {
             marks.extend(context.styles[*variant].point_marks(&[point]));
             all_points.push(point);
         }
-        let (_, max_value) = SeriesPoint::vertical_range(&all_points, (0.0, 0.0));
-        let x = Axis::linear("dynamic layout score before the work", 0.0, 1.02, format_trimmed);
-        let y = Axis::from_zero(analysis.metric.id.clone(), max_value, unit);
-        Panel::new(title, x, y, 260, marks)
+        (!all_points.is_empty()).then(|| {
+            let (_, max_value) = SeriesPoint::vertical_range(&all_points, (0.0, 0.0));
+            let x = Axis::linear("dynamic layout score before the work", 0.0, 1.02, format_trimmed);
+            let y = Axis::from_zero(analysis.metric.id.clone(), max_value, unit);
+            Panel::new(title, x, y, 260, marks)
+        })
     };
-    let panels = titled_values(context, analysis).into_iter().map(panel).collect();
+    let panels: Vec<Panel> = titled_values(context, analysis).into_iter().filter_map(panel).collect();
+    if panels.is_empty() {
+        return vec![];
+    }
     let caption = format!(
         "Median {} of each variant over the dynamic layout score of its files: the share of blocks whose place \
          on the device follows that of the block read before, if all files are read in the order of their directories. Bars \
