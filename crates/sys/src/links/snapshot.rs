@@ -36,8 +36,19 @@ fn make(setup: &LinkSetup) -> Result<PathBuf> {
 /// Takes the snapshot, and makes the device copy each chunk to it before the first write to the chunk. The device stays
 /// suspended until the kernel has the new table, so that the snapshot contains no unfinished write and no write bypasses it.
 fn take_snapshot(setup: &LinkSetup) -> Result<()> {
-    let LinkSetup { mapper, name, sectors, .. } = setup;
+    let LinkSetup { mapper, name, .. } = setup;
     mapper.suspend(name)?;
+    let taken = replace_suspended_table(setup);
+    if taken.is_err() {
+        // Every access to a suspended device hangs. The first error is the cause, so this one is ignored.
+        let _ = mapper.resume(name);
+    }
+    taken
+}
+
+/// Makes the snapshot of the suspended device, replaces the table of the device, and resumes it.
+fn replace_suspended_table(setup: &LinkSetup) -> Result<()> {
+    let LinkSetup { mapper, name, sectors, .. } = setup;
     // The parts are active; resuming them changes nothing and returns their paths.
     let [data, copies] = ["data", "copies"].map(|part| mapper.resume(&format!("{name}-{part}")));
     let (data, copies) = (data?, copies?);
