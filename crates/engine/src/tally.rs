@@ -208,7 +208,7 @@ pub struct Interval {
     pub start_s: f64,
     /// Its length in seconds. Only the last interval is shorter.
     pub length_s: f64,
-    /// Operations that ended in it.
+    /// Operations that ended in it, or that began in it and ended after the run.
     pub operations: u64,
     /// Bytes that these read or wrote.
     pub bytes: u64,
