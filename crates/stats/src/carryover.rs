@@ -28,7 +28,8 @@ pub struct Carryover {
     pub is_significant: bool,
 }
 
-/// Tests `values[variant][round]`, given the variants of each round in the order in which they ran. Uses the first 2,000 rounds
+/// Tests `values[variant][round]`, given `orders`: the variants (indices of `values`) of each round in the order in which they
+/// ran. `values` and `orders` must have the same rounds. Uses the first 2,000 rounds
 /// at most. None for fewer than eight rounds or two variants, or if no variant has a predecessor with values.
 pub fn test_carryover(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> Option<Carryover> {
     if orders.len() < FIRST_LOOK_ROUNDS || values.len() < 2 {
@@ -37,9 +38,9 @@ pub fn test_carryover(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> 
     let orders = &orders[..orders.len().min(MAX_ROUNDS)];
     let values: Vec<&[f64]> = values.iter().map(|rounds| &rounds[..rounds.len().min(MAX_ROUNDS)]).collect();
     let residuals = log_residuals(&values);
-    let (_, predecessor, log_change) = strongest_predecessor(&residuals, orders)?;
+    let (_, predecessor, log_change) = predecessor_statistic(&residuals, orders)?;
     let statistic =
-        |orders: &[Vec<usize>]| strongest_predecessor(&residuals, orders).map_or(0.0, |(statistic, ..)| statistic);
+        |orders: &[Vec<usize>]| predecessor_statistic(&residuals, orders).map_or(0.0, |(statistic, ..)| statistic);
     let is_significant = order_p_value(orders, seed, DRAWS, statistic) <= ALPHA;
     Some(Carryover { predecessor, relative_change: log_change.exp_m1(), is_significant })
 }
@@ -64,7 +65,7 @@ fn log_residuals(values: &[&[f64]]) -> Vec<Vec<f64>> {
 /// Returns the statistic of the test, the variant with the largest effect on its successors, and this effect: the mean residual
 /// of the values that follow it minus the mean residual of those that follow other variants. The statistic is Σ sᵥ²/nᵥ over the
 /// predecessors v, where sᵥ is the sum of the residuals of the nᵥ values that follow v.
-fn strongest_predecessor(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usize, f64)> {
+fn predecessor_statistic(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usize, f64)> {
     // By predecessor: the sum and the number of the residuals that follow it.
     let mut sums_and_counts = vec![(0.0, 0.0); residuals.len()];
     for (column, (order, predecessors)) in orders.iter().zip(predecessors(orders)).enumerate() {
@@ -103,7 +104,8 @@ pub(crate) fn order_p_value(
     draws: usize,
     statistic: impl Fn(&[Vec<usize>]) -> f64,
 ) -> f64 {
-    // A draw of the same order must count, however its sum was rounded.
+    // An order that was drawn again must count as equally large, although its sums may be rounded differently. So the statistic
+    // of the recorded order is lowered slightly.
     let recorded = statistic(orders) - 1e-12;
     let is_as_large = |draw: &usize| statistic(&draw_orders(orders, seed, *draw)) >= recorded;
     let as_large = (1..=draws).filter(is_as_large).count();
@@ -151,10 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_predecessor_matches_values_computed_by_hand() {
-        // 0 1 | 1 0: after 0 come 1 (0.3) and none, after 1 come 1 (0.1) and 0 (−0.2).
+    fn the_predecessor_statistic_matches_values_computed_by_hand() {
+        // Round 1 runs variant 0, then 1; round 2 runs 1, then 0. Variant 0 is followed by variant 1 (residual 0.3), and at the
+        // end by none. Variant 1 is followed by variant 1 (0.1) and variant 0 (−0.2).
         let residuals = [vec![0.5, -0.2], vec![0.3, 0.1]];
-        let (statistic, predecessor, effect) = strongest_predecessor(&residuals, &[vec![0, 1], vec![1, 0]]).unwrap();
+        let (statistic, predecessor, effect) = predecessor_statistic(&residuals, &[vec![0, 1], vec![1, 0]]).unwrap();
         assert!((statistic - (0.09 + 0.01 / 2.0)).abs() < 1e-12);
         // With two predecessors, the effects of both have the same size.
         let expected = if predecessor == 0 { 0.3 + 0.05 } else { -0.05 - 0.3 };
