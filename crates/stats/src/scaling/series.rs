@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Series {
     /// The name of the variant.
     pub name: String,
-    /// The numbers of clients, ascending, each once.
+    /// The numbers of clients, N in the formulas of scaling, ascending, each once.
     pub n: Vec<f64>,
     /// The throughputs. If `paired`, `x[number][round]` is the throughput in each round, NaN for a missing value; otherwise
-    /// `x[number]` has all values of that number of clients, ascending.
+    /// `x[number]` has all values of that number of clients: ascending, except in a resample.
     pub x: Vec<Vec<f64>>,
     /// Whether the values of one round were measured together. If not, the values of each number are an independent sample.
     pub paired: bool,
@@ -27,7 +27,7 @@ pub type SeriesRow = (f64, u32, f64);
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SeriesError {
     /// A number of clients or a throughput is not positive or too large.
-    #[error("{0}: {1} {2} is not above 0 and below 1e300, and scaling is about ratios")]
+    #[error("{0}: {1} {2} must be above 0 and below 1e300, because scaling compares ratios")]
     NotPositive(String, &'static str, f64),
     /// Fewer than two numbers of clients.
     #[error("{name} was measured at one number of clients only: nothing is known of how it scales")]
@@ -173,7 +173,7 @@ pub(super) mod tests {
     #[test]
     fn values_that_are_not_positive_are_errors() {
         let error = |rows: &[(f64, u32, f64)]| Series::new("x", rows).unwrap_err().to_string();
-        assert!(error(&[(1.0, 0, 0.0), (2.0, 0, 1.0)]).contains("throughput 0 is not above 0"));
+        assert!(error(&[(1.0, 0, 0.0), (2.0, 0, 1.0)]).contains("throughput 0 must be above 0"));
         assert!(error(&[(-1.0, 0, 1.0), (2.0, 0, 1.0)]).contains("number of clients -1"));
         assert!(error(&[(1.0, 0, 1.0), (1.0, 1, 1.0)]).contains("one number of clients only"));
     }
