@@ -42,29 +42,29 @@ pub struct Args {
 
 /// Checks, or with `--install` installs what is missing.
 pub fn run(args: Args) -> CommandResult {
-    let kernel = SysRoot::host();
+    let sys_root = SysRoot::host();
     if !args.filesystems.is_empty() {
         return fetch_for_guests(&args.filesystems, args.kernel.as_deref().unwrap_or_default());
     }
     if args.install {
-        install(&missing_packages(&kernel)?, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
+        install(&missing_packages(&sys_root)?, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
         return Ok(ExitCode::Done);
     }
-    output::print_rows(&check_all(&kernel, &args.runs.dir), args.format)
+    output::print_rows(&check_all(&sys_root, &args.runs.dir), args.format)
 }
 
 /// The results of all checks, in the order in which a run needs them. `runs_dir` is the directory for images. Checks of rights
 /// try the operation itself, because root in a container often may not mount.
-fn check_all(kernel: &SysRoot, runs_dir: &Path) -> Vec<Finding> {
-    let (survey, survey_error) = match survey(kernel) {
+fn check_all(sys_root: &SysRoot, runs_dir: &Path) -> Vec<Finding> {
+    let (survey, survey_error) = match survey(sys_root) {
         Ok(survey) => (survey, None),
         Err(error) => (vec![], Some(error)),
     };
-    let mount_permission = permission::check_mount(kernel);
+    let mount_permission = permission::check_mount(sys_root);
     let mut findings = vec![
-        check_kernel_files(kernel),
+        check_kernel_files(sys_root),
         check_user(&mount_permission),
-        check_loop_devices(kernel),
+        check_loop_devices(sys_root),
         check_mkfs_confinement(),
         check_workload_confinement(),
     ];
@@ -76,27 +76,27 @@ fn check_all(kernel: &SysRoot, runs_dir: &Path) -> Vec<Finding> {
     findings.extend([
         check_workload_programs(),
         check_load_tools(),
-        check_layers(kernel),
+        check_layers(sys_root),
         check_stacks(),
         check_services(),
         check_applications(),
         check_room(runs_dir),
         check_open_files(),
-        check_memory(kernel),
+        check_memory(sys_root),
     ]);
-    findings.push(check_cpu_accounting(kernel));
+    findings.push(check_cpu_accounting(sys_root));
     let psi_fix = "boot with psi=1 (CONFIG_PSI); without it the idle wait cannot see I/O pressure";
     let io_fix = "CONFIG_TASK_IO_ACCOUNTING; without it fsarena cannot measure write amplification";
-    findings.push(check_readable(kernel, "stall information (PSI)", "proc/pressure/io", psi_fix));
-    findings.push(check_readable(kernel, "I/O of a process", "proc/self/io", io_fix));
-    findings.extend([check_governor(kernel), check_leftovers()]);
+    findings.push(check_readable(sys_root, "stall information (PSI)", "proc/pressure/io", psi_fix));
+    findings.push(check_readable(sys_root, "I/O of a process", "proc/self/io", io_fix));
+    findings.extend([check_governor(sys_root), check_leftovers()]);
     findings
 }
 
 /// Checks `/proc` and `/sys`, without which fsarena cannot run anything.
-fn check_kernel_files(kernel: &SysRoot) -> Finding {
+fn check_kernel_files(sys_root: &SysRoot) -> Finding {
     let check = "files of the kernel";
-    match kernel.check_proc().and_then(|()| kernel.check_sys()) {
+    match sys_root.check_proc().and_then(|()| sys_root.check_sys()) {
         Ok(()) => ok(check, "/proc, /sys"),
         Err(Error::KernelUnreadable { path, source, fix }) => {
             missing(check, format!("{}: {source}", path.display()), fix)
@@ -119,8 +119,8 @@ fn check_open_files() -> Finding {
 ///
 /// # Errors
 /// If the kernel's list of filesystems cannot be read.
-fn missing_packages(kernel: &SysRoot) -> Result<Vec<String>, Error> {
-    let mut packages = missing_mkfs_packages(&survey(kernel)?);
+fn missing_packages(sys_root: &SysRoot) -> Result<Vec<String>, Error> {
+    let mut packages = missing_mkfs_packages(&survey(sys_root)?);
     packages.extend(missing_service_packages());
     Ok(packages.into_iter().map(String::from).chain(missing_app_packages()).collect())
 }
@@ -137,7 +137,7 @@ fn check_user(mount_permission: &Result<(), Obstacle>) -> Finding {
         return ok("user", format!("{who}: filesystems can be made and mounted"));
     };
     let fix =
-        if is_root() { obstacle.fix } else { "`sudo fsarena run` for filesystems in this kernel, on loop images only" };
+        if is_root() { obstacle.fix } else { "to use filesystems of this kernel, on loop images: `sudo fsarena run`" };
     let why = if is_root() { format!(" ({obstacle})") } else { String::new() };
     if guests::has_emulator() {
         let found = format!(
@@ -159,9 +159,9 @@ fn missing_mkfs_packages(survey: &[Availability]) -> Vec<&'static str> {
 }
 
 /// Checks loop devices by attaching one for a moment.
-fn check_loop_devices(kernel: &SysRoot) -> Finding {
+fn check_loop_devices(sys_root: &SysRoot) -> Finding {
     let check = "loop devices";
-    match permission::check_loop_device(kernel) {
+    match permission::check_loop_device(sys_root) {
         Ok(()) => ok(check, "one was attached and detached"),
         Err(_) if !is_root() => limited(check, "only for root", "guests and directories need none"),
         Err(Obstacle { why, fix }) => missing(check, why, fix),
@@ -236,6 +236,7 @@ fn check_workload_programs() -> Finding {
         workload.programs(&Job { settings, scale: Default::default(), seed: 0 })
     });
     let needed = programs.filter(|program| !has_other_check(program));
+    // fsarena itself runs these four around each workload.
     let (_, absent) = split_by_presence(needed.chain(["mount", "umount", "losetup", "wipefs"]));
     if absent.is_empty() {
         return ok("commands", "all that the workloads run are here");
@@ -296,9 +297,9 @@ fn check_load_tools() -> Finding {
 }
 
 /// Checks the layers over a filesystem: those of the kernel, and those that a program serves.
-fn check_layers(kernel: &SysRoot) -> Finding {
+fn check_layers(sys_root: &SysRoot) -> Finding {
     let check = "layers over a filesystem";
-    let types = kernel.mountable_filesystems().unwrap_or_default();
+    let types = sys_root.mountable_filesystems().unwrap_or_default();
     let (usable, unusable): (Vec<_>, Vec<_>) = layers::layer_ids().partition(|level| {
         layers::module(level).is_some_and(|module| types.contains(module)) && layers::check_programs(level).is_ok()
     });
@@ -327,7 +328,7 @@ fn check_stacks() -> Finding {
     if fixes.is_empty() { ok("stacked devices", found) } else { limited("stacked devices", found, fixes.join("; ")) }
 }
 
-/// The least free space that [`check_room`] reports as enough.
+/// The least free space that [`check_room`] reports as enough. Larger runs check their own room before they start.
 const MIN_FREE_BYTES: u64 = 4 << 30;
 
 /// Checks the free space for images in `runs_dir`, or in its nearest parent directory that exists.
@@ -342,35 +343,36 @@ fn check_room(runs_dir: &Path) -> Finding {
 }
 
 /// Reports the available memory.
-fn check_memory(kernel: &SysRoot) -> Finding {
-    let free = host::available_memory_bytes(kernel).map(ByteSize);
+fn check_memory(sys_root: &SysRoot) -> Finding {
+    let free = host::available_memory_bytes(sys_root).map(ByteSize);
     ok("memory", free.map_or("the kernel does not say".into(), |free| format!("{free} available")))
 }
 
 /// Checks whether the kernel accounts CPU time exactly.
-fn check_cpu_accounting(kernel: &SysRoot) -> Finding {
+fn check_cpu_accounting(sys_root: &SysRoot) -> Finding {
     let check = "CPU of the whole machine";
     // The probe prefers its sources in this order.
     let sources = ["proc/schedstat", "sys/fs/cgroup/cpuacct/cpuacct.usage"];
-    if let Some(path) = sources.iter().find(|path| kernel.path(path).exists()) {
+    if let Some(path) = sources.iter().find(|path| sys_root.path(path).exists()) {
         return ok(check, format!("/{path}: exact"));
     }
-    let fix = "a kernel with CONFIG_SCHED_INFO (/proc/schedstat): tick sampling is wrong under paced load";
+    let fix = "use a kernel with CONFIG_SCHED_INFO, which has /proc/schedstat; ticks miss threads that run only between \
+               two ticks";
     limited(check, "only sampled by ticks", fix)
 }
 
 /// Checks whether a file of the kernel can be read; `fix` describes how to enable it.
-fn check_readable(kernel: &SysRoot, check: &'static str, path: &str, fix: &str) -> Finding {
-    match kernel.read(path) {
+fn check_readable(sys_root: &SysRoot, check: &'static str, path: &str, fix: &str) -> Finding {
+    match sys_root.read(path) {
         Ok(_) => ok(check, format!("/{path}")),
         Err(error) => limited(check, format!("/{path}: {error}"), fix),
     }
 }
 
 /// Checks that the frequency governors of all CPUs keep the highest frequency.
-fn check_governor(kernel: &SysRoot) -> Finding {
+fn check_governor(sys_root: &SysRoot) -> Finding {
     let check = "CPU frequency";
-    match host::governors(kernel) {
+    match host::governors(sys_root) {
         None => ok(check, "no governor is offered (a virtual machine, often)"),
         Some(name) if name == "performance" => ok(check, name),
         Some(name) => limited(check, format!("governor {name}"), "cpupower frequency-set -g performance"),

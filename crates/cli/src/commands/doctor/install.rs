@@ -13,7 +13,8 @@ use std::io::{IsTerminal, Write, stderr};
 use std::{os::unix::fs::OpenOptionsExt, path::Path};
 
 /// Fetches or compiles what guests need to have the filesystems `names` in the guest kernel `kernel`, and prints a line for
-/// each. `kernel` is a level of the factor `kernel`; if it is empty, the newest kernel at hand that has the filesystems.
+/// each. `kernel` is written as in plans, such as `debian:6.12`; if it is empty, it is the newest kernel at hand that has the
+/// filesystems.
 ///
 /// # Errors
 /// A name that is no filesystem, or something that cannot be fetched or compiled.
@@ -61,7 +62,10 @@ pub fn install(packages: &[String], show: &mut dyn FnMut(&str)) -> Result<(), Fa
     let (known, unknown): (Vec<&str>, Vec<&str>) =
         packages.iter().map(String::as_str).partition(|name| apt_can_install(name));
     if !unknown.is_empty() {
-        show(&format!("not in the archives that apt knows here: {} (see doctor)", unknown.join(" ")));
+        show(&format!(
+            "apt does not find these packages: {}. `fsarena doctor` shows what they are for",
+            unknown.join(" ")
+        ));
     }
     if known.is_empty() {
         return Ok(());
@@ -91,7 +95,8 @@ const SERVICE_BLOCKERS: [(&str, u32, &str); 2] = [
 ];
 
 impl ServiceBlock {
-    /// Writes the files that do not exist yet.
+    /// Writes the files that do not exist yet. If one cannot be written, the services it blocks may start; that is no reason to
+    /// install nothing.
     fn begin() -> ServiceBlock {
         let write_new = |(path, mode, text): &(&'static str, u32, &str)| {
             let path = Path::new(*path);
@@ -106,7 +111,8 @@ impl ServiceBlock {
 impl Drop for ServiceBlock {
     fn drop(&mut self) {
         for path in &self.0 {
-            // If the file stayed, packages installed later could not start their services.
+            // Remove the file, because with it packages installed later could not start their services. An error is ignored,
+            // because the packages are installed.
             let _ = std::fs::remove_file(path);
         }
     }
