@@ -16,9 +16,9 @@ pub const MORE_FILES_PERCENT: [u64; 5] = [0, 0, 1, 2, 5];
 /// The margin of the idle test, in percent: the time over all tasks may differ by this much after further idling.
 pub const IDLE_MARGIN_PERCENT: f64 = 5.0;
 
-/// The size of a self-test in memory.
+/// The parameters of a self-test whose filesystems are in RAM.
 #[derive(Debug, Clone, Copy)]
-pub struct SelftestSize {
+pub struct SelftestParams {
     /// The random seed.
     pub seed: u64,
     /// The budget of the run.
@@ -27,7 +27,7 @@ pub struct SelftestSize {
     pub files: u64,
 }
 
-impl SelftestSize {
+impl SelftestParams {
     fn overrides(self) -> Overrides {
         Overrides {
             seed: Some(self.seed),
@@ -48,8 +48,9 @@ fn resolve(text: &str, overrides: &Overrides) -> Result<Plan, Failure> {
 ///
 /// # Errors
 /// If this machine cannot make the filesystem.
-pub fn resolution_plan(size: SelftestSize) -> Result<Plan, Failure> {
-    let mut plan = resolve(include_str!("resolution.toml"), &size.overrides())?;
+pub fn resolution_plan(params: SelftestParams) -> Result<Plan, Failure> {
+    let mut plan = resolve(include_str!("resolution.toml"), &params.overrides())?;
+    // A test checks that the plan has a variant for each percentage.
     for (variant, percent) in plan.variants.iter_mut().zip(MORE_FILES_PERCENT) {
         // The setting is in 10000ths.
         variant.levels.insert(format!("{}{}", factor::SETTING_PREFIX, TWINS.id), (100 * percent).to_string());
@@ -62,16 +63,17 @@ pub fn resolution_plan(size: SelftestSize) -> Result<Plan, Failure> {
 ///
 /// # Errors
 /// If this machine cannot make one of the filesystems.
-pub fn idle_plan(size: SelftestSize, filesystems: Vec<String>, further_idle: Duration) -> Result<Plan, Failure> {
+pub fn idle_plan(params: SelftestParams, filesystems: Vec<String>, further_idle: Duration) -> Result<Plan, Failure> {
     let further_idle = humantime::format_duration(further_idle).to_string();
     let factors =
         vec![(factor::FS.into(), filesystems), (factor::FURTHER_IDLE.into(), vec![String::new(), further_idle])];
-    let mut overrides = Overrides { factors, ..size.overrides() };
+    let mut overrides = Overrides { factors, ..params.overrides() };
     let text = include_str!("idle.toml");
     let equivalence_claim = |pair: &[Variant]| {
         let [first, last] = [&pair[0], &pair[pair.len() - 1]].map(|variant| variant.name.as_str());
         Claim::equality(Quantity::of_all("elapsed"), first, last, Some(IDLE_MARGIN_PERCENT)).text
     };
+    // The last factor, the further idling, varies fastest: two consecutive variants are one filesystem without and with it.
     overrides.claims = matrix::expand(&resolve(text, &overrides)?).chunks(2).map(equivalence_claim).collect();
     resolve(text, &overrides)
 }
