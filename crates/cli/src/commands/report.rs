@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "CLAIM")]
     claim: Vec<Claim>,
     #[command(flatten)]
-    report: ReportFlags,
+    flags: ReportFlags,
     #[command(flatten)]
     runs: RunsDir,
 }
@@ -38,7 +38,7 @@ pub struct Args {
 /// Prints the report and writes the exports.
 pub fn run(args: Args) -> CommandResult {
     let run = RunDir::find(&args.runs.dir, &args.run)?;
-    let mut report = analyse_for_terminal(fsarena_store::read(&run)?, args.metric, args.claim, args.report)?;
+    let mut report = analyse_for_terminal(fsarena_store::read(&run)?, args.metric, args.claim, args.flags)?;
     let mut formats = args.export.iter().map(|(exporter, _)| *exporter).chain([args.format]);
     if formats.any(|exporter| exporter.shows_commands) {
         report.commands = read_commands(&run)?;
@@ -55,7 +55,7 @@ pub fn run(args: Args) -> CommandResult {
     Ok(report.exit_code())
 }
 
-/// Reads the commands of a run, up to the limit of a page.
+/// Reads the commands of a run, up to the limit of bytes for one HTML report (see [`Commands::push`]).
 pub fn read_commands(run: &RunDir) -> Result<Commands, Failure> {
     let mut commands = Commands::default();
     fsarena_store::for_each_command(run, &mut |line| commands.push(line))?;
@@ -86,7 +86,8 @@ pub fn write_and_print_report(
     Ok(report.exit_code())
 }
 
-/// Writes the reports that the directory of every run has into a directory. Returns the path of the main one.
+/// Writes into `dir` the reports that every run directory contains. Returns the path of the main one: the first in the order of
+/// [`exporters::EXPORTERS`].
 pub fn write_run_dir_reports(report: &Report, dir: &Path) -> Result<Option<PathBuf>, Failure> {
     let mut main_report = None;
     for exporter in exporters::EXPORTERS {
