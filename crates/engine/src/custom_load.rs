@@ -18,13 +18,15 @@ pub trait CustomLoad: Sync {
     /// One operation, drawn but not yet started.
     type Request;
 
-    /// Creates the private state of a thread.
+    /// Creates the private state of a thread. Threads have numbers from 0; the number `u32::MAX` is for measuring the cost of
+    /// [`CustomLoad::draw`].
     ///
     /// # Errors
     /// A resource that the thread requires is unavailable.
     fn thread_state(&self, thread: u32) -> Result<Self::ThreadState>;
 
-    /// Draws the next operation. The engine measures this time separately, as the cost of the load generator.
+    /// Draws the next operation. The latency of the operation includes this time. The engine also measures it once before the
+    /// load, as the cost of the load generator.
     fn draw(&self, state: &mut Self::ThreadState) -> Self::Request;
 
     /// Performs an operation and returns its kind: an index into [`CustomLoadConfig::kinds`].
@@ -56,7 +58,9 @@ pub struct CustomLoadConfig<'a> {
 /// # Errors
 /// A resource that the load requires is missing, or an operation failed.
 pub fn run<L: CustomLoad>(config: &CustomLoadConfig, load: &L) -> Result<LoadOutcome> {
+    // The engine does not know how many bytes a custom operation moves.
     let kinds: Vec<OpKind> = config.kinds.iter().map(|&name| OpKind { name, bytes: 0, used: true }).collect();
+    // Each operation reads the clock at its start and at its end.
     let calibration = Calibration::with_generator(draw_ns(load)? + 2.0 * Clock::best().cost_ns);
     let settings = DriveSettings {
         threads: config.threads,
