@@ -1,4 +1,5 @@
-//! Copies of host files in the memory of a guest that is saved. Once they are complete, the guest no longer needs the host.
+//! Copies of host files in the memory of a guest, made before a snapshot of the guest is saved. Once they are complete, the
+//! guest no longer reads files of the host.
 //!
 //! The tree has the files that programs opened, the names that they looked up, all symbolic links on the way, and the entries
 //! of the directories that they listed.
@@ -18,9 +19,9 @@ const MAX_LINKS: usize = 40;
 /// The paths of the host that a tree has.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostTree {
-    /// Files, and directories with their entries.
+    /// Absolute paths of files to copy, and of directories whose entries to copy.
     pub files: Vec<PathBuf>,
-    /// Further paths, which may not exist.
+    /// Further absolute paths, which may not exist. A directory among them is copied without its entries.
     pub names: Vec<PathBuf>,
 }
 
@@ -64,6 +65,7 @@ impl TreeCopier {
     fn copy_path(&mut self, path: &Path, max_links: usize) -> Result<()> {
         let mut current = PathBuf::from("/");
         let mut parts = path.components();
+        // Skip the root of the absolute path.
         parts.next();
         while let Some(part) = parts.next() {
             match part {
@@ -107,7 +109,7 @@ impl TreeCopier {
         set_attributes(&copy, meta)
     }
 
-    /// Sets the times of the directories, innermost first.
+    /// Sets the owners, permissions and times of the directories again, because adding entries changed the times.
     fn finish(self) -> Result<()> {
         self.dirs.iter().rev().try_for_each(|(dir, meta)| set_attributes(dir, meta))
     }
