@@ -4,7 +4,7 @@
 use crate::context::RunContext;
 use crate::error::{Result, RunError, require};
 use crate::executor::{CellSink, Executor, RunSink, remove_run_dir};
-use crate::work::{DrawnInputs, make_inputs};
+use crate::work::{DrawnInputsState, make_inputs};
 use crate::{axes, axes::Confinement, bench::device_numbers, child, protocol::AgentRequest};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Event, FULLNESS_NOTE, MOUNT_NOTE, Note, NoteKind, Outcome};
@@ -20,7 +20,7 @@ pub struct DirectoryExecutor {
     run: RunContext,
     /// The directory that stands for the source disk.
     source_dir: MadeDir,
-    inputs: DrawnInputs,
+    inputs: DrawnInputsState,
     clients: Box<dyn Clients>,
     /// The directory of this run in each directory under test, by its path. Each cell works below it.
     run_dirs: BTreeMap<PathBuf, MadeDir>,
@@ -47,7 +47,13 @@ impl DirectoryExecutor {
             }
         }
         clients.check(&run.plan, &variants, emit)?;
-        Ok(DirectoryExecutor { run, source_dir, inputs: DrawnInputs::default(), clients, run_dirs: BTreeMap::new() })
+        Ok(DirectoryExecutor {
+            run,
+            source_dir,
+            inputs: DrawnInputsState::default(),
+            clients,
+            run_dirs: BTreeMap::new(),
+        })
     }
 }
 

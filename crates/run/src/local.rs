@@ -10,7 +10,7 @@ use crate::error::{CellError, Result, RunError, require};
 use crate::executor::{CellSink, CommandLog, Executor, RunSink};
 use crate::packed_filesystems::{PackedFilesystems, WORK_DIR};
 use crate::protocol::{AgentRequest, MountRequest};
-use crate::work::DrawnInputs;
+use crate::work::DrawnInputsState;
 use crate::{
     backing::BackingDevices, backing::make_stack, child, erased_device::ErasedDevice, layers,
     preflight::raw_device_refusal,
@@ -36,7 +36,7 @@ pub struct LocalExecutor {
     /// The aged filesystems, if the run has any.
     aged_images: Option<AgedImages>,
     backing: BackingDevices,
-    inputs: DrawnInputs,
+    inputs: DrawnInputsState,
 }
 
 /// The function that a [`Bench`] in this kernel calls at each [`Mark`]: it does nothing, because only guests count
@@ -62,7 +62,7 @@ impl LocalExecutor {
         let packed = PackedFilesystems::make(&run, role, &run.dir.join("packed"), backing.source_disk.root(), emit)?;
         let erased = ErasedDevice::prepare(&run, backing.erased_device(), emit)?;
         let aged_images = AgedImages::make(&run, &LocalAger::new(&run, &backing), emit)?;
-        let (packed, inputs) = (RefCell::new(packed), DrawnInputs::default());
+        let (packed, inputs) = (RefCell::new(packed), DrawnInputsState::default());
         Ok(LocalExecutor { run, facts: BTreeMap::new(), erased, packed, aged_images, backing, inputs })
     }
 

@@ -19,8 +19,8 @@ use std::{path::Path, time::Duration};
 /// The combined requirements of all workloads of a plan.
 #[derive(Debug, Default)]
 pub struct WorkRequirements {
-    /// The space and inodes that the largest workload needs on the filesystem under test, which is made anew for each
-    /// workload; and the space that the inputs of all workloads need on the source disk.
+    /// The space that the plan needs. On the filesystem under test: the space and inodes of the largest workload, because the
+    /// filesystem is made anew for each workload. On the source disk: the space of the inputs of all workloads.
     pub room: Room,
     /// What the filesystem must support, such as symbolic links or direct I/O.
     pub demands: Demands,
@@ -56,6 +56,7 @@ impl WorkRequirements {
                 *shared_bytes = room.source_bytes.max(*shared_bytes);
                 requirements.programs.extend(workload.programs(&job).into_iter().map(String::from));
                 requirements.user_programs.extend(workload.user_programs(&job));
+                // The variants share the tasks, so the first version counts; its remarks stand for those of all versions.
                 if index == 0 {
                     requirements.remarks.extend(remarks);
                     requirements.task_count += workload.outline(&job).len() as u32;
@@ -72,8 +73,9 @@ impl WorkRequirements {
 /// # Errors
 /// A metric that has the name of one of fsarena's own metrics, or contradicts an earlier declaration.
 fn declare_metric(declared: &mut DeclaredMetrics, Declaration { metric, origin }: &Declaration) -> Result<()> {
-    if let Some(refusal) = printed_metrics::refuse_taken_name(&metric.id) {
-        return Err(RunError::Plan(format!("{origin} finds {refusal}")));
+    // The message: "ORIGIN finds NAME, which fsarena measures itself as METRIC: give it another name".
+    if let Some(name_and_reason) = printed_metrics::refuse_taken_name(&metric.id) {
+        return Err(RunError::Plan(format!("{origin} finds {name_and_reason}")));
     }
     match declared.declare_printed(metric, origin) {
         Ok(_) => Ok(()),
@@ -105,35 +107,21 @@ pub fn make_inputs(plan: &Plan, source_dir: &Path) -> Result<()> {
     sync_inputs(source_dir)
 }
 
-/// The inputs that each round draws with its seed.
+/// Which drawn inputs a directory has. Each round draws inputs with its seed.
 #[derive(Debug, Default)]
-pub struct DrawnInputs {
+pub struct DrawnInputsState {
     /// The seed of the inputs that are in the directory now; None for the inputs made with the seed of the plan.
     seed: Option<u64>,
 }
 
-impl DrawnInputs {
-    /// Whether any workload of a plan draws its inputs.
-    ///
-    /// # Errors
-    /// An unknown workload or an invalid setting.
-    pub fn has_any(plan: &Plan) -> Result<bool> {
-        for version in input_versions(plan) {
-            let (workload, job) = find_workload(plan, &version)?;
-            if workload.inputs_depend_on_seed(&job) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
+impl DrawnInputsState {
     /// Replaces the drawn inputs in the directory `source_dir` with those of the round of a cell, unless they are there
     /// already. Returns whether it replaced them.
     ///
     /// # Errors
     /// A file cannot be read, written or removed.
     pub fn draw(&mut self, plan: &Plan, cell: &Cell, source_dir: &Path) -> Result<bool> {
-        if self.seed.replace(cell.seed) == Some(cell.seed) || !DrawnInputs::has_any(plan)? {
+        if self.seed.replace(cell.seed) == Some(cell.seed) || !has_drawn_inputs(plan)? {
             return Ok(false);
         }
         for version in input_versions(plan) {
@@ -148,6 +136,20 @@ impl DrawnInputs {
         sync_inputs(source_dir)?;
         Ok(true)
     }
+}
+
+/// Whether any workload of a plan draws its inputs.
+///
+/// # Errors
+/// An unknown workload or an invalid setting.
+pub fn has_drawn_inputs(plan: &Plan) -> Result<bool> {
+    for version in input_versions(plan) {
+        let (workload, job) = find_workload(plan, &version)?;
+        if workload.inputs_depend_on_seed(&job) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The versions of the workloads of a plan for which inputs are made: one for each directory of inputs.
@@ -191,7 +193,7 @@ pub fn find_workload(plan: &Plan, planned: &WorkloadPlan) -> Result<WorkloadJob>
 /// Looks up the workload of a cell and checks its settings.
 ///
 /// # Errors
-/// The message of an error of [`find_workload`].
+/// As [`find_workload`]; the error is the message.
 pub fn workload_of_cell(cell: &Cell) -> Result<WorkloadJob, String> {
     checked_workload(&cell.workload, cell.scale, cell.seed)
 }
@@ -201,7 +203,7 @@ pub fn only_reads(cell: &Cell) -> bool {
     workload_of_cell(cell).is_ok_and(|(workload, job)| workload.only_reads(&job))
 }
 
-/// The time limit of each command of a cell; None if its workload has no limit.
+/// The time limit of each command of a cell; None if its workload has no limit, or is unknown.
 pub fn time_limit(cell: &Cell) -> Option<Duration> {
     let (workload, job) = workload_of_cell(cell).ok()?;
     workload.command_time_limit(&job)
@@ -219,7 +221,7 @@ fn checked_workload(planned: &WorkloadPlan, scale: Scale, seed: u64) -> Result<W
 /// Checks the workloads of a stored plan, in every version that its variants run.
 ///
 /// # Errors
-/// The message of an error of [`find_workload`].
+/// As [`find_workload`]; the error is the message.
 pub fn check_workloads(plan: &Plan) -> Result<(), String> {
     let variants = matrix::expand(plan);
     for version in plan.workloads.iter().flat_map(|planned| workload_versions(planned, &variants)) {
@@ -250,12 +252,13 @@ pub fn default_metrics_of_plan(plan: &Plan) -> Vec<&str> {
 ///
 /// A printed metric with a direction (lower or higher is better) comes first, because the author of the workload
 /// declared it. Only the metric that the user chose comes before it. In a guest that counts instructions, the counts
-/// come first.
+/// come first, whatever metric the user chose for the plan.
 pub fn default_metrics(record: &RunRecord) -> Vec<String> {
     let has_values = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
     let own_readings: Vec<&str> = readings().map(|reading| reading.id).collect();
     let of_plan = default_metrics_of_plan(&record.plan);
     let chosen = record.plan.stop.best_metric.as_deref();
+    // `first` begins with the chosen metric. Printed metrics follow it, or come last.
     let (mut first, mut others): (Vec<&str>, Vec<&str>) =
         of_plan.iter().copied().filter(has_values).partition(|id| chosen == Some(id));
     let is_printed =

@@ -8,7 +8,8 @@ use crate::device_layout::{DeviceLayout, DeviceRole, DeviceSpec};
 use crate::error::Result;
 use crate::executor::{CommandLog, RunSink, emit_logged_commands, remove_run_dir};
 use crate::packed_filesystems::PackedFilesystems;
-use crate::{backing, packed_programs, work::DrawnInputs, work::make_inputs};
+use crate::work::{DrawnInputsState, has_drawn_inputs, make_inputs};
+use crate::{backing, packed_programs};
 use fsarena_core::cell::{Cell, CellId};
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_fs::{grammar, lifecycle, safety::ScratchDevice};
@@ -40,7 +41,7 @@ pub struct Images {
     source_disks_by_round: BTreeMap<u32, ScratchDevice>,
     /// The directory with the files of the source disk, and the inputs drawn last; None if no workload draws its
     /// inputs.
-    inputs: Option<(MadeDir, DrawnInputs)>,
+    inputs: Option<(MadeDir, DrawnInputsState)>,
     /// The read-only filesystems of the run, if there are any.
     pub packed: Option<PackedFilesystems>,
     /// The directory for the files that guests boot with, removed with its contents.
@@ -71,8 +72,8 @@ impl Images {
         make_source_disk(run, &source_disk, inputs.path(), emit)?;
         let role = run.agent_config.role.as_root();
         let packed = PackedFilesystems::make(run, role, &dir.path().join("packed"), inputs.path(), emit)?;
-        let inputs = if DrawnInputs::has_any(&run.plan)? {
-            Some((inputs, DrawnInputs::default()))
+        let inputs = if has_drawn_inputs(&run.plan)? {
+            Some((inputs, DrawnInputsState::default()))
         } else {
             inputs.remove()?;
             None
