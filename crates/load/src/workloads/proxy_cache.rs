@@ -35,7 +35,8 @@ const DEF: WorkloadDef = WorkloadDef {
     settings: &[
         SettingDef::ints("rates", 0..=10_000_000, &[200, 400, 800])
             .help("requests a second, one task each; 0 for as fast as it can serve them"),
-        SettingDef::ints("threads", 1..=256, &[16]).help("threads that serve, one task each"),
+        SettingDef::ints("threads", 1..=256, &[16])
+            .help("numbers of threads that serve; there is a task for each number"),
         SettingDef::float("seconds", 0.01..=86_400.0, 2.0).help("how long each task serves"),
         pace::ARRIVALS,
         SettingDef::size("cache_bytes", 1 << 16..=1 << 44, 64 << 20)
@@ -64,6 +65,7 @@ impl Workload for ProxyCache {
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let cache = CacheSettings::resolve(job);
+        // Up to 4 times as many files as objects of the mean size would fill the cache, and no inputs.
         Ok(Survey { room: cache.room(4, 0), remarks: remarks(&cache), ..Survey::default() })
     }
 
@@ -109,7 +111,7 @@ fn fill_action(job: &Job, root: &Path, shared_cache: SharedCache) -> Action {
             seed: settings.seed,
         };
         let outcome = shared_cache.get_or_init(|| empty_cache).run(&config, true)?;
-        web::serving_output(&outcome, 1, account, root)
+        web::serving_output(&outcome, REQUESTS_PER_OPERATION, account, root)
     })
 }
 
@@ -125,7 +127,7 @@ fn serve_action(job: &Job, task: &ServeTask, root: &Path, shared_cache: SharedCa
         let [served_before, evicted_before] = counts();
         let account = CostAccount::start();
         let outcome = cache.run(&config, false)?;
-        let mut output = web::serving_output(&outcome, 1, account, root)?;
+        let mut output = web::serving_output(&outcome, REQUESTS_PER_OPERATION, account, root)?;
         let readings = &mut output.readings;
         let hits = outcome.kind("hit").map_or(0, |kind| kind.count);
         readings.set(web::HIT_RATIO, hits as f64 / outcome.operations().max(1) as f64);
@@ -140,6 +142,9 @@ fn serve_action(job: &Job, task: &ServeTask, root: &Path, shared_cache: SharedCa
 const PAGE_BYTES: usize = 4096;
 /// A record of `swap.state` (`StoreSwapLogData` on a 64-bit machine).
 const LOG_RECORD: [u8; 72] = [0x5a; 72];
+
+/// Each operation of the load is one request.
+const REQUESTS_PER_OPERATION: u64 = 1;
 
 /// The kinds of requests: answered from the cache, stored in the cache, and passed on without storing.
 const REQUEST_KINDS: [&str; 3] = ["hit", "store", "pass"];
@@ -203,8 +208,8 @@ impl DiskCache {
         })
     }
 
-    /// The path of the file with this number. As in Squid's `UFSSwapDir::swapSubDir`, each directory of the second
-    /// level gets as many consecutive numbers as there are such directories, then the next directory follows.
+    /// The path of the file with this number. As in Squid's `UFSSwapDir::swapSubDir`, each directory of the second level
+    /// gets n consecutive numbers, where n is the number of second-level directories in each first-level directory.
     fn file_path(&self, number: u32) -> PathBuf {
         let (first_count, second_count) = self.settings.level_directories;
         let group = number / second_count;
@@ -225,7 +230,7 @@ impl DiskCache {
                 drop(index);
                 return if self.read_file(thread, file_number)? { Ok(HIT) } else { Ok(PASS) };
             }
-            CacheLookup::Fetching => return Ok(PASS),
+            CacheLookup::BeingStored => return Ok(PASS),
             CacheLookup::Missing => index.reserve(number),
         };
         drop(index);
@@ -335,11 +340,11 @@ impl CustomLoad for CacheLoad<'_> {
 #[derive(Debug, Default)]
 struct CacheIndex {
     /// Objects that a request is storing, with their file numbers.
-    fetching: HashMap<u64, u32>,
+    being_stored: HashMap<u64, u32>,
     /// Objects in the cache, with their file numbers and bytes. The least recently used comes first.
     stored: LinkedHashMap<u64, (u32, u64)>,
-    /// Number of file numbers in use or free.
-    file_count: u32,
+    /// The file number of the next object if no number is free.
+    next_new_file: u32,
     /// File numbers without an object.
     free_files: Vec<u32>,
     /// Bytes of all stored objects.
@@ -353,8 +358,8 @@ struct CacheIndex {
 enum CacheLookup {
     /// The cache holds the object, in this file.
     Hit(u32),
-    /// Another request is fetching the object.
-    Fetching,
+    /// Another request is storing the object.
+    BeingStored,
     /// The cache does not hold the object.
     Missing,
 }
@@ -369,7 +374,7 @@ impl CacheIndex {
     fn look_up(&mut self, object: u64) -> CacheLookup {
         match self.stored.to_back(&object) {
             Some((file, _)) => CacheLookup::Hit(*file),
-            None if self.fetching.contains_key(&object) => CacheLookup::Fetching,
+            None if self.being_stored.contains_key(&object) => CacheLookup::BeingStored,
             None => CacheLookup::Missing,
         }
     }
@@ -377,16 +382,16 @@ impl CacheIndex {
     /// Reserves a file number for a missing object. The object is in the cache after [`CacheIndex::finish_store`].
     fn reserve(&mut self, object: u64) -> u32 {
         let file = self.free_files.pop().unwrap_or_else(|| {
-            self.file_count += 1;
-            self.file_count - 1
+            self.next_new_file += 1;
+            self.next_new_file - 1
         });
-        self.fetching.insert(object, file);
+        self.being_stored.insert(object, file);
         file
     }
 
     /// Adds an object to the cache after its file is written.
     fn finish_store(&mut self, object: u64, bytes: u64) {
-        if let Some(file) = self.fetching.remove(&object) {
+        if let Some(file) = self.being_stored.remove(&object) {
             self.bytes += bytes;
             self.stored.insert(object, (file, bytes));
         }
@@ -411,7 +416,7 @@ impl CacheIndex {
     /// Number of objects that have a file.
     #[cfg(test)]
     fn object_count(&self) -> usize {
-        self.fetching.len() + self.stored.len()
+        self.being_stored.len() + self.stored.len()
     }
 }
 
@@ -540,7 +545,7 @@ mod tests {
     fn an_object_that_is_being_stored_is_not_stored_twice() {
         let mut index = CacheIndex::new(100);
         let number = index.reserve(1);
-        assert_eq!(index.look_up(1), CacheLookup::Fetching);
+        assert_eq!(index.look_up(1), CacheLookup::BeingStored);
         index.finish_store(1, 5);
         assert_eq!(index.look_up(1), CacheLookup::Hit(number));
     }
