@@ -42,8 +42,8 @@ pub struct WorkloadPlan {
     /// The name of the workload.
     #[serde(rename = "use")]
     pub name: String,
-    /// The ids of the settings that have a grid ([`crate::setting_grid`]): the plan has one such workload for each value,
-    /// and the ids of its tasks contain the value.
+    /// The ids of the settings that have a grid ([`crate::setting_grid`]). The plan has a copy of the workload for each value of
+    /// the grid, and the ids of the tasks contain the value.
     #[serde(rename = "grid", default, skip_serializing_if = "Vec::is_empty")]
     pub grid_settings: Vec<String>,
     /// Its complete settings.
@@ -52,8 +52,8 @@ pub struct WorkloadPlan {
 }
 
 impl WorkloadPlan {
-    /// The name of the directory for this workload's files. It is the same in all cells. It does not depend on the number of
-    /// clients, so workloads of a plan that differ only in that number share it.
+    /// The name of the directory for this workload's files. It is the same in all cells with the same settings. It does not
+    /// depend on the number of clients, so workloads of a plan that differ only in that number share it.
     pub fn directory_name(&self) -> String {
         let mut settings = self.settings.clone();
         factor::set_client_count(&mut settings, 1);
@@ -153,7 +153,7 @@ pub struct TaskInfo {
     pub id: TaskId,
     /// Its title in reports: "Untar the kernel tree".
     pub title: String,
-    /// Its number in the published study: `009`. None if the study does not number its tasks.
+    /// Its number in the published study that the workload repeats: `009`. None if the study does not number its tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<String>,
     /// Whether totals and geometric means include it. They exclude tasks of the lifecycle (mkfs, mount).
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_has_its_own_directory_which_all_variants_share() {
+    fn a_workload_has_its_own_directory_for_all_numbers_of_clients() {
         let directory = workload("dbench", &[("clients", 4), ("files", 7)]).directory_name();
         assert_eq!(directory, workload("dbench", &[("clients", 20), ("files", 7)]).directory_name());
         assert_ne!(directory, workload("dbench", &[("clients", 4), ("files", 8)]).directory_name());
