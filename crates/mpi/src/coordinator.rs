@@ -87,7 +87,7 @@ fn check_dirs_are_shared(ranks: &Ranks, dirs: impl Iterator<Item = PathBuf>) -> 
         }
         markers.push(marker);
     }
-    ranks.send_all(ranks.workers(), &ToRank::CheckFiles(markers.clone()));
+    ranks.send_to_each(ranks.workers(), &ToRank::CheckFiles(markers.clone()));
     let visible = ranks.receive_from_all(|rank, message| match message {
         FromRank::FilesChecked(Some(fault)) => Err(RunError::Plan(format!(
             "{} does not see what rank 0 made, {fault}; name a directory of a filesystem that all machines share",
@@ -293,12 +293,12 @@ impl CoordinatorCell<'_> {
     /// Tells all ranks that have not ended to end their agents.
     fn abandon(&self) {
         let working = self.ranks.workers().filter(|rank| self.states[*rank as usize] != RankState::Ended);
-        self.ranks.send_all(working, &ToRank::Abandon);
+        self.ranks.send_to_each(working, &ToRank::Abandon);
     }
 
     /// Sends a message that makes all other ranks continue, and marks all ranks as working.
     fn send_and_mark_working(&mut self, message: &ToRank) {
-        self.ranks.send_all(self.ranks.workers(), message);
+        self.ranks.send_to_each(self.ranks.workers(), message);
         self.states.fill(RankState::Working);
     }
 
@@ -343,7 +343,7 @@ impl AgentParent for CoordinatorCell<'_> {
             return Ok(self.agent.restart_timeout());
         };
         let leaders: Vec<u32> = self.ranks.other_leaders().collect();
-        self.ranks.send_all(leaders.iter().copied(), &ToRank::WaitUntilIdle(task.clone()));
+        self.ranks.send_to_each(leaders.iter().copied(), &ToRank::WaitUntilIdle(task.clone()));
         if let Some(note) = self.agent.wait_until_idle(&task) {
             (self.emit)(CellEvent::Note(note));
         }

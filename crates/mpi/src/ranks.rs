@@ -1,7 +1,8 @@
-//! The ranks of a job, for rank 0: their machines and clocks, and the client whose files each client reads.
+//! The ranks of a job, for rank 0: their machines and clocks, and whose files each client reads.
 //!
 //! The page cache of a machine contains the files that its own clients wrote. So each client reads the files of a client on
-//! another machine, as with IOR's options `-C` and `-Q`, but by the actual machines of the ranks.
+//! another machine. IOR's options `-C` and `-Q` do this by a fixed distance between ranks; fsarena uses the machines that the
+//! ranks reported.
 
 use crate::guard;
 use crate::merge::{ClientObservations, ReadingSpecs, built_in_specs};
@@ -32,10 +33,11 @@ pub struct Ranks {
     pub(crate) clocks: BTreeMap<Machine, ClockOffset>,
     /// The definitions of all readings, with those that commands have printed.
     pub(crate) specs: ReadingSpecs,
+    /// Which clients straggled, and which read from a cache.
     pub(crate) observations: ClientObservations,
     /// The client number of each rank, and the client whose files it reads.
     clients: Vec<Client>,
-    /// The pipe to the guard of this machine.
+    /// The pipe to the guard of this machine (see [`crate::guard`]), which cleans up once the pipe is closed.
     _guard: ChildStdin,
 }
 
@@ -47,6 +49,7 @@ impl Ranks {
     pub fn connect(wire: Rc<dyn Wire>, task_timeout: Duration) -> Result<Ranks, RunError> {
         let mut machines = vec![Machine::here(); wire.size() as usize];
         let silent = wire::receive_from_each(&*wire, ANSWER_TIMEOUT, |rank, message| {
+            // Every rank sends this message first.
             if let FromRank::Hello(machine) = message {
                 machines[rank as usize] = machine;
             }
@@ -65,7 +68,7 @@ impl Ranks {
             machines,
             _guard: guard::start()?,
         };
-        ranks.send_all(ranks.other_leaders(), &ToRank::StartGuard);
+        ranks.send_to_each(ranks.other_leaders(), &ToRank::StartGuard);
         Ok(ranks)
     }
 
@@ -90,7 +93,7 @@ impl Ranks {
     }
 
     /// Sends a message to each of these ranks.
-    pub(crate) fn send_all(&self, ranks: impl Iterator<Item = u32>, message: &ToRank) {
+    pub(crate) fn send_to_each(&self, ranks: impl Iterator<Item = u32>, message: &ToRank) {
         for rank in ranks {
             wire::send_to_worker(&*self.wire, rank, message);
         }

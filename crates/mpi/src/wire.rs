@@ -2,9 +2,9 @@
 //!
 //! Messages are JSON, because a cluster can mix machines.
 //!
-//! To measure a clock offset, rank 0 sends a message and the other rank answers with the time of its clock. It read its clock
-//! at some moment between sending and receiving, so the middle of these two times is wrong by at most half a round trip. The
-//! shortest of several round trips gives the smallest error (Cristian 1989).
+//! To measure a clock offset, rank 0 sends a message and the other rank answers with the time of its clock. The other rank read
+//! its clock after rank 0 sent and before rank 0 received. So rank 0 assumes the middle of these two times of its own clock,
+//! which is wrong by at most half a round trip. The shortest of several round trips gives the smallest error (Cristian 1989).
 
 use fsarena_core::event::{Note, Outcome};
 use fsarena_core::sample::{MetricSpec, Sample};
@@ -50,7 +50,7 @@ pub trait Wire {
     /// Sends a clock time in seconds, without sleep.
     fn send_time(&self, rank: u32, seconds: f64);
 
-    /// Receives a clock time in seconds, polling without sleep.
+    /// Receives a clock time in seconds, polling without sleep and without a time limit.
     fn receive_time(&self, rank: u32) -> f64;
 }
 
