@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 /// The counts and durations of a trace so far.
 #[derive(Debug)]
 pub struct TraceTally {
-    /// The traced processes; None for all.
+    /// The traced processes, also those that have ended; None for all. A process that reuses the pid of an ended one counts.
     processes: Option<HashSet<u32>>,
     /// The thread of the tracer that reads the events. Its own events do not count.
     pub reader_thread: Option<u32>,
@@ -149,9 +149,9 @@ impl WaitPairing {
         begin
     }
 
-    /// Counts all open waits as waits without an end. Call it at the end of the trace, and after a loss of records: the end
-    /// of any open wait may be lost, and such a wait would seem to last until the end of the task's next wait for the same
-    /// lock.
+    /// Counts all open waits as waits without an end. Call it at the end of the trace, and after a loss of records: the lost
+    /// records may include the end of an open wait. That wait would then seem to last until the task has waited for the same
+    /// lock again.
     pub fn discard_open_waits(&mut self) {
         self.without_end += self.open_waits.len() as u64;
         self.open_waits.clear();
@@ -188,7 +188,7 @@ impl WaitStats {
         self.gave_up += u64::from(gave_up);
         self.total_ns += ns;
         self.max_ns = self.max_ns.max(ns);
-        self.histogram.record(ns).expect("a histogram that resizes itself takes any time");
+        self.histogram.record(ns).expect("a histogram that resizes itself accepts any duration");
     }
 
     /// Adds all waits of `other`.
