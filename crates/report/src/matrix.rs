@@ -92,10 +92,10 @@ fn figure_cell(
 ) -> Cell {
     let same_task = || figures.iter().filter(|figure| figure.coordinates == coordinates);
     let Some(figure) = same_task().find(|figure| figure.variant == variant) else { return Cell::default() };
-    let is_better = |a: f64, b: f64| match direction {
+    let may_be_better = |a: f64, b: f64| match direction {
         Direction::Higher => a > b,
         Direction::Lower => a < b,
-        // Without a direction no variant is the best.
+        // Without a direction any other variant may be better, so no variant is highlighted as the best.
         Direction::Neutral => true,
     };
     let text = match unit {
@@ -105,7 +105,7 @@ fn figure_cell(
     let source = figure.task.and_then(|task| FigureSource::new(Some(task), [variant]));
     let cell = Cell { source, ..Cell::from(text).with_mark(&figure.mark) };
     let rivals = || same_task().filter(|rival| rival.variant != variant && !rival.is_bare_device);
-    let is_best = rivals().next().is_some() && !rivals().any(|rival| is_better(rival.value, figure.value));
+    let is_best = rivals().next().is_some() && !rivals().any(|rival| may_be_better(rival.value, figure.value));
     cell.highlighted_if(is_best && !figure.is_bare_device)
 }
 
@@ -142,7 +142,7 @@ pub fn add_median_tables(document: &mut Document, record: &RunRecord, analysis: 
         );
     }
     if has_device_shares {
-        text.push_str(" Per cent: of the bare device.");
+        text.push_str(" A percentage after a figure is its share of the bare device's figure.");
     }
     let all_marks: String = figures.iter().map(|figure| figure.mark.as_str()).collect();
     for (sign, meaning) in SIGNS {
@@ -175,7 +175,7 @@ const MIXED_SIGN: char = '~';
 const UNSTEADY_SIGN: char = '±';
 const CLIENT_BOUND_SIGN: char = '!';
 
-/// The signs after figures, and their meanings.
+/// The signs after figures, and their meanings. The limits in the texts are those of [`DataPath`] and [`MAX_CLIENT_SHARE`].
 const SIGNS: [(char, &str); 4] = [
     (PAGE_CACHE_SIGN, "data path page cache, under a tenth of the bytes reached the device"),
     (MIXED_SIGN, "data path mixed, under nine tenths of the bytes reached the device"),
@@ -212,6 +212,7 @@ impl SignMedians {
             Some(DataPath::Mixed) => signs.push(MIXED_SIGN),
             _ => {}
         }
+        // The reading is 1 or 0, so the load was unsteady in most rounds.
         if median(&self.steady).is_some_and(|steady| steady < 0.5) {
             signs.push(UNSTEADY_SIGN);
         }
@@ -262,7 +263,7 @@ fn matrix_rows_of_run(record: &RunRecord) -> Vec<MatrixRow> {
             continue;
         }
         let variant = &record.variants[cell.variant];
-        // If several workloads measured the same tasks, each workload is a separate variant.
+        // In a run of several workloads, each workload of a variant is a separate variant, because they may have the same tasks.
         let suffix = if workloads.len() > 1 { format!(" by {}", cell.workload) } else { String::new() };
         let row = MatrixRow {
             variant: format!("{}{suffix}", variant.name),

@@ -40,7 +40,7 @@ pub const MARKDOWN: Exporter = Exporter {
 };
 
 fn export_markdown(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    write_document(report, report.charts_folder.as_deref(), out)
+    write_report_as_markdown(report, report.charts_folder.as_deref(), out)
 }
 
 /// Writes a Markdown file, and its charts into the folder `NAME-charts` beside it.
@@ -49,20 +49,24 @@ fn write_markdown_with_charts(report: &Report, path: &Path) -> Result<(), Error>
     write_file(path, |out| {
         // After creating the file, so that a path that cannot be written leaves no folder behind.
         SVG.write(report, &path.with_file_name(&folder))?;
-        write_document(report, (SVG.charts_folder_link)(Path::new(&folder)).as_deref(), out)
+        write_report_as_markdown(report, (SVG.charts_folder_link)(Path::new(&folder)).as_deref(), out)
     })
 }
 
 /// Writes the document as Markdown, with links to charts in this folder; without a folder it has no charts.
-fn write_document(report: &Report, charts: Option<&str>, out: &mut dyn Write) -> Result<(), Error> {
-    let detail = if charts.is_some() { Detail::Charts } else { Detail::Full };
-    Ok(markdown::write_markdown(&report_document(report, detail), charts, out)?)
+fn write_report_as_markdown(report: &Report, charts_folder: Option<&str>, out: &mut dyn Write) -> Result<(), Error> {
+    let detail = if charts_folder.is_some() { Detail::Charts } else { Detail::Full };
+    Ok(markdown::write_markdown(&report_document(report, detail), charts_folder, out)?)
 }
 
 /// The exporter of all charts as SVG files, whose text is not converted to outlines.
 pub const SVG: Exporter = Exporter {
     charts_folder_link: |path| Some(percent_encode(path)),
-    ..Exporter::folder("svg", "every chart as SVG in a folder; text stays text", write_charts)
+    ..Exporter::folder(
+        "svg",
+        "every chart as an SVG file in a folder; its text can be searched and copied",
+        write_charts,
+    )
 };
 
 /// Writes a file for each chart into a folder, which it creates.
