@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 /// The largest number of values in memory, missing ones included: 200 million take 1.6 GB.
 const MAX_VALUES_IN_MEMORY: usize = 200_000_000;
-/// A table of up to this many values (80 MB) is read without a check of how many exist.
+/// In a table of up to this many values (80 MB), any number of values may be missing.
 pub const UNCHECKED_VALUES: usize = 10_000_000;
 /// In a larger table, at least one in this many values must exist. Real runs have one in six; a small damaged file may have
 /// many samples and readings without any value.
@@ -33,13 +33,14 @@ pub fn read_columns(
         let reason = format!("damaged: {rows} samples of {columns} readings are an absurd number");
         return Err(Error::damaged(database.path, reason));
     }
+    // Zeroed memory is not touched before its first use, so each thread first uses the memory of its own parts.
     let mut table: Vec<Vec<f64>> = (0..columns).map(|_| vec![0.0; rows]).collect();
     let second_db = if rows > part_size { open_second_connection(database)? } else { None };
     let parts = Mutex::new(split_into_parts(&mut table, rows, part_size).into_iter());
     let next_part = || parts.lock().expect("no thread panics while it holds this lock").next();
     let read_parts = |database: &RunDatabase| -> Result<()> {
         while let Some(part) = next_part() {
-            part.fill(database, samples, readings)?;
+            part.read_values(database, samples, readings)?;
         }
         Ok(())
     };
@@ -61,7 +62,8 @@ fn count_values(database: &RunDatabase) -> Result<usize> {
     database.read_one("value", "SELECT count(*) FROM value", |row| row.int_as(0))
 }
 
-/// Opens a second connection to the same data; None if the run has continued since the first connection began to read.
+/// Opens a second connection to the same data; None if the run has continued since the first connection began to read. Both
+/// connections are in a read transaction ([`schema::open_to_read`]), so neither sees later changes.
 fn open_second_connection(database: &RunDatabase) -> Result<Option<Connection>> {
     let second_db = schema::open_to_read(database.path)?;
     // Every written cell changes these sums, because it starts later than all cells before it.
@@ -98,9 +100,9 @@ fn split_into_parts(table: &mut [Vec<f64>], rows: usize, part_size: usize) -> Ve
 }
 
 impl SamplePart<'_> {
-    /// Fills the columns. The first part also reads values before the first sample, and the last part values after the last
-    /// sample: these are damage and return an error.
-    fn fill(mut self, database: &RunDatabase, samples: &RowIds, readings: &RowIds) -> Result<()> {
+    /// Reads the values of the part into its columns. The first part also reads values before the first sample, and the last
+    /// part values after the last sample: these are damage and return an error.
+    fn read_values(mut self, database: &RunDatabase, samples: &RowIds, readings: &RowIds) -> Result<()> {
         for column in &mut self.columns {
             column.fill(f64::NAN);
         }
@@ -144,7 +146,7 @@ pub fn read_series(database: &RunDatabase, samples: &RowIds, max_points: u64) ->
     } else {
         1
     };
-    // Whole rounds, so that all variants keep the same rounds. The limit is for a damaged file.
+    // Whole rounds, so that all variants keep the same rounds. The LIMIT only has an effect if round 0 alone has too many points.
     let condition = match round_step {
         1 => String::new(),
         step => format!(
@@ -166,8 +168,9 @@ pub fn read_series(database: &RunDatabase, samples: &RowIds, max_points: u64) ->
     Ok(table)
 }
 
-/// A number n, at least `min_step`, for which every n-th round together has at most `max_points` points: not always the
-/// smallest. If round 0 alone has more points, n is above the number of the last round.
+/// Returns a number n, at least `min_step`: the rounds 0, n, 2n, … together have at most `max_points` points. It may not be the
+/// smallest such number. If round 0 alone has too many points, there is no such number; then n is above the number of the last
+/// round, so that only round 0 remains.
 fn find_round_step(database: &RunDatabase, min_step: u64, max_points: u64) -> Result<u64> {
     let mut points_by_round: Vec<(u64, u64)> = vec![];
     let sql = "SELECT cell.round, count(*) FROM series JOIN sample ON sample.id = series.sample
