@@ -64,7 +64,8 @@ pub const DEF: FsDef = FsDef {
     component: "contrib",
     kernel_range: Some(KernelRange { text: "no kernel of Debian has it", debian: "" }),
     min_bytes: 1024 * MIB,
-    // An internal reserve of 1/32, at least 128 MiB, and blocks that are freed only two transaction groups later.
+    // ZFS reserves 1/32 of the pool, at least 128 MiB, and frees blocks only two transaction groups later. The overhead covers
+    // both.
     overhead: Overhead { fixed_bytes: 256 * MIB, percent: 15, per_file_bytes: 2048 },
     traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, compression: true, ..UNIX_TRAITS },
     check: Some(CheckDef { program: "zpool", repairs: &[], full_check: &["scrub", "-w", POOL_NAME] }),
