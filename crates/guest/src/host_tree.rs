@@ -33,7 +33,8 @@ impl HostTree {
     pub fn copy_from_host(&self) -> Result<()> {
         host_root::mount_host()?;
         host_root::mount("tmpfs", "tmpfs", Path::new(ROOT_MOUNT), "mode=755,size=75%")?;
-        let mut copier = TreeCopier { copied: BTreeSet::new(), dirs: vec![] };
+        // The root exists already: it is the mount point. Paths with `..` can lead to it.
+        let mut copier = TreeCopier { copied: BTreeSet::from([PathBuf::from("/")]), dirs: vec![] };
         for path in self.files.iter().chain(&self.names) {
             copier.copy_path(path, MAX_LINKS)?;
         }
