@@ -40,7 +40,7 @@ pub fn fetch_for_guests(names: &[String], kernel: &str) -> CommandResult {
 /// apt does not find.
 ///
 /// # Errors
-/// Without root, or if apt-get fails.
+/// Without root, if apt-get fails, or after a signal.
 pub fn install(packages: &[String], show: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     if packages.is_empty() {
         return Ok(());
@@ -70,11 +70,14 @@ pub fn install(packages: &[String], show: &mut dyn FnMut(&str)) -> Result<(), Fa
     if known.is_empty() {
         return Ok(());
     }
+    // With handlers, a signal does not end fsarena before the service block is removed.
+    commands::handle_signals()?;
     let _service_block = ServiceBlock::begin();
     let mut args = vec!["install", "-y", "-q", "--no-install-recommends"];
     args.extend(known);
-    apt(&args).run_checked(&mut log).map_err(apt_failure)?;
-    Ok(())
+    // To kill apt-get would leave packages half installed, so a signal waits until it has ended.
+    apt(&args).ignore_cancel().run_checked(&mut log).map_err(apt_failure)?;
+    Ok(cancel::check()?)
 }
 
 /// Whether apt can install a package. `apt-cache show` prints nothing for a package that others only mention.
