@@ -105,7 +105,10 @@ impl ServiceBlock {
             let path = Path::new(*path);
             std::fs::create_dir_all(path.parent()?).ok()?;
             let created = std::fs::OpenOptions::new().write(true).create_new(true).mode(*mode).open(path);
-            created.and_then(|mut file| file.write_all(text.as_bytes())).ok().map(|()| path)
+            let mut file = created.ok()?;
+            // A file without its whole text does not block services, but must be removed too.
+            let _ = file.write_all(text.as_bytes());
+            Some(path)
         };
         ServiceBlock(SERVICE_BLOCKERS.iter().filter_map(write_new).collect())
     }
