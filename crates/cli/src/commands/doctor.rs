@@ -253,20 +253,26 @@ const LOAD_TOOLS: [&str; 3] = ["sysbench", "fio", "dbench"];
 const SERVICES: [(&[&str], &str); 2] =
     [(&["squid"], "squid"), (&["postgres", "initdb", "pgbench", "psql"], "postgresql")];
 
+/// Whether programs of a service are missing.
+fn is_service_missing((programs, _): &(&[&str], &str)) -> bool {
+    program::find_dir_with_programs(programs).is_none()
+}
+
 /// The packages of the services that are not installed.
 fn missing_service_packages() -> Vec<&'static str> {
-    let is_absent = |(programs, _): &&(&[&str], &str)| program::find_dir_with_programs(programs).is_none();
-    SERVICES.iter().filter(is_absent).map(|(_, package)| *package).collect()
+    SERVICES.into_iter().filter(is_service_missing).map(|(_, package)| package).collect()
 }
 
 /// Checks the services that workloads start.
 fn check_services() -> Finding {
     let packages = missing_service_packages().join(" ");
-    let services = SERVICES.map(|(programs, _)| programs[0]).join(" ");
     if packages.is_empty() {
-        return ok("services", services);
+        return ok("services", SERVICES.map(|(programs, _)| programs[0]).join(" "));
     }
-    let fix = format!("apt-get install {packages}, for the workloads {services}");
+    // The workload of a service has the name of its first program.
+    let workloads: Vec<&str> =
+        SERVICES.into_iter().filter(is_service_missing).map(|(programs, _)| programs[0]).collect();
+    let fix = format!("apt-get install {packages}, for the workloads {}", workloads.join(" "));
     limited("services", format!("no {packages}"), fix)
 }
 
