@@ -110,7 +110,8 @@ pub fn make_inputs(plan: &Plan, source_dir: &Path) -> Result<()> {
 /// Which drawn inputs a directory has. Each round draws inputs with its seed.
 #[derive(Debug, Default)]
 pub struct DrawnInputsState {
-    /// The seed of the inputs that are in the directory now; None for the inputs made with the seed of the plan.
+    /// The seed of the inputs that are in the directory now; None for the inputs made with the seed of the plan, and for
+    /// inputs that are not complete.
     seed: Option<u64>,
 }
 
@@ -121,19 +122,28 @@ impl DrawnInputsState {
     /// # Errors
     /// A file cannot be read, written or removed.
     pub fn draw(&mut self, plan: &Plan, cell: &Cell, source_dir: &Path) -> Result<bool> {
-        if self.seed.replace(cell.seed) == Some(cell.seed) || !has_drawn_inputs(plan)? {
+        if self.seed == Some(cell.seed) {
             return Ok(false);
         }
+        if !has_drawn_inputs(plan)? {
+            self.seed = Some(cell.seed);
+            return Ok(false);
+        }
+        // Until all inputs are replaced, the directory has the inputs of no seed.
+        self.seed = None;
         for version in input_versions(plan) {
             let (workload, job) = find_workload(plan, &version)?;
             let job = Job { seed: cell.seed, ..job };
             if workload.inputs_depend_on_seed(&job) {
                 let old = Place::for_workload(&version, source_dir, source_dir).source_dir;
-                std::fs::remove_dir_all(&old).map_err(fsarena_sys::Error::io("removing", &old))?;
+                // An earlier call may have failed after it removed the directory.
+                fsarena_sys::none_if_missing(std::fs::remove_dir_all(&old))
+                    .map_err(fsarena_sys::Error::io("removing", &old))?;
                 make_inputs_of_version(workload, &job, &version, source_dir)?;
             }
         }
         sync_inputs(source_dir)?;
+        self.seed = Some(cell.seed);
         Ok(true)
     }
 }
