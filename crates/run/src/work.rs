@@ -13,6 +13,7 @@ use fsarena_core::{event::Note, metric::reading, record::RunRecord, scale::Scale
 use fsarena_load::workload::Demands;
 use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_load::workloads;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{path::Path, time::Duration};
 
@@ -61,6 +62,11 @@ impl WorkRequirements {
                     requirements.remarks.extend(remarks);
                     requirements.task_count += workload.outline(&job).len() as u32;
                 }
+            }
+            // The settings of the plan have inputs too, even if all variants change them (see [`input_versions`]).
+            if let Entry::Vacant(entry) = input_bytes.entry(planned.directory_name()) {
+                let (workload, job) = find_workload(plan, planned)?;
+                entry.insert(workload.survey(&job)?.room.source_bytes);
             }
             requirements.room.source_bytes += input_bytes.values().sum::<u64>();
         }
