@@ -136,7 +136,8 @@ pub fn add_median_tables(document: &mut Document, record: &RunRecord, analysis: 
     let has_device_shares = add_device_shares(&mut figures, analysis.metric.unit);
     add_matrix_tables(document, &record.variant_names(), &figures, (analysis.metric.unit, analysis.metric.direction));
     let mut text = String::from("Medians over rounds; the best of each block size and number of threads stands out.");
-    if !analysis.is_provisional() {
+    let has_not_different = figures.iter().any(|figure| figure.mark.contains(NOT_DIFFERENT));
+    if has_not_different || !analysis.is_provisional() {
         text.push_str(
             " ≈ marks variants with no significant difference from the best at 95%, which does not make them equal.",
         );
