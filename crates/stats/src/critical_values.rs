@@ -6,6 +6,7 @@
 //! constants` simulates them again and prints them beside the stored ones.
 
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
+use std::sync::OnceLock;
 
 /// A look: a number of rounds after which the test may stop, and its critical values c of the signed-rank statistic V, the sum
 /// of the ranks of the positive values. The two-sided test rejects if V ≤ c or V ≥ n(n+1)/2 − c, where n is the number of
@@ -130,6 +131,13 @@ pub fn signed_rank_cdf(n: usize) -> Vec<f64> {
     p.into_iter().scan(0.0, add).collect()
 }
 
+/// The distribution of [`signed_rank_cdf`] at the look with this index in [`LOOKS`]. Each is computed once, because it takes long
+/// for many rounds.
+fn look_cdf(index: usize) -> &'static [f64] {
+    static CDFS: [OnceLock<Vec<f64>>; LOOKS.len()] = [const { OnceLock::new() }; LOOKS.len()];
+    CDFS[index].get_or_init(|| signed_rank_cdf(LOOKS[index].rounds))
+}
+
 /// [`critical_value`] for any number of bounds. For more bounds than the last column of the table has, each look has a separate
 /// level: the increase of the spent error from the previous look to this one (Bonferroni over the looks). None if the rounds are
 /// too few for that level.
@@ -140,16 +148,16 @@ pub fn critical_value_for_any_count(rounds: usize, bound_count: usize) -> Option
     let index = LOOKS.iter().rposition(|look| look.rounds <= rounds)?;
     let spent_by = |index: usize| spent_error(0.05 / bound_count as f64, LOOKS[index].rounds);
     let level = spent_by(index) - index.checked_sub(1).map_or(0.0, spent_by);
-    signed_rank_cdf(LOOKS[index].rounds).iter().rposition(|p| *p <= level)
+    look_cdf(index).iter().rposition(|p| *p <= level)
 }
 
 /// The critical value of one-sided bounds that hold together even if the noise of two variants differs in shape. The
 /// signed-rank test then errs up to twice as often, so this is the critical value for twice the number of bounds, which is at
 /// half the level. If the rounds are too few for half the level, it is [`critical_value`] itself, and the bounds can err more
-/// often ([`crate::simulate::headline`] has the error rates). For more than 32 bounds the table has no column for twice as many,
-/// so the result is [`critical_value`] too. None if [`critical_value`] is None.
+/// often ([`crate::simulate::headline`] has the error rates). None if [`critical_value`] is None.
 pub fn cautious_critical_value(rounds: usize, bound_count: usize) -> Option<usize> {
-    critical_value(rounds, 2 * bound_count.max(1)).or_else(|| critical_value(rounds, bound_count))
+    let at_full_level = critical_value(rounds, bound_count)?;
+    Some(critical_value_for_any_count(rounds, 2 * bound_count.max(1)).unwrap_or(at_full_level))
 }
 
 /// The level of a one-sided test at a single look, for tests whose level over all looks together is 0.05/`bound_count`:
@@ -192,6 +200,17 @@ mod tests {
         assert!(beyond_table < last_in_table && beyond_table > last_in_table / 2, "{beyond_table} {last_in_table}");
         assert!(signed_rank_cdf(60)[beyond_table] <= spent_error(0.05 / 72.0, 60) - spent_error(0.05 / 72.0, 48));
         assert!(critical_value_for_any_count(400, 9900) > critical_value_for_any_count(305, 9900));
+    }
+
+    #[test]
+    fn cautious_bounds_are_at_half_the_level_if_the_rounds_suffice() {
+        for bound_count in [1, 2, 16, 33, 64] {
+            let [cautious, full] =
+                [cautious_critical_value, critical_value].map(|value| value(60, bound_count).unwrap());
+            assert!(cautious < full, "{bound_count}: {cautious} {full}");
+        }
+        assert_eq!((cautious_critical_value(8, 2), critical_value(8, 2)), (Some(0), Some(0)));
+        assert_eq!((cautious_critical_value(60, 65), critical_value(60, 65)), (None, None));
     }
 
     #[test]
