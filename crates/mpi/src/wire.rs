@@ -18,7 +18,8 @@ use std::time::{Duration, Instant, SystemTime};
 const FIRST_PAUSE: Duration = Duration::from_micros(100);
 /// Longest pause between two polls for a message, or for the other ranks at the barrier.
 pub const MAX_PAUSE: Duration = Duration::from_millis(10);
-/// Longest pause between two polls once all ranks are at the barrier: clients start a task at most this far apart.
+/// Longest pause between two polls in the second of two barriers, which ranks enter once all have reached the first: clients
+/// start a task at most this far apart.
 pub const PRECISE_PAUSE: Duration = Duration::from_micros(200);
 
 /// The time for which a rank polls for messages before it checks for signals.
@@ -40,7 +41,7 @@ pub trait Wire {
     /// Receives the next message and the rank that sent it, if one has arrived.
     fn receive(&self) -> Option<(u32, Vec<u8>)>;
 
-    /// Sleeps until all ranks are at the barrier. Returns false on timeout.
+    /// Sleeps until all ranks are at the barrier, with pauses of at most [`PRECISE_PAUSE`] at the end. Returns false on timeout.
     #[must_use]
     fn barrier(&self, timeout: Duration) -> bool;
 
