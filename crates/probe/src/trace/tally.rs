@@ -231,6 +231,11 @@ pub mod tests {
     use super::*;
     use crate::{trace::decode::CallChains, trace::decode::tests::addresses};
 
+    // The LCB_F_* flags of the waits.
+    const RWSEM_READ: u32 = 2;
+    const MUTEX: u32 = 0x20;
+    const MUTEX_SPINNING: u32 = 0x21;
+
     pub fn new_tally(target: TracedTasks) -> TraceTally {
         TraceTally::new(&target)
     }
@@ -253,15 +258,15 @@ pub mod tests {
     #[test]
     fn only_traced_processes_and_their_children_count() {
         let mut tally = new_tally(TracedTasks::Pids(vec![10]));
-        add_wait(&mut tally, (10, 11), 2, 5, &[1]);
-        add_wait(&mut tally, (20, 20), 2, 70, &[1]);
+        add_wait(&mut tally, (10, 11), RWSEM_READ, 5, &[1]);
+        add_wait(&mut tally, (20, 20), RWSEM_READ, 70, &[1]);
         assert_eq!(total_wait_ns(&tally), 5);
         tally.add(&event(2_000, 20, 20, EventKind::Fork { parent: 10 }));
         tally.add(&event(2_000, 30, 30, EventKind::Fork { parent: 20 }));
         tally.add(&event(2_000, 50, 50, EventKind::Fork { parent: 40 }));
-        add_wait(&mut tally, (20, 20), 2, 70, &[1]);
-        add_wait(&mut tally, (30, 31), 2, 900, &[1]);
-        add_wait(&mut tally, (50, 50), 2, 8_000, &[1]);
+        add_wait(&mut tally, (20, 20), RWSEM_READ, 70, &[1]);
+        add_wait(&mut tally, (30, 31), RWSEM_READ, 900, &[1]);
+        add_wait(&mut tally, (50, 50), RWSEM_READ, 8_000, &[1]);
         assert_eq!(total_wait_ns(&tally), 975);
         assert_eq!(tally.pairing.without_begin, 0, "the ends of untraced processes do not count as lost");
     }
@@ -270,8 +275,8 @@ pub mod tests {
     fn the_whole_machine_excludes_the_reader_thread() {
         let mut tally = new_tally(TracedTasks::WholeMachine);
         tally.reader_thread = Some(99);
-        add_wait(&mut tally, (10, 11), 2, 5, &[1]);
-        add_wait(&mut tally, (10, 99), 2, 70, &[1]);
+        add_wait(&mut tally, (10, 11), RWSEM_READ, 5, &[1]);
+        add_wait(&mut tally, (10, 99), RWSEM_READ, 70, &[1]);
         assert_eq!(total_wait_ns(&tally), 5);
     }
 
@@ -297,10 +302,6 @@ pub mod tests {
 
     const FIRST_TASK: Task = Task::Thread(1);
     const SECOND_TASK: Task = Task::Thread(2);
-
-    const RWSEM_READ: u32 = 2;
-    const MUTEX: u32 = 0x20;
-    const MUTEX_SPINNING: u32 = 0x21;
 
     fn begin_at(time_ns: u64) -> WaitBegin {
         begin_with_flags(time_ns, RWSEM_READ)
