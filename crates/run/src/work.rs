@@ -272,18 +272,19 @@ pub fn default_metrics_of_plan(plan: &Plan) -> Vec<&str> {
 pub fn default_metrics(record: &RunRecord) -> Vec<String> {
     let has_values = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
     let own_readings: Vec<&str> = readings().map(|reading| reading.id).collect();
-    let of_plan = default_metrics_of_plan(&record.plan);
+    let plan_metrics = default_metrics_of_plan(&record.plan);
     let chosen = record.plan.stop.best_metric.as_deref();
-    // `first` begins with the chosen metric. Printed metrics follow it, or come last.
-    let (mut first, mut others): (Vec<&str>, Vec<&str>) =
-        of_plan.iter().copied().filter(has_values).partition(|id| chosen == Some(id));
+    // The chosen metric leads, if a report shows it. Printed metrics follow it, or come last.
+    let (mut leading, mut trailing): (Vec<&str>, Vec<&str>) =
+        plan_metrics.iter().copied().filter(has_values).partition(|id| chosen == Some(id));
     let is_printed =
-        |id: &str| record.plan.can_print_metrics() && !own_readings.contains(&id) && !of_plan.contains(&id);
+        |id: &str| record.plan.can_print_metrics() && !own_readings.contains(&id) && !plan_metrics.contains(&id);
     for reading in record.readings.iter().filter(|reading| is_printed(&reading.id)) {
-        let comes_first = reading.direction != Direction::Neutral && !counts_instructions(&record.plan);
-        if comes_first { &mut first } else { &mut others }.push(&reading.id);
+        // In a guest that counts instructions, the counts stay first.
+        let leads = reading.direction != Direction::Neutral && !counts_instructions(&record.plan);
+        if leads { &mut leading } else { &mut trailing }.push(&reading.id);
     }
-    first.into_iter().chain(others).map(String::from).collect()
+    leading.into_iter().chain(trailing).map(String::from).collect()
 }
 
 /// The main metric of a run so far: the first of [`default_metrics`], or before the run has values the main metric of
