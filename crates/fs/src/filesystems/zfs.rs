@@ -72,6 +72,7 @@ pub const DEF: FsDef = FsDef {
     pool: Some(PoolDef {
         name: POOL_NAME,
         node: "/dev/fsarena-pool",
+        // An option set can replace these properties (`recordsize-16k`).
         properties: &[
             ("-o", "ashift=12"),
             ("-O", "compression=lz4"),
