@@ -30,6 +30,7 @@ pub fn fetch_for_guests(names: &[String], kernel: &str) -> CommandResult {
     }
     let kernel = fetched?;
     for def in defs {
+        // This also finds programs in the packages that fsarena fetched into its cache.
         let mkfs = program::find(def.mkfs).map(|path| path.display().to_string()).unwrap_or_default();
         output::print_text(format!("{}: guests have it with kernel {kernel} and {mkfs}\n", def.id))?;
     }
