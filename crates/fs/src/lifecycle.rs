@@ -17,7 +17,7 @@ use std::{fs::File, time::Duration};
 /// All options of one variant for mkfs and mount.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VariantOptions {
-    /// Arguments for mkfs, without [`FsDef::always`] and without the device.
+    /// Arguments for mkfs, without [`FsDef::fixed_arguments`] and without the device.
     pub mkfs: Vec<String>,
     /// Mount options, comma-separated.
     pub mount: String,

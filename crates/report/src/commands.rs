@@ -38,7 +38,7 @@ struct LoggedCommand {
 }
 
 impl Commands {
-    /// Adds the command of one line of the log. Ignores commands outside cells. Once [`MAX_COMMAND_BYTES`] is reached, counts
+    /// Adds the command of one line of the log. Ignores commands outside cells. Once `MAX_COMMAND_BYTES` is reached, counts
     /// the commands of further cells as left out, so that each cell has all of its commands or none.
     pub fn push(&mut self, line: &CommandLogLine) {
         let Some(cell) = &line.cell else { return };

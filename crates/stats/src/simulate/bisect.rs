@@ -24,7 +24,7 @@ pub enum BisectionEnd {
 }
 
 /// Whether a simulated bisection of 64 candidates errs. If `has_change`, the cost steps up at a random one of them, the last
-/// included, by one of [`STEP_SIZES`], and the margin is half of that: to find another candidate or no change is an error.
+/// included, by one of `STEP_SIZES`, and the margin is half of that: to find another candidate or no change is an error.
 /// Otherwise all cost the same, and to find one is an error.
 pub fn bisection_errs(has_change: bool, noise: Noise, rng: &mut impl Rng) -> bool {
     let size = SD * STEP_SIZES[rng.random_range(0..STEP_SIZES.len())];
