@@ -300,6 +300,6 @@ mod tests {
         assert!(fault("a,b\nx,2\n").contains("call it one of n, clients"));
         assert!(fault("n,foo,bar\n1,2,3\n").contains("no column is the throughput"));
         assert_eq!(fault("n,x\n1,2\n2,many\n"), "Some(3) the throughput `many` is not a number");
-        assert!(fault("n,x\n1,0\n2,1\n").contains("not above 0"));
+        assert!(fault("n,x\n1,0\n2,1\n").contains("must be above 0"));
     }
 }
