@@ -59,7 +59,7 @@ impl RunContext {
             root: root.into(),
             source_dir: source_dir.into(),
             device: None,
-            profiling: self.agent_config.profiling,
+            profiled_task: self.agent_config.profiled_task.clone(),
             role: self.agent_config.role.clone(),
             power: Power::On,
             server_user: self.agent_config.server_user(&cell.workload.name),

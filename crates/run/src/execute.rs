@@ -9,7 +9,7 @@ use crate::error::{Result, RunError, require};
 use crate::executor::{Executor, RunSink, ScratchDir};
 use crate::preflight::{self, Requirements, trial::TrialProgress};
 use crate::privsep::{self, AgentConfig};
-use crate::protocol::Profiling;
+use crate::protocol::{ProfileContent, ProfiledTask};
 use crate::recorder::{Consumer, Recorder, RunSetup};
 use crate::runner::{self, RunEnd};
 use crate::work::{self, main_metric_of_plan, outline_tasks};
@@ -32,8 +32,8 @@ pub struct RunRequest {
     pub plan: Plan,
     /// Where its samples go.
     pub destination: Destination,
-    /// Further profiling of each task.
-    pub profiling: Option<Profiling>,
+    /// The task to profile, if any.
+    pub profiled_task: Option<ProfiledTask>,
     /// The user that workloads run as in this kernel; None for the user who started fsarena.
     pub user: Option<String>,
     /// Notes for the reports of the run, in addition to the notes of its workloads.
@@ -76,7 +76,7 @@ impl RunRequest {
         RunRequest {
             plan,
             destination,
-            profiling: None,
+            profiled_task: None,
             user: None,
             remarks: vec![],
             shell: None,
@@ -277,7 +277,7 @@ pub fn execute_by(
         }
         work::check_workloads(&request.plan).map_err(|why| fsarena_store::Error::Damaged(run.plan_file(), why))?;
     }
-    let agent_config = AgentConfig::of_run(request.user.as_deref(), request.profiling, &request.plan)?;
+    let agent_config = AgentConfig::of_run(request.user.as_deref(), request.profiled_task.clone(), &request.plan)?;
     let (variants, mut requirements) = check_with_clients(&request, &*clients, &agent_config.user)?;
     requirements.is_resumed = matches!(request.destination, Destination::ResumedRun(_));
     let mut progress = |done, total| consumers.iter_mut().for_each(|consumer| consumer.show_trials(done, total));
@@ -477,7 +477,8 @@ pub fn program_build() -> Result<String> {
 fn start_executor(run: RunContext, clients: Box<dyn Clients>, emit: RunSink) -> Result<Box<dyn Executor>> {
     Ok(match &run.plan.device.backing {
         Backing::Guest(guest) => {
-            require(run.agent_config.profiling != Some(Profiling::Locks), || {
+            let profiled_task = run.agent_config.profiled_task.as_ref();
+            require(profiled_task.is_none_or(|profiled| profiled.content != ProfileContent::Locks), || {
                 let on_loop = setting("on", "loop");
                 RunError::Plan(format!("a guest cannot be traced; explain a run of this kernel ({on_loop})"))
             })?;

@@ -5,7 +5,7 @@
 //! them to each agent with its request.
 
 use crate::error::{CellError, CellResult, Result, RunError, require};
-use crate::protocol::{AgentMessage, AgentRequest, Answers, ProcessRole, Profiling, Rights, write_message};
+use crate::protocol::{AgentMessage, AgentRequest, Answers, ProcessRole, ProfiledTask, Rights, write_message};
 use crate::tasks::{make_root, perform_privileged};
 use crate::work::find_workload;
 use crate::{bench::Bench, child, work};
@@ -23,8 +23,8 @@ use std::{io, process::Child};
 /// The roles and users of all agents of a run.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
-    /// How to profile each task, if at all.
-    pub profiling: Option<Profiling>,
+    /// The task to profile, if any.
+    pub profiled_task: Option<ProfiledTask>,
     /// The role of the process that fsarena starts for each cell: a supervisor, which starts and confines a worker, or
     /// a single process that does everything.
     pub role: ProcessRole,
@@ -43,11 +43,11 @@ impl AgentConfig {
     ///
     /// # Errors
     /// The user is unknown, only root can become that user, or the user database does not answer.
-    pub fn of_run(user_name: Option<&str>, profiling: Option<Profiling>, plan: &Plan) -> Result<AgentConfig> {
+    pub fn of_run(user_name: Option<&str>, profiled_task: Option<ProfiledTask>, plan: &Plan) -> Result<AgentConfig> {
         let users = UserDatabase::host();
         let process_user = User::of_process();
         let (mut user, notes) = workload_user(user_name)?;
-        let role = if process_user.is_root() && profiling.is_none() {
+        let role = if process_user.is_root() && profiled_task.is_none() {
             let has_mount_namespace = rights::can_restrict_writes();
             let has_pid_namespace = has_mount_namespace && pid_namespace::is_available();
             ProcessRole::Supervisor(Rights { user: user.clone(), has_mount_namespace, has_pid_namespace })
@@ -55,7 +55,7 @@ impl AgentConfig {
             ProcessRole::Single
         };
         // The tracer of a profile requires root. The run keeps no figures of it, so the workload may run as root too.
-        if process_user.is_root() && profiling.is_some() {
+        if process_user.is_root() && profiled_task.is_some() {
             user = process_user;
         }
         let mut server_users = BTreeMap::new();
@@ -67,13 +67,13 @@ impl AgentConfig {
                 }
             }
         }
-        Ok(AgentConfig { profiling, role, user, server_users, notes })
+        Ok(AgentConfig { profiled_task, role, user, server_users, notes })
     }
 
     /// The config of agents that run as the user of this process, with all its rights.
     pub fn unconfined() -> AgentConfig {
         let (role, user) = (ProcessRole::Single, User::of_process());
-        AgentConfig { profiling: None, role, user, server_users: BTreeMap::new(), notes: vec![] }
+        AgentConfig { profiled_task: None, role, user, server_users: BTreeMap::new(), notes: vec![] }
     }
 
     /// The user that the server of a workload runs as; None if the workload starts no server, or runs it as its own

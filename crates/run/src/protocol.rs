@@ -5,7 +5,11 @@ use crate::ageing::AgeingStep;
 use crate::error::{CellError, CellResult, Result};
 use crate::shell::Shell;
 use fsarena_core::event::{CellEvent, Outcome};
-use fsarena_core::{cell::Cell, metric::DeclaredMetrics, plan::IdlePlan};
+use fsarena_core::{
+    cell::{Cell, TaskId},
+    metric::DeclaredMetrics,
+    plan::IdlePlan,
+};
 use fsarena_fs::filesystems;
 use fsarena_guest::{access_recorder::AccessedPaths, memory_layout::MemoryLayout};
 use fsarena_load::workload::Client;
@@ -31,9 +35,9 @@ pub struct AgentRequest {
     pub source_dir: PathBuf,
     /// Major and minor number of the device under test, if it is known.
     pub device: Option<(u32, u32)>,
-    /// The profile to take of each timed task, if any.
+    /// The task to profile, if any.
     #[serde(default)]
-    pub profiling: Option<Profiling>,
+    pub profiled_task: Option<ProfiledTask>,
     /// The part of the work that this process does.
     #[serde(default)]
     pub role: ProcessRole,
@@ -185,11 +189,21 @@ pub enum PrivilegedRequest {
     NoteCopies(String),
 }
 
-/// The profile that the agent takes of each timed task and sends as [`CellEvent::Profile`]. The samples of such a run
+/// A task whose profile the agent takes while it is timed, and sends as [`CellEvent::Profile`]. The samples of such a run
 /// include the work of the tracer, so they must not be compared.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProfiledTask {
+    /// The task. The other tasks of the cell run without a tracer, because naming the functions of one profile takes a guest
+    /// some seconds.
+    pub task: TaskId,
+    /// What the profile shows.
+    pub content: ProfileContent,
+}
+
+/// What a profile shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Profiling {
+pub enum ProfileContent {
     /// The locks that the task waits for, on this kernel.
     Locks,
     /// The functions that a guest runs, by sampling the stacks of the whole machine.

@@ -4,7 +4,7 @@ use crate::ageing::{self, AgeingStep};
 use crate::bench::Bench;
 use crate::error::{CellError, CellResult};
 use crate::executor::CommandLog;
-use crate::protocol::{self, AgentRequest, Answers, Power, PrivilegedRequest, Profiling};
+use crate::protocol::{self, AgentRequest, Answers, Power, PrivilegedRequest, ProfileContent};
 use crate::target::{self, sync_all};
 use crate::{axes::load::parse_idle_time, packed_programs, printed_metrics, work};
 use fsarena_core::event::{Activity, CellEvent, Note, NoteKind};
@@ -167,7 +167,8 @@ fn run_task(
         bench.was_cache_dropped();
     }
     privileged(PrivilegedRequest::WaitUntilIdle(task.info.id.to_string()), bench)?;
-    let tracer = request.profiling.map(start_tracer).transpose()?;
+    let profiled_task = request.profiled_task.as_ref().filter(|profiled| profiled.task == task.info.id);
+    let tracer = profiled_task.map(|profiled| start_tracer(profiled.content)).transpose()?;
     let task_name =
         format!("task {} of {} in round {}", task.info.id, request.cell.variant.name, request.cell.round + 1);
     let work = |log: CommandLog| {
@@ -208,10 +209,10 @@ fn sync_prepared_files(request: &AgentRequest) -> Result<(), fsarena_sys::Error>
 }
 
 /// Starts the tracer: of this process with its threads and children for locks, of the whole machine for stacks.
-fn start_tracer(profiling: Profiling) -> Result<Tracer, TraceError> {
-    Tracer::start(&match profiling {
-        Profiling::Locks => TraceOptions::locks(TracedTasks::Pids(vec![std::process::id()]), CPU_SAMPLES_HZ),
-        Profiling::Stacks { hz } => TraceOptions::stacks(TracedTasks::WholeMachine, hz),
+fn start_tracer(content: ProfileContent) -> Result<Tracer, TraceError> {
+    Tracer::start(&match content {
+        ProfileContent::Locks => TraceOptions::locks(TracedTasks::Pids(vec![std::process::id()]), CPU_SAMPLES_HZ),
+        ProfileContent::Stacks { hz } => TraceOptions::stacks(TracedTasks::WholeMachine, hz),
     })
 }
 

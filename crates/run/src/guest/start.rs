@@ -354,7 +354,7 @@ impl GuestExecutor {
         // Without programs the workload runs as root: the guest kernel serves this cell alone.
         let (role, server_user) = match host_programs {
             // The tracer of a profile requires root.
-            Some(_) if base.profiling.is_some() => (ProcessRole::Single, base.server_user.clone()),
+            Some(_) if base.profiled_task.is_some() => (ProcessRole::Single, base.server_user.clone()),
             Some(programs) => (programs.role(), base.server_user.clone()),
             None => (ProcessRole::Single, None),
         };

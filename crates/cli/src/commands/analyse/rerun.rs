@@ -12,7 +12,8 @@ use fsarena_report::document::{Document, Part};
 use fsarena_report::functions::{self, VariantStacks, counted_instructions};
 use fsarena_report::page::Page;
 use fsarena_run::RunError;
-use fsarena_run::{Consumer, Destination, RunRequest, protocol::Profiling};
+use fsarena_run::protocol::{ProfileContent, ProfiledTask};
+use fsarena_run::{Consumer, Destination, RunRequest};
 use fsarena_stats::comparison::median;
 use fsarena_store::RunDir;
 use fsarena_sys::{kernel::SysRoot, process};
@@ -72,7 +73,7 @@ impl TracedTask {
                 |workload| workload_with_mode(workload, &self.task.name, size, &[threads as u32].into());
             traced_plan.workloads = plan.workloads.iter().map(with_one_mode).collect();
         }
-        let mut profiles = run_profiled(traced_plan, parent_dir, Profiling::Locks, &self.task, progress)?;
+        let mut profiles = run_profiled(traced_plan, parent_dir, self.task.clone(), ProfileContent::Locks, progress)?;
         profiles.remove(&self.variant.name).ok_or_else(|| {
             let message = format!("{} did not come to {}", self.variant.name, self.task);
             RunError::Agent(message).into()
@@ -86,22 +87,22 @@ fn one_round(plan: &Plan, title: String, variants: Vec<Variant>) -> Plan {
     Plan { title, question: String::new(), variants, claims: vec![], stop, ..plan.clone() }
 }
 
-/// Runs a plan once more, and returns the first profile of a task for each variant, by its name. The figures of the run are
+/// Runs a plan once more, and returns the first profile of a task for each variant, by the name of the variant. The figures of the run are
 /// not used, because they include the cost of the tracer.
 fn run_profiled(
     plan: Plan,
     parent_dir: &Path,
-    profiling: Profiling,
-    traced_task: &TaskId,
+    task: TaskId,
+    content: ProfileContent,
     progress: &mut dyn Consumer,
 ) -> Result<BTreeMap<String, Profile>, Failure> {
     let mut request = RunRequest::new(plan, Destination::ConsumersOnly(parent_dir.into()));
-    request.profiling = Some(profiling);
+    request.profiled_task = Some(ProfiledTask { task, content });
     let (mut variant, mut profiles) = (String::new(), BTreeMap::new());
     let mut collect = |event: &Event| -> Result<(), RunError> {
         match event {
             Event::CellStarted { cell } => variant.clone_from(&cell.variant.name),
-            Event::Cell { event: CellEvent::Profile { task, profile }, .. } if task == traced_task => {
+            Event::Cell { event: CellEvent::Profile { profile, .. }, .. } => {
                 let profile = serde_json::from_value(profile.clone())
                     .map_err(|error| RunError::Agent(format!("no profile of {variant}: {error}")))?;
                 profiles.entry(variant.clone()).or_insert(profile);
@@ -171,8 +172,8 @@ pub fn profile_variants(
     let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
     let title = format!("{} variants again, sampled in {task}", variants.len());
     let plan = one_round(&record.plan, title, variants);
-    let profiling = Profiling::Stacks { hz: SAMPLES_PER_BILLION };
-    let mut profiles = run_profiled(plan, runs_dir, profiling, &task, progress)?;
+    let content = ProfileContent::Stacks { hz: SAMPLES_PER_BILLION };
+    let mut profiles = run_profiled(plan, runs_dir, task.clone(), content, progress)?;
     let sampled = |variant: String| {
         let stacks = profiles.remove(&variant)?.stacks.into_iter().filter(|stack| stack.frames != [USER_CODE]);
         Some(VariantStacks {
