@@ -110,7 +110,7 @@ impl Modules {
     pub fn load_order(&self, requested: &[&str], crc32c: &str) -> Result<Vec<Module>> {
         let mut order = LoadOrder { modules: self, crc32c, visited: BTreeSet::new(), modules_to_load: vec![] };
         for name in requested {
-            order.add_module(&with_underscores(name), true)?;
+            order.add_module(&with_underscores(name))?;
         }
         Ok(order.modules_to_load)
     }
@@ -122,7 +122,7 @@ impl Modules {
         let mut order = LoadOrder { modules: self, crc32c, visited, modules_to_load };
         for name in further {
             // A module whose dependency is missing cannot be loaded; the dependencies that it has do no harm.
-            let _ = order.add_module(&with_underscores(name), true);
+            let _ = order.add_module(&with_underscores(name));
         }
         order.modules_to_load
     }
@@ -137,25 +137,34 @@ struct LoadOrder<'a> {
 }
 
 impl LoadOrder<'_> {
-    /// Adds a module after all of its dependencies.
-    fn add_module(&mut self, name: &str, is_required: bool) -> Result<()> {
+    /// Adds a module after all of its dependencies. A module that cannot be added counts as not visited, so that each module
+    /// that requires it fails as well.
+    fn add_module(&mut self, name: &str) -> Result<()> {
         let name = if name == "crc32c" { with_underscores(self.crc32c) } else { name.to_string() };
         if self.modules.built_in.contains(&name) || !self.visited.insert(name.clone()) {
             return Ok(());
         }
-        let Some(path) = self.modules.files.get(&name) else {
-            let why = format!("this kernel has no module {name}");
-            return if is_required { Err(Error::invalid_file(&self.modules.dir, why)) } else { Ok(()) };
+        let added = self.add_with_dependencies(&name);
+        if added.is_err() {
+            self.visited.remove(&name);
+        }
+        added
+    }
+
+    fn add_with_dependencies(&mut self, name: &str) -> Result<()> {
+        let Some(path) = self.modules.files.get(name) else {
+            return Err(Error::invalid_file(&self.modules.dir, format!("this kernel has no module {name}")));
         };
         let elf = read_module(path)?;
         let dependencies = parse_dependencies(&read_modinfo(path, &elf)?);
-        for name in &dependencies.optional {
-            self.add_module(name, false)?;
+        for optional in &dependencies.optional {
+            // The module works without it.
+            let _ = self.add_module(optional);
         }
-        for name in &dependencies.required {
-            self.add_module(name, true)?;
+        for required in &dependencies.required {
+            self.add_module(required)?;
         }
-        self.modules_to_load.push(Module { name, elf });
+        self.modules_to_load.push(Module { name: name.to_string(), elf });
         Ok(())
     }
 }
@@ -258,6 +267,50 @@ mod tests {
         let error = modules.load_order(&["jfs"], "crc32c_generic").unwrap_err().to_string();
         assert!(error.contains("no module jfs"), "{error}");
         assert!(modules.extend_load_order(vec![], &["jfs", "ext4"], "crc32c_generic").is_empty());
+    }
+
+    /// An ELF file whose section `.modinfo` has this text.
+    fn module_file(modinfo: &str) -> Vec<u8> {
+        const SECTION_NAMES: &[u8] = b"\0.modinfo\0.shstrtab\0";
+        let contents = [modinfo.as_bytes(), SECTION_NAMES].concat();
+        let headers_offset = (64 + contents.len()).next_multiple_of(8);
+        let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+        file.extend([1u16, 62].map(u16::to_le_bytes).concat());
+        file.extend(1u32.to_le_bytes());
+        file.extend([0, 0, headers_offset as u64].map(u64::to_le_bytes).concat());
+        file.extend(0u32.to_le_bytes());
+        file.extend([64u16, 0, 0, 64, 3, 2].map(u16::to_le_bytes).concat());
+        file.extend(&contents);
+        // The first header is empty.
+        file.resize(headers_offset + 64, 0);
+        let sections = [(1u32, 1u32, 64, modinfo.len()), (10, 3, 64 + modinfo.len(), SECTION_NAMES.len())];
+        for (name, kind, offset, size) in sections {
+            file.extend([name, kind].map(u32::to_le_bytes).concat());
+            file.extend([0, 0, offset as u64, size as u64, 0, 1, 0].map(u64::to_le_bytes).concat());
+        }
+        file
+    }
+
+    #[test]
+    fn a_module_is_left_out_if_a_module_that_it_requires_cannot_be_loaded() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, modinfo) in [
+            ("needs_missing", "depends=missing\0"),
+            ("first", "depends=needs_missing\0"),
+            ("second", "license=GPL\0depends=needs_missing\0"),
+            ("softly", "softdep=pre: needs_missing missing\0depends=\0"),
+            ("third", "depends=softly,missing\0"),
+            ("last", "depends=softly\0"),
+        ] {
+            std::fs::write(dir.path().join(format!("{name}.ko")), module_file(modinfo)).unwrap();
+        }
+        let modules = Modules::open(dir.path()).unwrap();
+        let names = |order: Vec<Module>| order.into_iter().map(|module| module.name).collect::<Vec<_>>();
+        let extended = |further: &[&str]| names(modules.extend_load_order(vec![], further, "crc32c_generic"));
+        assert_eq!(extended(&["first", "second", "last", "third"]), ["softly", "last"]);
+        assert_eq!(extended(&["softly", "needs_missing", "third"]), ["softly"]);
+        assert_eq!(names(modules.load_order(&["softly"], "crc32c_generic").unwrap()), ["softly"]);
+        assert!(modules.load_order(&["last", "second"], "crc32c_generic").is_err());
     }
 
     #[test]
