@@ -10,6 +10,7 @@ use crate::config::{
 };
 use crate::{kernel::GuestKernel, launch::GuestCommand, modules::Modules};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, process::Stdio};
 
@@ -258,7 +259,14 @@ pub(crate) fn split_words(text: &str) -> impl Iterator<Item = OsString> {
 
 /// An option that ends with a path. QEMU requires commas in the path to be doubled.
 pub(crate) fn path_option(prefix: &str, path: &Path) -> OsString {
-    format!("{prefix}{}", path.to_string_lossy().replace(',', ",,")).into()
+    let mut option = prefix.as_bytes().to_vec();
+    for byte in path.as_os_str().as_bytes() {
+        option.push(*byte);
+        if *byte == b',' {
+            option.push(b',');
+        }
+    }
+    OsString::from_vec(option)
 }
 
 #[cfg(test)]
@@ -291,6 +299,12 @@ mod tests {
     #[test]
     fn a_comma_in_a_path_is_doubled() {
         assert!(command_line(Emulator::Qemu, "/a,b").contains("file=/a,,b "));
+    }
+
+    #[test]
+    fn a_path_that_is_not_text_stays_as_it_is() {
+        let path = Path::new(std::ffi::OsStr::from_bytes(b"/\xff,b"));
+        assert_eq!(path_option("file=", path).as_bytes(), b"file=/\xff,,b");
     }
 
     #[test]
