@@ -135,12 +135,19 @@ pub fn flavour_of(release: &str) -> Option<&'static str> {
     FLAVOURS.into_iter().find(|flavour| release.contains(&format!("-{flavour}-")))
 }
 
-/// Compares releases by their numbers: `6.1.0-9` is older than `6.1.0-53`.
+/// Compares releases by their numbers: `6.1.0-9` is older than `6.1.0-53`. A release candidate, `6.19.0-rc5`, is older than its
+/// release, `6.19.0`.
 pub fn compare_releases(a: &str, b: &str) -> Ordering {
     let numbers = |text: &str| -> Vec<u64> {
         text.split(|letter: char| !letter.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
     };
-    numbers(a).cmp(&numbers(b)).then_with(|| a.cmp(b))
+    let key = |release: &str| match release.split_once("-rc") {
+        Some((version, candidate)) if candidate.starts_with(|first: char| first.is_ascii_digit()) => {
+            (numbers(version), false, numbers(candidate))
+        }
+        _ => (numbers(release), true, vec![]),
+    };
+    key(a).cmp(&key(b)).then_with(|| a.cmp(b))
 }
 
 #[cfg(test)]
@@ -181,6 +188,12 @@ mod tests {
         assert_eq!(newest("6.1.0-60-cloud-amd64"), newest("6.1-cloud"));
         assert_eq!(newest("5.10"), None);
         assert_eq!(list_for_message("here are", &["6.1".into(), "6.12".into()]), "here are 6.1, 6.12; ");
+    }
+
+    #[test]
+    fn release_candidates_are_older_than_their_release() {
+        let releases = ["6.18.9", "6.19.0-rc5+", "6.19.0-rc12", "6.19.0", "6.19.0-3-amd64", "6.19.1-rc1"];
+        assert_eq!(sort_releases(releases.iter().rev().map(|release| release.to_string())), releases);
     }
 
     #[test]
