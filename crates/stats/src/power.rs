@@ -115,14 +115,14 @@ impl fmt::Display for Forecast {
     }
 }
 
-/// Formats the time that a user gave, in minutes or hours if it is a whole number of them.
+/// Formats the time that a user gave, in hours or minutes if it is a whole number of them and at least two.
 fn format_budget(seconds: f64) -> String {
-    let is_whole_number_of = |unit: f64| seconds >= unit && (seconds / unit).fract() == 0.0;
-    if is_whole_number_of(3600.0) || is_whole_number_of(60.0) {
-        format_duration(seconds)
-    } else {
-        format!("{:.0} seconds", seconds.floor())
+    for (unit, name) in [(3600.0, "hours"), (60.0, "minutes")] {
+        if seconds >= 2.0 * unit && (seconds / unit).fract() == 0.0 {
+            return format!("{} {name}", seconds / unit);
+        }
     }
+    format!("{:.0} seconds", seconds.floor())
 }
 
 /// Formats the time that something requires, rounded up.
@@ -219,6 +219,13 @@ mod tests {
         assert!(forecast_text(600.0, 0.000_1).ends_with("; 0.01% requires more than 400 rounds"));
         assert_eq!(forecast(&pilot[..2], 30.0, 600.0, 0.01), None);
         assert_eq!(forecast(&pilot, 0.0, 600.0, 0.01), None);
+    }
+
+    #[test]
+    fn a_budget_is_never_rounded_up() {
+        let texts = [45.5, 60.0, 120.0, 5400.0, 6000.0, 7200.0, 9000.0].map(format_budget);
+        let expected = ["45 seconds", "60 seconds", "2 minutes", "90 minutes", "100 minutes", "2 hours", "150 minutes"];
+        assert_eq!(texts, expected);
     }
 
     #[test]
