@@ -65,7 +65,8 @@ pub enum Recommendation {
 
 impl Recommendation {
     /// The answer about `candidates`, best first. `current` is the variant in use today, if it is a candidate; it is kept if it
-    /// costs less than `margin`, a logarithm, above the best. None if no two candidates can be compared.
+    /// costs less than `margin`, a logarithm, above the best. None if no two candidates can be compared, or
+    /// if each costs significantly more than another one.
     pub fn from_regrets(
         regrets: &Regrets,
         candidates: &[usize],
