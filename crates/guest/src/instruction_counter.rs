@@ -58,7 +58,7 @@ const PERIOD_S: i64 = 10;
 /// The delay of a task after a multiple of [`PERIOD_S`], in which the kernel does its periodic work.
 const DELAY: Duration = Duration::from_millis(50);
 
-/// Marks a moment as [`mark`] does. BeforeReadings of the work it waits for the same moment of a period, so that clock
+/// Marks a moment as [`mark`] does. At [`Mark::BeforeReadings`] it first waits for the same moment of a period, so that clock
 /// ticks and timers interrupt the same work at the same places. Waiting takes a guest that counts instructions no time.
 pub fn wait_and_mark(moment: Mark) {
     if moment == Mark::BeforeReadings {

@@ -200,7 +200,8 @@ fn check_bootable(image: &Path, kind: ElfKind) -> Result<PathBuf> {
     Err(Error::invalid_file(image, why))
 }
 
-/// An installed kernel of that version, else a fetched one that is undamaged, else one that is fetched now.
+/// The newest available kernel of that version; of equal ones the installed kernel. Removes fetched kernels that are damaged. If
+/// no kernel is left, fetches one.
 fn find_packaged(version: &str, dirs: &KernelDirs, log: OnCommand) -> Result<PackagedKernel> {
     let mut roots = dirs.roots();
     while let Some(kernel) = newest_kernel(&roots, version) {

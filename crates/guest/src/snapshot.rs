@@ -50,7 +50,7 @@ pub struct Snapshot {
 
 /// The directory of a machine's saved state. Its name depends on everything that the state depends on, including the
 /// current boot of the host, because the guest has measured its clock. None if one of the files cannot be examined, or
-/// if other users can write to the cache.
+/// if the cache belongs to another user or every user can write to it.
 pub fn snapshot_dir(cache: &Path, machine: &Machine, modules: &[String]) -> Option<PathBuf> {
     let empty_paths: Vec<PathBuf> = machine.test_images.iter().map(|_| PathBuf::new()).collect();
     let template = Machine {
