@@ -210,7 +210,8 @@ fn combine(required: RequiredClaims, checks: &[ClaimCheck], missing_variants: BT
     let required_count = match required {
         RequiredClaims::All => claims,
         RequiredClaims::Count(count) => count,
-        RequiredClaims::Share(share) => (share * claims as f64).ceil() as usize,
+        // 28% of 25 claims are 7, although 0.28 · 25 is rounded to a number above 7.
+        RequiredClaims::Share(share) => (share * claims as f64 - 1e-9).ceil() as usize,
     };
     let outcome = if checks.iter().all(|check| check.outcome.is_none()) {
         None
@@ -272,5 +273,8 @@ mod tests {
         assert_eq!(half(&[Some(Held), Some(Inconclusive), Some(Refuted)]).outcome, Some(Inconclusive));
         assert_eq!(half(&[Some(Held), Some(Refuted), None]).held_of_claims, Some((1, 3)));
         assert_eq!(half(&[None]).outcome, None);
+        let seven_of_25: Vec<Option<Outcome>> = (0..25).map(|i| Some(if i < 7 { Held } else { Refuted })).collect();
+        let required = |share| of_pairs(RequiredClaims::Share(share), &seven_of_25).outcome;
+        assert_eq!([required(0.28), required(0.29)], [Some(Held), Some(Refuted)]);
     }
 }
