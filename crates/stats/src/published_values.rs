@@ -124,14 +124,17 @@ pub(crate) fn check_claim(
     let figures = SingleFigures { set, sets, precision };
     let (subject, has_samples) = (&claim.subject, !published.samples().is_empty());
     let extreme = match &claim.relation {
-        Relation::Pair(_) if has_samples => return ClaimCheck::of_pair(judge_samples(claim, published)),
+        Relation::Pair(_) if has_samples => return ClaimCheck::of_pair(judge_samples(claim, published, &[])),
         Relation::Pair(pair) => return ClaimCheck::of_pair(figures.judge_pair(subject, pair)),
         Relation::Extreme(extreme) => extreme,
     };
     let mut rivals = rivals.to_vec();
     rivals.retain(|rival| *rival != extreme.variant);
-    let outcome =
-        if has_samples { judge_samples(claim, published) } else { figures.judge_extreme(subject, extreme, &rivals) };
+    let outcome = if has_samples {
+        judge_samples(claim, published, &rivals)
+    } else {
+        figures.judge_extreme(subject, extreme, &rivals)
+    };
     let is_known = |rival: &&&str| {
         if has_samples {
             published.figures.iter().any(|row| row.variant == **rival && row.metric == subject.metric)
@@ -144,8 +147,8 @@ pub(crate) fn check_claim(
 }
 
 /// Judges a claim on samples. Samples have a single task without a name, so a claim must name no task or all tasks, and the
-/// parameters of its task are ignored.
-fn judge_samples(claim: &Claim, set: &PublishedSet) -> Option<Outcome> {
+/// parameters of its task are ignored. `rivals` are the other variants that a claim about the best or the worst compares.
+fn judge_samples(claim: &Claim, set: &PublishedSet, rivals: &[&str]) -> Option<Outcome> {
     let series = |quantity: &Quantity, variant: &str| -> Option<Vec<f64>> {
         let value =
             |sample: &&str| set.figure_of_sample(sample, variant, &quantity.metric).map_or(f64::NAN, |row| row.value);
@@ -168,8 +171,7 @@ fn judge_samples(claim: &Claim, set: &PublishedSet) -> Option<Outcome> {
         }
         Relation::Extreme(extreme) => {
             let own_figures = series(&claim.subject, &extreme.variant)?;
-            let rivals = set.variants().into_iter().filter(|variant| *variant != extreme.variant);
-            let rivals = rivals.filter_map(|variant| series(&claim.subject, variant));
+            let rivals = rivals.iter().filter_map(|variant| series(&claim.subject, variant));
             let direction = metric::find(&claim.subject.metric)?.spec.direction;
             let verdict = match claim.average {
                 Average::Typical => {
@@ -341,6 +343,19 @@ mod tests {
         assert_eq!(outcome_of("elapsed[rate=5]: best is a", 8), Some(Held), "a rate of a run here");
         assert_eq!(outcome_of("elapsed: a < b", 7), Some(Inconclusive), "under 8 nothing is decided");
         assert_eq!(outcome_of("system: a < b", 8), None);
+    }
+
+    #[test]
+    fn only_the_given_rivals_compete_in_samples() {
+        let line = |i: usize| format!("{i},a,{},1\n{i},b,{},1\n{i},c,10,1\n", 20 + 2 * i, 40 + 5 * i);
+        let lines: String = (0..8).map(line).collect();
+        let csv = format!("sample,filesystem,elapsed_s,requests_per_s\n{lines}");
+        let sets = parse_published("old", &csv, &Default::default()).unwrap();
+        let outcome = |rivals: &[&str]| {
+            check_claim(&"elapsed: best is a".parse().unwrap(), "", &sets, &FigurePrecision::default(), rivals).outcome
+        };
+        assert_eq!(outcome(&["a", "b", "c"]), Some(Outcome::Refuted));
+        assert_eq!(outcome(&["a", "b"]), Some(Outcome::Held));
     }
 
     fn misfits(lines: &str) -> Vec<String> {
