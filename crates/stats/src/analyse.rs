@@ -220,9 +220,13 @@ pub fn log_ratios_of_tasks(
         let values = &grid.values[*task];
         d_by_task.push(values[a].iter().zip(&values[b]).map(|(a, b)| (b / a).ln()).collect());
     }
-    // In a round that has both variants, every task has a log ratio, which can be infinite.
-    let columns = d_by_task.first().map_or(0, Vec::len);
-    let rounds = (0..columns).filter(|round| d_by_task.iter().all(|d| !d[*round].is_nan())).count();
+    let has_both = |round: &usize| {
+        tasks
+            .iter()
+            .map(|task| &grid.values[*task])
+            .all(|values| !values[a][*round].is_nan() && !values[b][*round].is_nan())
+    };
+    let rounds = (0..d_by_task.first().map_or(0, Vec::len)).filter(has_both).count();
     let means = weighted_means(&d_by_task, &vec![1.0; d_by_task.len()]);
     let d: Vec<f64> = means.into_iter().filter(|d| d.is_finite()).collect();
     LogRatios { excluded_rounds: rounds.saturating_sub(d.len()), d }

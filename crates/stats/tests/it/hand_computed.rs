@@ -8,7 +8,7 @@ use fsarena_core::record::{CellRecord, RunRecord, RunStatus, SampleTable};
 use fsarena_core::sample::{Direction, Fold, FoldRules, MetricSpec, Unit};
 use fsarena_core::setting::{SettingValue, Settings};
 use fsarena_core::{host::Host, scale::Scale, series::SeriesTable};
-use fsarena_stats::analyse::{Analysis, analyse, task_medians};
+use fsarena_stats::analyse::{Analysis, analyse, log_ratios_of_tasks, task_medians};
 
 const ROUNDS: u32 = 8;
 // Elapsed seconds of each variant in round 0, by task. The machine drifts: round b takes (1 + b) times as long, for every
@@ -229,6 +229,20 @@ fn medians_are_computed_for_each_task_in_the_totals() {
     let medians = task_medians(&Grid::of(&record(), "elapsed").unwrap());
     assert_eq!(medians.iter().map(|task| task.task.id.name.as_str()).collect::<Vec<_>>(), ["untar", "tar"]);
     assert_near(medians[0].medians[0].unwrap(), 9.0);
+}
+
+#[test]
+fn a_round_in_which_both_variants_have_a_value_of_zero_is_excluded() {
+    let mut record = record();
+    // "untar" in the first round of ext4 and xfs; each has three rows.
+    for row in [1, 4] {
+        record.samples.values[0][row] = 0.0;
+    }
+    let grid = Grid::of(&record, "elapsed_ns").unwrap();
+    let found = log_ratios_of_tasks(&grid, (0, 1), &[1, 2], None);
+    assert_eq!((found.d.len(), found.excluded_rounds), (7, 1));
+    // The means of ln(3/2) and ln(2/4).
+    found.d.iter().for_each(|d| assert_near(*d, 0.75f64.ln() / 2.0));
 }
 
 /// If "untar" requests direct I/O and the page cache served btrfs, no variant is ranked in "untar", only in "tar".
