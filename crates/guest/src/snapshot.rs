@@ -119,16 +119,25 @@ impl SnapshotDraft {
         // If QEMU ignores this, the caller kills it.
         let _ = monitor.execute("quit", json!({}));
         std::fs::copy(console, self.dir.join(CONSOLE_FILE))?;
-        match std::fs::rename(&self.dir, &self.final_dir) {
-            // Another process has saved this machine meanwhile.
-            Err(_) if find_snapshot(&self.final_dir).is_some() => std::fs::remove_dir_all(&self.dir)?,
-            result => result?,
-        }
+        move_into_place(&self.dir, &self.final_dir)?;
         if let Some(cache) = self.final_dir.parent() {
             cache::remove_oldest(cache, NAME_PREFIX, MAX_KEPT, MIN_IDLE);
         }
         find_snapshot(&self.final_dir).ok_or_else(|| ErrorKind::NotFound.into())
     }
+}
+
+/// Moves a saved machine to its final directory, and replaces an incomplete one there. If another process has saved the machine
+/// meanwhile, removes this one instead.
+fn move_into_place(dir: &Path, final_dir: &Path) -> Result<()> {
+    if std::fs::rename(dir, final_dir).is_ok() {
+        return Ok(());
+    }
+    if find_snapshot(final_dir).is_some() {
+        return std::fs::remove_dir_all(dir);
+    }
+    cache::remove_entry(final_dir);
+    std::fs::rename(dir, final_dir)
 }
 
 /// Makes QEMU write its machine's state to a file. Returns its digest.
@@ -412,6 +421,28 @@ mod tests {
         assert!(!snapshot.is_intact());
         snapshot.discard();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_saved_machine_replaces_an_incomplete_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let final_dir = dir.path().join("booted-x");
+        let make_draft = |contents: &[u8]| {
+            let draft = dir.path().join("saving-x");
+            std::fs::create_dir(&draft).unwrap();
+            std::fs::write(draft.join(CONSOLE_FILE), "").unwrap();
+            let state = cache::name_with_digest(STATE_FILE, &cache::digest(contents).unwrap());
+            std::fs::write(draft.join(state), contents).unwrap();
+            draft
+        };
+        // Somebody deleted the large file.
+        std::fs::create_dir(&final_dir).unwrap();
+        std::fs::write(final_dir.join(CONSOLE_FILE), "").unwrap();
+        move_into_place(&make_draft(b"abc"), &final_dir).unwrap();
+        let saved = find_snapshot(&final_dir).unwrap().state_file;
+        move_into_place(&make_draft(b"abd"), &final_dir).unwrap();
+        assert_eq!(find_snapshot(&final_dir).unwrap().state_file, saved);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     /// A fake QEMU that sends the first answer at once, and one more for each line that it receives.
