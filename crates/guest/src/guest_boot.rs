@@ -136,7 +136,9 @@ fn mount(kind: &str, target: &str, source: &str, options: &str) -> Result<()> {
 }
 
 fn load_module(name: &str) -> Result<()> {
-    match rustix::system::finit_module(&File::open(module_path(name))?, c"", 0) {
+    let file = File::open(module_path(name));
+    let file = file.map_err(|error| Error::other(format!("opening module {name} of the initramfs: {error}")))?;
+    match rustix::system::finit_module(&file, c"", 0) {
         // It is there already, or drives hardware that this machine lacks.
         Err(Errno::EXIST | Errno::NODEV) => Ok(()),
         result => result.map_err(|error| Error::other(format!("loading module {name}: {error}"))),
