@@ -11,9 +11,9 @@
 //!
 //! This is the interface of QEMU 6 to 8 (`qemu-plugin.h`, version 1).
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::{fs::File, io::Write, sync::OnceLock, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
-use std::{path::PathBuf, time::Duration};
+use std::{os::unix::ffi::OsStrExt, path::PathBuf, time::Duration};
 
 /// The version of the interface that this is written for.
 #[unsafe(no_mangle)]
@@ -100,12 +100,13 @@ pub unsafe extern "C" fn qemu_plugin_install(
 ) -> c_int {
     for index in 0..count as usize {
         // SAFETY: there are `count` words, each of which ends with NUL.
-        let word = unsafe { CStr::from_ptr(*words.add(index)) }.to_string_lossy();
-        if let Some(Ok(file)) = word.strip_prefix("out=").map(File::create) {
+        let word = unsafe { CStr::from_ptr(*words.add(index)) }.to_bytes();
+        let path_after = |name: &[u8]| word.strip_prefix(name).map(|path| PathBuf::from(OsStr::from_bytes(path)));
+        if let Some(Ok(file)) = path_after(b"out=").map(File::create) {
             let _ = COUNTS_FILE.set(file);
         }
-        if let Some(path) = word.strip_prefix("hold=") {
-            let _ = END_OF_HOLD.set(path.into());
+        if let Some(path) = path_after(b"hold=") {
+            let _ = END_OF_HOLD.set(path);
         }
     }
     if COUNTS_FILE.get().is_none() && END_OF_HOLD.get().is_none() {
