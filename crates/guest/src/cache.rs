@@ -4,12 +4,13 @@
 
 use fsarena_sys::{dirs, kernel::SysRoot, none_if_missing, process};
 use sha2::{Digest, Sha256};
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{Read, Result};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
-use std::{os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt};
 use walkdir::WalkDir;
 
 /// Damage found in the cache, for the next report. fsarena looks for kernels before a run exists that could record it.
@@ -164,7 +165,10 @@ const PACKAGE_DIRS: [&str; 3] = ["boot", "lib", "usr/lib"];
 /// # Errors
 /// A file cannot be read, or the list not written.
 pub(crate) fn write_digest_list(package: &Path) -> Result<()> {
-    std::fs::write(package.join(DIGEST_LIST), list_digests(package)?)
+    let list = package.join(DIGEST_LIST);
+    std::fs::write(&list, list_digests(package)?)?;
+    // All users may use the packages that root unpacked.
+    std::fs::set_permissions(&list, Permissions::from_mode(0o644))
 }
 
 /// Returns whether every file of a package matches its digest. Makes the list of a package that an older fsarena unpacked
@@ -239,9 +243,20 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("/", &link).unwrap();
         assert!(!is_private_dir(&link));
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-        std::fs::set_permissions(dir.path(), open).unwrap();
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
         assert!(!is_private_dir(dir.path()));
+    }
+
+    #[test]
+    fn all_users_can_read_the_list_of_digests() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = dir.path().join(DIGEST_LIST);
+        // Writing to a file does not change its mode.
+        std::fs::write(&list, "").unwrap();
+        std::fs::set_permissions(&list, Permissions::from_mode(0o600)).unwrap();
+        write_digest_list(dir.path()).unwrap();
+        assert_eq!(list.metadata().unwrap().mode() & 0o777, 0o644);
+        assert!(verify_package(dir.path()));
     }
 
     #[test]
