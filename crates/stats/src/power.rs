@@ -83,7 +83,8 @@ pub fn forecast(pilot: &[f64], round_s: f64, budget_s: f64, wanted_effect: f64) 
         return None;
     }
     let spread = spread(pilot)?;
-    let rounds = (budget_s / round_s) as usize;
+    // The budget can be a number of rounds times `round_s`; the quotient is then rounded to a number just below it.
+    let rounds = (budget_s / round_s * (1.0 + 1e-12)) as usize;
     Some(Forecast {
         budget_s,
         rounds,
@@ -217,6 +218,9 @@ mod tests {
         let text = forecast(&noisy, 30.0, 600.0, 0.01).unwrap().to_string();
         assert!(text.starts_with("smallest detectable difference in 10 minutes: a factor of 2.6"), "{text}");
         assert!(forecast_text(600.0, 0.000_1).ends_with("; 0.01% requires more than 400 rounds"));
+        // 10·x/x is 9.999999999999998.
+        let x = 471.792_605_790_823_7;
+        assert_eq!(forecast(&pilot, x, 10.0 * x, 0.01).unwrap().rounds, 10);
         assert_eq!(forecast(&pilot[..2], 30.0, 600.0, 0.01), None);
         assert_eq!(forecast(&pilot, 0.0, 600.0, 0.01), None);
     }
