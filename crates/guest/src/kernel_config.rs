@@ -110,10 +110,15 @@ mod tests {
     fn kernels_of_debian_have_no_debug_options() {
         let caches = std::fs::read_dir(crate::cache::SHARED_DIR).into_iter().flatten().flatten();
         let boots = caches.filter_map(|package| std::fs::read_dir(package.path().join("boot")).ok());
+        let mut has_kernel = false;
         for file in boots.flatten().flatten().map(|entry| entry.path()) {
             if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("config-")) {
                 assert!(find_debug_options(&std::fs::read_to_string(&file).unwrap()).is_empty(), "{}", file.display());
+                has_kernel = true;
             }
+        }
+        if !has_kernel {
+            fsarena_sys::testkit::record_skip("a cache of root without kernels of Debian");
         }
     }
 }
