@@ -23,7 +23,7 @@ pub struct GuestCommand {
     pub argv: Vec<OsString>,
     /// The file for the output of its console and its emulator.
     pub console: PathBuf,
-    /// Its standard input: a QMP connection, or the saved state that it resumes from.
+    /// Its standard input, such as a QMP connection or the saved state that it resumes from.
     pub stdin: Stdio,
 }
 
