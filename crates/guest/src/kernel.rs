@@ -110,7 +110,9 @@ impl KernelDirs {
 
     /// Whether a kernel of this release is installed, instead of fetched into the cache.
     pub fn is_installed(&self, release: &str) -> bool {
-        self.root.join("boot").join(format!("vmlinuz-{release}")).is_file()
+        // Debian's packages from 7.2 on have the kernel beside its modules.
+        let images = [format!("boot/vmlinuz-{release}"), format!("usr/lib/modules/{release}/vmlinuz")];
+        images.iter().any(|image| self.root.join(image).is_file())
     }
 
     /// The releases of the kernels whose modules can be read and meet a condition.
@@ -284,6 +286,7 @@ mod tests {
         let found = find_packaged_kernels(std::slice::from_ref(&dirs.root));
         let images: Vec<&PathBuf> = found.iter().map(|kernel| &kernel.image).collect();
         assert_eq!(images, [&modules.join("vmlinuz")]);
+        assert!(dirs.is_installed("7.3.4+deb13-amd64") && !dirs.is_installed("7.3.4"));
     }
 
     #[test]
