@@ -26,10 +26,11 @@ impl MemoryLayout {
     /// The layout of every guest in a run with a fixed layout.
     pub const FIXED: MemoryLayout = MemoryLayout { page_count: 100, file_count: 100 };
 
-    /// Draws the layout of a cell from its id.
-    pub fn draw(cell_id: &str) -> MemoryLayout {
-        let cell_seed = cell_id.bytes().fold(0, |seed, byte| mix(seed, byte.into()));
-        let draw = |number| 100 + mix(cell_seed, number) % 900;
+    /// Draws a layout. Equal keys draw equal layouts: a key has the seed of the round and the workload, so that all variants of
+    /// a round have the same layout.
+    pub fn draw(key: &str) -> MemoryLayout {
+        let seed = key.bytes().fold(0, |seed, byte| mix(seed, byte.into()));
+        let draw = |number| 100 + mix(seed, number) % 900;
         MemoryLayout { page_count: draw(0), file_count: draw(1) }
     }
 
@@ -69,11 +70,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_a_cell_draws_its_layout() {
+    fn equal_keys_draw_equal_layouts() {
         let layout = MemoryLayout::draw("0123456789abcdef");
         assert_eq!(layout, MemoryLayout::draw("0123456789abcdef"));
         assert_ne!(layout, MemoryLayout::draw("0123456789abcdee"));
-        let layouts: Vec<MemoryLayout> = (0..1000).map(|cell| MemoryLayout::draw(&cell.to_string())).collect();
+        let layouts: Vec<MemoryLayout> = (0..1000).map(|key| MemoryLayout::draw(&key.to_string())).collect();
         let pages: Vec<u64> = layouts.iter().map(|layout| layout.page_count).collect();
         let files: Vec<u64> = layouts.iter().map(|layout| layout.file_count).collect();
         for counts in [pages, files] {
