@@ -50,7 +50,7 @@ pub fn inspect_kernel(path: &Path, bytes: &[u8]) -> Result<KernelInfo> {
     if bytes.starts_with(ELF_MAGIC) {
         return Ok(KernelInfo { release: find_release(bytes).unwrap_or_default(), payload: None });
     }
-    if bytes.get(MAGIC_OFFSET..MAGIC_OFFSET + BZIMAGE_MAGIC.len()) != Some(BZIMAGE_MAGIC) {
+    if !is_compressed(bytes) {
         return Err(Error::invalid_file(path, "not an x86 kernel; expected a bzImage or a vmlinux"));
     }
     let truncated = || Error::invalid_file(path, "is a truncated kernel: it ends before its payload does");
@@ -133,7 +133,7 @@ fn write_entry(vmlinux: &[u8], dir: &Path, name: &str) -> std::io::Result<PathBu
 
 /// The release in the banner of an uncompressed kernel.
 fn find_release(bytes: &[u8]) -> Option<String> {
-    let offset = bytes.windows(BANNER.len()).position(|window| window == BANNER)?;
+    let offset = memchr::memmem::find(bytes, BANNER)?;
     parse_release(&bytes[offset + BANNER.len()..]).filter(|word| word.starts_with(|first: char| first.is_ascii_digit()))
 }
 
