@@ -108,7 +108,7 @@ impl Modules {
     /// # Errors
     /// A module, or one that it depends on, is neither built in nor a file; or a file is not a module.
     pub fn load_order(&self, requested: &[&str], crc32c: &str) -> Result<Vec<Module>> {
-        let mut order = LoadOrder { modules: self, crc32c, visited: BTreeSet::new(), modules_to_load: vec![] };
+        let mut order = LoadOrder::new(self, crc32c, vec![]);
         for name in requested {
             order.add_module(&with_underscores(name))?;
         }
@@ -118,8 +118,7 @@ impl Modules {
     /// Adds to a load order the further modules that can be loaded, each after all of its dependencies. Reads no file of a
     /// module that is in the order already: decompressing one takes up to half a second.
     pub fn extend_load_order(&self, modules_to_load: Vec<Module>, further: &[&str], crc32c: &str) -> Vec<Module> {
-        let visited = modules_to_load.iter().map(|module| module.name.clone()).collect();
-        let mut order = LoadOrder { modules: self, crc32c, visited, modules_to_load };
+        let mut order = LoadOrder::new(self, crc32c, modules_to_load);
         for name in further {
             // A module whose dependency is missing cannot be loaded; the dependencies that it has do no harm.
             let _ = order.add_module(&with_underscores(name));
@@ -132,21 +131,33 @@ impl Modules {
 struct LoadOrder<'a> {
     modules: &'a Modules,
     crc32c: &'a str,
+    /// The modules that were added, or are being added, or could not be added.
     visited: BTreeSet<String>,
+    /// The modules that could not be added.
+    failed: BTreeSet<String>,
     modules_to_load: Vec<Module>,
 }
 
-impl LoadOrder<'_> {
-    /// Adds a module after all of its dependencies. A module that cannot be added counts as not visited, so that each module
-    /// that requires it fails as well.
+impl<'a> LoadOrder<'a> {
+    /// A list that begins with these modules.
+    fn new(modules: &'a Modules, crc32c: &'a str, modules_to_load: Vec<Module>) -> LoadOrder<'a> {
+        let visited = modules_to_load.iter().map(|module| module.name.clone()).collect();
+        LoadOrder { modules, crc32c, visited, failed: BTreeSet::new(), modules_to_load }
+    }
+
+    /// Adds a module after all of its dependencies.
     fn add_module(&mut self, name: &str) -> Result<()> {
         let name = if name == "crc32c" { with_underscores(self.crc32c) } else { name.to_string() };
+        if self.failed.contains(&name) {
+            let why = format!("this kernel has no module {name}, or lacks a module that {name} requires");
+            return Err(Error::invalid_file(&self.modules.dir, why));
+        }
         if self.modules.built_in.contains(&name) || !self.visited.insert(name.clone()) {
             return Ok(());
         }
         let added = self.add_with_dependencies(&name);
         if added.is_err() {
-            self.visited.remove(&name);
+            self.failed.insert(name);
         }
         added
     }
