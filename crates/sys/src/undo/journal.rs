@@ -420,8 +420,8 @@ impl MadeDir {
         &self.path
     }
 
-    /// Removes the directory and makes it again, if it is empty. If the directory is a mount point, removing it unmounts the
-    /// copies of its mount in other mount namespaces.
+    /// Removes a directory of [`MadeDir::make`] and makes it again, if it is empty. If the directory is a mount point, removing
+    /// it unmounts the copies of its mount in other mount namespaces.
     ///
     /// # Errors
     /// The directory cannot be made again, or the journal cannot be written.
@@ -429,7 +429,7 @@ impl MadeDir {
         let Some(guard) = &mut self.guard else { return Ok(()) };
         guard.update(removal_step(&self.path, None, false))?;
         if std::fs::remove_dir(&self.path).is_ok() {
-            std::fs::create_dir(&self.path).map_err(Error::io("making", &self.path))?;
+            dirs::make_dir(&self.path).map_err(Error::io("making", &self.path))?;
         }
         guard.update(removal_step(&self.path, Some(identity_of(&self.path)?), false))
     }
@@ -459,6 +459,7 @@ fn identity_of(path: &Path) -> Result<FileIdentity, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::Mode;
 
     fn lines(state: &Path) -> Vec<String> {
         let mut files = std::fs::read_dir(journals_dir(state)).unwrap();
@@ -561,6 +562,28 @@ mod tests {
             Owner { boot_id: String::new(), ..owner_of_older_version }.place_seen_from(&this_process),
             OwnerPlace::Here
         );
+    }
+
+    #[test]
+    fn a_renewed_directory_is_passable_whatever_the_umask() {
+        use rustix::thread::{UnshareFlags, unshare_unsafe};
+        let state = tempfile::tempdir().unwrap();
+        let journal = Journal::create(state.path(), "").unwrap();
+        let path = state.path().join("mnt");
+        let renew_with_strict_umask = || {
+            // Gives this thread a umask of its own.
+            // SAFETY: no file descriptor table is unshared.
+            unsafe { unshare_unsafe(UnshareFlags::FS).ok()? };
+            rustix::process::umask(Mode::RWXG | Mode::RWXO);
+            let mut dir = MadeDir::make(&journal, &path).unwrap();
+            dir.renew().unwrap();
+            Some(path.metadata().unwrap().mode() & 0o777)
+        };
+        match std::thread::scope(|scope| scope.spawn(renew_with_strict_umask).join().unwrap()) {
+            Some(mode) => assert_eq!(mode, 0o711),
+            None => crate::testkit::record_skip("this process may not call unshare(2)"),
+        }
+        assert!(!path.exists());
     }
 
     #[test]
