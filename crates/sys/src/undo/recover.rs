@@ -257,8 +257,9 @@ impl Recovery<'_> {
     /// does not assume that a reboot did.
     fn owner_place(&self, parsed: &ParsedJournal) -> OwnerPlace {
         let Some(owner) = &parsed.owner else { return OwnerPlace::Here };
+        let is_of_gone_host = self.gone_host.is_some() && owner.host.as_deref() == self.gone_host;
         match owner.place_seen_from(&self.this_process) {
-            OwnerPlace::OtherHost if owner.host.as_deref() == self.gone_host => OwnerPlace::EarlierBoot,
+            OwnerPlace::OtherHost if is_of_gone_host => OwnerPlace::EarlierBoot,
             place => place,
         }
     }
@@ -283,12 +284,16 @@ impl Recovery<'_> {
     fn leave_to_its_host(&mut self, path: &Path, parsed: &ParsedJournal) -> Result<(), Error> {
         self.counts.of_other_hosts += 1;
         let Some(owner) = &parsed.owner else { return Ok(()) };
-        let host = owner.host.as_deref().unwrap_or_default();
+        let advice = match &owner.host {
+            Some(host) => format!(
+                "Run `fsarena recover` on {host}. If this machine had that name, or {host} is gone for good: fsarena recover {}",
+                setting("host", host)
+            ),
+            None => "Run `fsarena recover` on that host".into(),
+        };
         (self.log)(&format!(
-            "{}: left alone: {owner} wrote {path:?}, and may still run there. Run `fsarena recover` on {host}. If this \
-             machine had that name, or {host} is gone for good: fsarena recover {}",
-            owner.run_dir,
-            setting("host", host)
+            "{}: left alone: {owner} wrote {path:?}, and may still run there. {advice}",
+            owner.run_dir
         ));
         Ok(())
     }
@@ -622,6 +627,24 @@ mod tests {
         let counts = recover_with_gone_host(&SysRoot::host(), state.path(), Some("far away"), &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { undone: 1, ..RecoveryCounts::default() });
         assert!(!image.exists() && !journal.exists());
+    }
+
+    #[test]
+    fn a_host_without_a_name_is_not_taken_for_the_gone_host_if_the_user_named_none() {
+        let (kernel, state) = (SysRoot::host(), tempfile::tempdir().unwrap());
+        let this_process = Owner { machine_id: Some("1".into()), ..dead_owner("this boot") };
+        let far_owner = Owner { machine_id: Some("2".into()), host: None, ..dead_owner("another boot") };
+        let parsed = ParsedJournal { owner: Some(far_owner), steps_left: vec![], unknown_lines: 0 };
+        let recovery = Recovery {
+            kernel: &kernel,
+            state_dir: state.path(),
+            this_process,
+            gone_host: None,
+            counts: RecoveryCounts::default(),
+            has_announced_wait: false,
+            log: &mut |_| {},
+        };
+        assert_eq!(recovery.owner_place(&parsed), OwnerPlace::OtherHost);
     }
 
     #[test]
