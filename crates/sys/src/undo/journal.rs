@@ -199,7 +199,13 @@ impl OpenJournal {
 
     fn append(&mut self, line: &JournalLine) -> Result<(), Error> {
         let bytes = line.to_bytes().map_err(Error::io("encoding a line of", &self.path))?;
-        self.file.write_all(&bytes).and_then(|()| self.file.sync_data()).map_err(Error::io("writing", &self.path))
+        let length = self.file.metadata().map_err(Error::io("looking at", &self.path))?.len();
+        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
+        if written.is_err() {
+            // On a full disk a part of the line may be written, and the next line would be appended to it.
+            let _ = self.file.set_len(length);
+        }
+        written.map_err(Error::io("writing", &self.path))
     }
 }
 
@@ -525,6 +531,37 @@ mod tests {
         drop(journal);
         assert_eq!(lines(state.path()).len(), 2);
         assert!(path.exists());
+    }
+
+    #[test]
+    fn a_line_that_does_not_fit_on_the_disk_is_not_written_in_part() {
+        if !crate::testkit::runs_as_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().canonicalize().unwrap().join("mnt");
+        std::fs::create_dir(&target).unwrap();
+        let other_journal = Journal::create(&dir.path().join("state"), "").unwrap();
+        let page_bytes = rustix::param::page_size();
+        let size_option = format!("size={}", 2 * page_bytes);
+        let source = Path::new("none");
+        let mounted = crate::mount::mount(&other_journal, &mut |_| {}, source, &target, "tmpfs", &size_option).unwrap();
+        let journal = Journal::create(&target, "").unwrap();
+        let filler = target.join("filler");
+        std::fs::write(&filler, vec![0; page_bytes]).unwrap();
+        let step = UndoStep::RemoveFile { path: format!("/{}", "x".repeat(900)).into(), identity: None };
+        let mut guards = vec![];
+        while let Ok(guard) = journal.record(step.clone()) {
+            guards.push(guard);
+        }
+        std::fs::remove_file(&filler).unwrap();
+        let step_count = guards.len();
+        guards.into_iter().for_each(|guard| guard.disarm().unwrap());
+        let lines = lines(&target);
+        assert_eq!(lines.len(), 1 + 2 * step_count);
+        assert!(lines.iter().all(|line| serde_json::from_str::<JournalLine>(line).is_ok()), "{lines:?}");
+        drop(journal);
+        mounted.unmount(&mut |_| {}).unwrap();
     }
 
     #[test]
