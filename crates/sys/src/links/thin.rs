@@ -60,6 +60,8 @@ fn pool_name(setup: &LinkSetup) -> String {
 /// Takes the snapshot, while the device is suspended so that no write is in progress.
 fn take_snapshot(setup: &LinkSetup) -> Result<()> {
     setup.mapper.suspend(&setup.name)?;
-    setup.mapper.send_message(&pool_name(setup), "create_snap 1 0")?;
-    setup.mapper.resume(&setup.name).map(drop)
+    let taken = setup.mapper.send_message(&pool_name(setup), "create_snap 1 0");
+    // Every access to a suspended device hangs, so it resumes even if the kernel refuses the snapshot.
+    let resumed = setup.mapper.resume(&setup.name);
+    taken.and(resumed.map(drop))
 }
