@@ -86,12 +86,13 @@ fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
         return Err(Unavailable::new("no block device is known below the directory under test"));
     };
     let dir = format!("sys/dev/block/{major}:{minor}");
-    // Without I/O statistics the counters do not change, which would look like an idle device.
-    if target.kernel.read(&format!("{dir}/queue/iostats")).is_ok_and(|text| text.trim() == "0") {
-        let fix = format!("echo 1 > /{dir}/queue/iostats");
-        return Err(
-            Unavailable::new(format!("I/O statistics of device {major}:{minor} are switched off")).with_fix(fix)
-        );
+    // Without I/O statistics the counters do not change, which would look like an idle device. A partition has the queue of its
+    // disk.
+    for queue in [format!("{dir}/queue"), format!("{dir}/../queue")] {
+        if target.kernel.read_trimmed(&format!("{queue}/iostats")).as_deref() == Some("0") {
+            let why = format!("I/O statistics of device {major}:{minor} are switched off");
+            return Err(Unavailable::new(why).with_fix(format!("echo 1 > /{queue}/iostats")));
+        }
     }
     TextGauge::open(&target.kernel, &format!("{dir}/stat"), parse).map(OpenedProbe::new)
 }
@@ -146,5 +147,17 @@ mod tests {
         let unavailable = (PROBE.open)(&ProbeTarget { kernel: kernel.clone(), device: Some((7, 3)) }).err().unwrap();
         assert!(unavailable.fix.unwrap().contains("echo 1"));
         assert!((PROBE.open)(&ProbeTarget { kernel, device: None }).is_err());
+    }
+
+    #[test]
+    fn a_partition_of_a_disk_without_io_statistics_has_none() {
+        let disk = "sys/devices/pci/block/sda";
+        let (root, kernel) = kernel_with(&[
+            (&format!("{disk}/queue/iostats"), "0\n"),
+            (&format!("{disk}/sda1/stat"), "0 0 0 0 0 0 0 0 0 0 0\n"),
+        ]);
+        root.make_link("sys/dev/block/8:1", "../../devices/pci/block/sda/sda1");
+        let unavailable = (PROBE.open)(&ProbeTarget { kernel, device: Some((8, 1)) }).err().unwrap();
+        assert_eq!(unavailable.fix.as_deref(), Some("echo 1 > /sys/dev/block/8:1/../queue/iostats"));
     }
 }
