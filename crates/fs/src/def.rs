@@ -408,22 +408,34 @@ impl FsDef {
     /// The size of a device for `data_bytes` of data in `files` files, in bytes: with the overhead and a reserve of 10%, at
     /// least [`FsDef::min_bytes`], rounded up to whole mebibytes.
     pub fn size_for(&self, data_bytes: u64, files: u64) -> u64 {
-        self.size_with_inodes(data_bytes, files, self.bytes_per_inode)
+        let bytes_for_inodes = files.saturating_mul(self.bytes_per_inode);
+        // mke2fs makes four times as many inodes on a device below 512 MiB (mke2fs.conf).
+        let small_size = self.size_for_content(data_bytes, files).max(bytes_for_inodes / 4);
+        if small_size < 512 * MIB {
+            round_up_to_mib(small_size)
+        } else {
+            self.size_with_inodes(data_bytes, files, self.bytes_per_inode)
+        }
     }
 
-    /// The size like [`FsDef::size_for`], for a mkfs that makes one inode for each `bytes_per_inode` bytes of the device.
-    /// With 0, mkfs makes inodes when they are needed.
+    /// The size like [`FsDef::size_for`], for options that make mkfs make one inode for each `bytes_per_inode` bytes of the
+    /// device, whatever the size of the device. With 0, mkfs makes enough inodes.
     pub fn size_with_inodes(&self, data_bytes: u64, files: u64, bytes_per_inode: u64) -> u64 {
+        round_up_to_mib(self.size_for_content(data_bytes, files).max(files.saturating_mul(bytes_per_inode)))
+    }
+
+    /// The size in bytes that the data, the overhead and the reserve take, whatever the number of inodes is.
+    fn size_for_content(&self, data_bytes: u64, files: u64) -> u64 {
         let Overhead { fixed_bytes, percent, per_file_bytes } = self.overhead;
         let content_bytes = (u128::from(data_bytes) + u128::from(files) * u128::from(per_file_bytes)) * 11 / 10;
         let with_overhead = (content_bytes + u128::from(fixed_bytes)) * 100 / u128::from(100 - percent);
-        let bytes_for_content = u64::try_from(with_overhead).unwrap_or(u64::MAX).max(self.min_bytes);
-        // The size at which mkfs makes enough inodes. mke2fs makes four times as many on a device below 512 MiB (mke2fs.conf).
-        let bytes_for_inodes = files.saturating_mul(bytes_per_inode);
-        let small_size = bytes_for_content.max(bytes_for_inodes / 4);
-        let size = if small_size < 512 * MIB { small_size } else { bytes_for_content.max(bytes_for_inodes) };
-        size.checked_next_multiple_of(MIB).unwrap_or(u64::MAX)
+        u64::try_from(with_overhead).unwrap_or(u64::MAX).max(self.min_bytes)
     }
+}
+
+/// A size rounded up to whole mebibytes; `u64::MAX` on overflow.
+fn round_up_to_mib(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(MIB).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -442,5 +454,9 @@ mod tests {
         assert_eq!(ext4.size_for(5500 * 1_000_000, 1_000_000), (16_384 * 1_000_000u64).next_multiple_of(super::MIB));
         let btrfs = filesystems::find("btrfs").unwrap();
         assert_eq!(btrfs.size_for(0, 0), btrfs.min_bytes);
+        // 20,000 inodes: mke2fs makes one for each 4 KiB of a small device, but with `-i 65536` one for each 64 KiB.
+        let small = ext4.size_for(1 << 20, 20_000);
+        assert!(small >= 20_000 * 4096 && small < 512 * super::MIB);
+        assert_eq!(ext4.size_with_inodes(1 << 20, 20_000, 65_536), 1250 * super::MIB);
     }
 }

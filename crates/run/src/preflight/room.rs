@@ -31,18 +31,20 @@ pub fn needed_bytes(defs: &[&FsDef], variants: &[Variant], room: Room) -> u64 {
     let mut largest: Option<u64> = None;
     for def in defs {
         for variant in variants.iter().filter(|variant| variant.level(factor::FS) == def.id) {
-            let per_inode = bytes_per_inode(def, variant, room.inodes);
-            largest = largest.max(Some(def.size_with_inodes(room.bytes, room.inodes, per_inode)));
+            let size_bytes = match bytes_per_inode(def, variant, room.inodes) {
+                Some(bytes) => def.size_with_inodes(room.bytes, room.inodes, bytes),
+                None => def.size_for(room.bytes, room.inodes),
+            };
+            largest = largest.max(Some(size_bytes));
         }
     }
     let largest_of_all = || defs.iter().map(|def| def.size_for(room.bytes, room.inodes)).max();
     largest.or_else(largest_of_all).unwrap_or(0)
 }
 
-/// The bytes of the device for each inode that the mkfs of a variant makes: the value of its option `-i`, or the
-/// default. 0 if its option
-/// `-N` makes enough inodes for the files.
-fn bytes_per_inode(def: &FsDef, variant: &Variant, files: u64) -> u64 {
+/// The bytes of the device for each inode that the mkfs of a variant makes, by its option `-i`: 0 if its option `-N` makes
+/// enough inodes for the files. None if neither option decides.
+fn bytes_per_inode(def: &FsDef, variant: &Variant, files: u64) -> Option<u64> {
     let options = if def.bytes_per_inode > 0 { variant_options(def, variant).ok() } else { None };
     let mkfs_args = options.map_or(vec![], |options| options.mkfs);
     let value = |flag: &str| -> Option<u64> {
@@ -50,9 +52,9 @@ fn bytes_per_inode(def: &FsDef, variant: &Variant, files: u64) -> u64 {
         mkfs_args.get(index + 1)?.parse().ok()
     };
     if value("-N").is_some_and(|inodes| inodes >= files) {
-        return 0;
+        return Some(0);
     }
-    value("-i").unwrap_or(def.bytes_per_inode)
+    value("-i")
 }
 
 /// The size in bytes of the device that the run erases, after the safety guard accepted it. The guard checks the device
