@@ -43,8 +43,9 @@ pub struct FsDef {
     pub mount_names: &'static str,
     /// The arguments of mkfs that plans may set.
     pub allowed_arguments: Grammar,
-    /// Flags that set a fixed value which mkfs would otherwise choose at random, such as the UUID. If the flag takes a list,
-    /// the second text is the key in it (`KEY=`), else it is empty.
+    /// Flags that set a fixed value which mkfs would otherwise choose at random, such as the UUID: all names of the flag,
+    /// separated by blanks, the short one first. If the flag takes a list, the second text is the key in it (`KEY=`), else it is
+    /// empty.
     pub pinned_flags: &'static [(&'static str, &'static str)],
     /// How mkfs copies a directory into the filesystem; None if it cannot.
     pub contents_argument: Option<ContentsArgument>,

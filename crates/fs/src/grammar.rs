@@ -190,8 +190,12 @@ const PINNED_ID: &str = "6673a2e4-a000-4000-8000-000000000001";
 /// Adds arguments with fixed values for those that mkfs would choose at random, so that equal options make equal filesystems.
 /// Values that the arguments already set stay.
 pub fn pin_random_values(def: &FsDef, words: &mut Vec<String>) {
-    for (flag, key) in def.pinned_flags {
-        set_flag_value(words, flag, key, &format!("{key}{PINNED_ID}"));
+    for &(names, key) in def.pinned_flags {
+        let (flag, long_names) = names.split_once(' ').unwrap_or((names, ""));
+        let is_set = |name: &str| words.iter().any(|word| split_key_value(word).0 == name);
+        if !long_names.split(' ').any(is_set) {
+            set_flag_value(words, flag, key, &format!("{key}{PINNED_ID}"));
+        }
     }
 }
 

@@ -49,7 +49,7 @@ pub const DEF: FsDef = FsDef {
         (ValueKind::Plain, "--device-uuid"),
         (ValueKind::Path, "-r --rootdir -u --subvol --inode-flags"),
     ],
-    pinned_flags: &[("-U", "")],
+    pinned_flags: &[("-U --uuid", "")],
     packages: &["btrfs-progs"],
     min_bytes: 2048 * MIB,
     overhead: Overhead { fixed_bytes: 512 * MIB, percent: 10, per_file_bytes: 3072 },

@@ -39,7 +39,7 @@ pub const REISERFS: FsDef = FsDef {
         (ValueKind::Plain, "--journal-offset -t --transaction-max-size"),
         (ValueKind::Path, "-j --journal-device -B --badblocks"),
     ],
-    pinned_flags: &[("-u", "")],
+    pinned_flags: &[("-u --uuid", "")],
     packages: &["reiserfsprogs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 4, per_file_bytes: 1024 },

@@ -511,6 +511,10 @@ fn values_that_the_arguments_set_are_not_pinned() {
     assert_eq!(pinned("ext4", &["-E", "hash_seed=x", "-U", "y"]), "-E hash_seed=x -U y");
     assert_eq!(pinned("xfs", &["-m", "crc=0"]), "-m crc=0,uuid=ID");
     assert_eq!(pinned("jfs", &["-q"]), "-q");
+    // Of two flags for one value mkfs takes the last.
+    assert_eq!(pinned("btrfs", &[]), "-U ID");
+    assert_eq!(pinned("btrfs", &["--uuid=y"]), "--uuid=y");
+    assert_eq!(pinned("reiserfs", &["--uuid", "y"]), "--uuid y");
 }
 
 #[test]
