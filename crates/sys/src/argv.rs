@@ -156,7 +156,7 @@ impl Argv {
                 limits::spawn(&mut command).map(|child| (start, child))
             }
         };
-        let (start, child) = spawned.map_err(start_error)?;
+        let (start, child) = spawned.map_err(|error| start_error(self.name_missing_cwd(error)))?;
         if !self.ignores_cancel {
             wait_or_kill_group(&child);
         }
@@ -171,6 +171,15 @@ impl Argv {
         };
         let stderr = read_tail(&mut err, 4096).map_err(start_error)?;
         Ok(FinishedCommand { status, elapsed, max_rss_bytes, stdout, stderr })
+    }
+
+    /// The error of starting the command. The system reports a missing working directory like a missing program; the result
+    /// names the directory instead.
+    fn name_missing_cwd(&self, error: io::Error) -> io::Error {
+        match self.cwd.as_ref().filter(|dir| error.kind() == io::ErrorKind::NotFound && !dir.is_dir()) {
+            Some(dir) => io::Error::other(format!("its working directory {dir:?} does not exist")),
+            None => error,
+        }
     }
 
     /// The command with its arguments, environment and directory; the caller sets its output.
@@ -388,6 +397,14 @@ mod tests {
         // Reading is allowed, and this process is not confined.
         assert!(run_confined(&target, &format!("cat {victim_path}")));
         std::fs::write(&victim, "more").unwrap();
+    }
+
+    #[test]
+    fn a_missing_working_directory_is_not_reported_as_a_missing_program() {
+        let error = Argv::new("true").cwd("/no/such/dir").run().unwrap_err().to_string();
+        assert_eq!(error, "true could not be started: its working directory \"/no/such/dir\" does not exist");
+        let error = Argv::new("no-such-program-anywhere").cwd("/").run().unwrap_err();
+        assert!(matches!(error, CommandError::NotFound { .. }), "{error}");
     }
 
     #[test]
