@@ -54,7 +54,7 @@ pub fn mount_command(source: &Path, target: &Path, fs_type: &str, options: &str)
 }
 
 /// Mounts with mount(2), for guests without mount(8). Options that are flags of the system call, and their opposites (`rw`),
-/// become flags; `defaults` is dropped; the other options go to the filesystem unchanged.
+/// become flags; `defaults`, `auto` and `noauto` are dropped; the other options go to the filesystem unchanged.
 ///
 /// # Errors
 /// The error of the system call.
@@ -124,7 +124,7 @@ pub fn reason_for_refused_option(source: &Path, fs_type: &str, option: &str) -> 
 fn split_flags(options: &str) -> (MountFlags, String) {
     let mut flags = MountFlags::empty();
     let mut rest = vec![];
-    for word in options.split(',').filter(|word| !matches!(*word, "" | "defaults")) {
+    for word in options.split(',').filter(|word| !matches!(*word, "" | "defaults" | "auto" | "noauto")) {
         if let Some(flag) = find_flag(OPTION_FLAGS, word) {
             flags |= flag;
         } else if let Some(flag) = find_flag(OPPOSITE_OPTIONS, word) {
@@ -147,6 +147,8 @@ const OPTION_FLAGS: &[(&str, MountFlags)] = &[
     ("nosuid", MountFlags::NOSUID),
     ("nodev", MountFlags::NODEV),
     ("noexec", MountFlags::NOEXEC),
+    ("nosymfollow", MountFlags::NOSYMFOLLOW),
+    ("silent", MountFlags::SILENT),
     ("sync", MountFlags::SYNCHRONOUS),
     ("dirsync", MountFlags::DIRSYNC),
     ("noatime", MountFlags::NOATIME),
@@ -162,9 +164,14 @@ const OPPOSITE_OPTIONS: &[(&str, MountFlags)] = &[
     ("suid", MountFlags::NOSUID),
     ("dev", MountFlags::NODEV),
     ("exec", MountFlags::NOEXEC),
+    ("symfollow", MountFlags::NOSYMFOLLOW),
+    ("loud", MountFlags::SILENT),
     ("async", MountFlags::SYNCHRONOUS),
     ("atime", MountFlags::NOATIME),
     ("diratime", MountFlags::NODIRATIME),
+    ("norelatime", MountFlags::RELATIME),
+    ("nostrictatime", MountFlags::STRICTATIME),
+    ("nolazytime", MountFlags::LAZYTIME),
 ];
 
 impl MountedFilesystem {
@@ -305,6 +312,9 @@ mod tests {
         assert_eq!(split_flags(""), (MountFlags::empty(), String::new()));
         assert_eq!(split_flags("ro,nodev,dev,rw,suid"), (MountFlags::empty(), String::new()));
         assert_eq!(split_flags("rw,ro"), (MountFlags::RDONLY, String::new()));
+        // The filesystem would refuse these.
+        let (flags, data) = split_flags("lazytime,nolazytime,norelatime,noauto,nosymfollow,silent");
+        assert_eq!((flags, data.as_str()), (MountFlags::NOSYMFOLLOW | MountFlags::SILENT, ""));
     }
 
     #[test]
