@@ -225,10 +225,14 @@ fn join_options(options: &HashMap<String, Option<String>>) -> String {
     words.join(",")
 }
 
-/// The name of a module under `kernel/fs/`: `kernel/fs/xfs/xfs.ko.xz: …` → `xfs`.
+/// The directories of modules that can be filesystems: those of the kernel, and those built outside its tree (by DKMS, for
+/// instance bcachefs from Linux 6.18 on).
+const FILESYSTEM_MODULE_DIRS: [&str; 3] = ["kernel/fs/", "updates/", "extra/"];
+
+/// The name of a module in one of [`FILESYSTEM_MODULE_DIRS`]: `kernel/fs/xfs/xfs.ko.xz: …` → `xfs`.
 fn parse_filesystem_module(line: &str) -> Option<String> {
-    let path = line.split(':').next()?.strip_prefix("kernel/fs/")?;
-    let file = Path::new(path).file_name()?.to_str()?;
+    let path = line.split(':').next()?;
+    let file = FILESYSTEM_MODULE_DIRS.iter().find_map(|dir| path.strip_prefix(dir))?.rsplit('/').next()?;
     Some(file.split(".ko").next()?.to_string())
 }
 
@@ -303,11 +307,14 @@ mod tests {
         let (_dir, kernel) = fake_root(&[
             ("proc/filesystems", "nodev\ttmpfs\n\text4\n"),
             ("proc/sys/kernel/osrelease", "6.1.0\n"),
-            ("lib/modules/6.1.0/modules.dep", "kernel/fs/jfs/jfs.ko.xz: kernel/fs/nls/nls_base.ko\nkernel/net/x.ko:\n"),
+            (
+                "lib/modules/6.1.0/modules.dep",
+                "kernel/fs/jfs/jfs.ko.xz: kernel/fs/nls/nls_base.ko\nkernel/net/x.ko:\nupdates/dkms/bcachefs.ko.zst:\n",
+            ),
             ("lib/modules/6.1.0/modules.builtin", "kernel/fs/ext4/ext4.ko\n"),
         ]);
         let types: Vec<_> = kernel.mountable_filesystems().unwrap().into_iter().collect();
-        assert_eq!(types, ["ext4", "jfs", "tmpfs"]);
+        assert_eq!(types, ["bcachefs", "ext4", "jfs", "tmpfs"]);
     }
 
     #[test]
