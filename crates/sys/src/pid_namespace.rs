@@ -18,6 +18,8 @@ use std::{ffi::c_int, os::fd::AsFd};
 
 /// If a signal ended the program, the init exits with this number plus the number of the signal, like a shell.
 const SIGNAL_EXIT_BASE: c_int = 128;
+/// The largest number of a signal.
+const LAST_SIGNAL: c_int = 64;
 
 /// Whether this process may start programs in a new PID namespace and mount a `/proc` for it. A child process tries both.
 pub fn is_available() -> bool {
@@ -81,7 +83,9 @@ pub fn spawn(command: &mut Command) -> Result<Child> {
 pub fn wait(init: &mut Child) -> Result<ExitStatus> {
     let status = init.wait()?;
     Ok(match status.code() {
-        Some(code) if code > SIGNAL_EXIT_BASE => ExitStatus::from_raw(code - SIGNAL_EXIT_BASE),
+        Some(code) if (1..=LAST_SIGNAL).contains(&(code - SIGNAL_EXIT_BASE)) => {
+            ExitStatus::from_raw(code - SIGNAL_EXIT_BASE)
+        }
         _ => status,
     })
 }
@@ -152,6 +156,7 @@ mod tests {
         }
         for (script, code, signal) in [
             ("exit 3", Some(3), None),
+            ("exit 255", Some(255), None),
             ("test $$ = 2 && test $PPID = 1", Some(0), None),
             ("kill -KILL $$", None, Some(libc::SIGKILL)),
             // A program cannot kill or stop its init.
