@@ -7,7 +7,7 @@ use crate::kernel::{SysRoot, sorted_names};
 use crate::undo::{self, FileIdentity, Journal, UndoGuard, UndoStep};
 use crate::{Error, attribute, none_if_missing, process, wait::retry};
 use rustix::{fs::Access, io::Errno};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::{fs::File, io::Write};
 
 /// How often fsarena tries to remove an empty group: its last process may still be exiting.
@@ -139,11 +139,12 @@ fn own_group_without_controllers(kernel: &SysRoot) -> Option<PathBuf> {
 }
 
 /// The directory of the group that this process is in. In a container `/proc/self/cgroup` can name a path that is
-/// outside the mount; the result is then the root of the mount.
+/// outside the mount (`/..` or `/../x` in a cgroup namespace); the result is then the root of the mount.
 fn own_group_dir(kernel: &SysRoot, root: &Path, controller: Option<&str>) -> PathBuf {
     let path = own_path_in_hierarchy(kernel, controller).unwrap_or_default();
     let dir = root.join(path.trim_start_matches('/'));
-    if dir.is_dir() { dir } else { root.to_path_buf() }
+    let is_outside = dir.components().any(|part| part == Component::ParentDir);
+    if !is_outside && dir.is_dir() { dir } else { root.to_path_buf() }
 }
 
 /// The path of this process's group in `/proc/self/cgroup`: `/x` of `9:memory:/x` for a controller of version 1, and of
@@ -382,6 +383,16 @@ mod tests {
         assert!(path.starts_with(&controller.own_group) && path.is_dir());
         group.remove().unwrap();
         assert!(!path.exists(), "{}: {:?}", path.display(), std::fs::read_to_string(path.join("cgroup.procs")));
+    }
+
+    #[test]
+    fn a_group_outside_the_mount_is_replaced_by_the_root_of_the_mount() {
+        let mounts = "30 20 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        for own in ["4:memory:/..\n", "4:memory:/../unified\n"] {
+            let (dir, kernel) = fake_machine(mounts, own, &["sys/fs/cgroup/memory", "sys/fs/cgroup/unified"], &[]);
+            let controller = Controller::find(&kernel, "memory", "memory").unwrap();
+            assert_eq!(controller.own_group, dir.path().join("sys/fs/cgroup/memory"), "{own}");
+        }
     }
 
     #[test]
