@@ -63,6 +63,8 @@ pub struct Service {
     /// The clock ticks of user and of system time used in the window.
     used_ticks: (u64, u64),
     readings_since_search: u32,
+    /// When the watch began, in clock ticks since boot.
+    begin_ticks: u64,
 }
 
 /// The CPU times of a process at the last reading.
@@ -84,8 +86,9 @@ impl Service {
             used_ns: 0,
             used_ticks: (0, 0),
             readings_since_search: 0,
+            begin_ticks: ticks_since_boot(),
         };
-        service.find_processes(true);
+        service.find_processes();
         service
     }
 
@@ -108,7 +111,7 @@ impl Service {
         }
         if !ended.is_empty() || self.readings_since_search >= READINGS_PER_SEARCH {
             self.processes.retain(|identity, _| !ended.contains(identity));
-            self.find_processes(false);
+            self.find_processes();
         }
     }
 
@@ -118,7 +121,7 @@ impl Service {
             return;
         }
         self.read();
-        self.find_processes(false);
+        self.find_processes();
         self.add_ticks();
         readings.set(SERVICE_PROCESSES, self.processes.len() as f64);
         readings.set(SERVICE_CPU, self.used_ns as f64);
@@ -135,8 +138,9 @@ impl Service {
         self.used_ticks = (0, 0);
     }
 
-    /// Searches for new processes. All their CPU time counts, except in the first search of the watch.
-    fn find_processes(&mut self, is_first_search: bool) {
+    /// Searches for new processes. All CPU time of a process that started during the watch counts. An older process, which has
+    /// now joined the service (its control group, for instance), counts from now on.
+    fn find_processes(&mut self) {
         self.readings_since_search = 0;
         for pid in self.find_pids(&self.specs) {
             let Some(start_time) = process::start_time(&self.kernel, pid) else { continue };
@@ -147,9 +151,10 @@ impl Service {
             else {
                 continue;
             };
+            let started_during_watch = start_time > self.begin_ticks;
             // A process that started during the watch begins at 0, so that `add_ticks` counts all its ticks.
-            let ticks = if is_first_search { ticks } else { (0, 0) };
-            if !is_first_search {
+            let ticks = if started_during_watch { (0, 0) } else { ticks };
+            if started_during_watch {
                 self.used_ns += ns;
             }
             self.processes.insert((pid, start_time), ProcessTimes { ns, ticks });
@@ -193,6 +198,13 @@ impl Service {
         pids.dedup();
         pids
     }
+}
+
+/// The time since boot in clock ticks, the unit of the start times in `/proc/PID/stat`.
+fn ticks_since_boot() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let ticks_per_s = rustix::param::clock_ticks_per_second();
+    time.tv_sec as u64 * ticks_per_s + time.tv_nsec as u64 * ticks_per_s / 1_000_000_000
 }
 
 /// Adds the ids of all processes in a cgroup and in the cgroups below it.
@@ -247,6 +259,24 @@ mod tests {
         let mut readings = Readings::default();
         service.close_window(&mut readings);
         assert_eq!(readings.get(SERVICE_PROCESSES), Some(0.0));
+    }
+
+    #[test]
+    fn only_a_process_that_started_during_the_watch_counts_with_all_its_time() {
+        let group = tempfile::tempdir().unwrap();
+        let mut service = Service::new(&SysRoot::host(), &[ServiceSpec::Cgroup(group.path().into())]);
+        let mut add_and_close = |begin_ticks: u64| {
+            service.begin_ticks = begin_ticks;
+            service.processes.clear();
+            std::fs::write(group.path().join("cgroup.procs"), format!("{}\n", std::process::id())).unwrap();
+            let mut readings = Readings::default();
+            service.close_window(&mut readings);
+            assert_eq!(readings.get(SERVICE_PROCESSES), Some(1.0));
+            readings.get(SERVICE_CPU).unwrap()
+        };
+        // This process has used CPU time, before it joins the group.
+        assert_eq!(add_and_close(u64::MAX), 0.0);
+        assert!(add_and_close(0) > 0.0);
     }
 
     #[test]
