@@ -2,9 +2,10 @@
 
 use crate::watch::counter::{Counter, CounterError};
 use fsarena_sys::input;
+use std::fs::{File, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::{fs::File, io::ErrorKind};
 
 /// The number of bytes per read.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -52,18 +53,23 @@ impl LogCounter {
         CounterError::new(format!("{}: {error}", self.path.display()))
     }
 
-    /// Opens the file at the path if it is another one than the open file.
+    /// Opens the file at the path if it is another one than the open file, after the last lines of the open file are counted.
     fn reopen_if_rotated(&mut self) -> Result<(), CounterError> {
         let meta = match std::fs::metadata(&self.path) {
             // During a rotation the path may have no file for a moment. Keep the old one.
             Err(error) if error.kind() == ErrorKind::NotFound && self.open_log.is_some() => return Ok(()),
             result => result.map_err(|error| self.error(&error))?,
         };
-        let identity = (meta.dev(), meta.ino());
-        if self.open_log.as_ref().is_some_and(|log| log.identity == identity) {
+        if self.open_log.as_ref().is_some_and(|log| log.identity == identity_of(&meta)) {
             return Ok(());
         }
         let file = input::open(&self.path).map_err(|error| self.error(&error))?;
+        // A rotation in between may have put another file there. With the identity of the former file, this file would be opened
+        // again at the next reading, and its lines counted twice.
+        let meta = file.metadata().map_err(|error| self.error(&error))?;
+        let identity = identity_of(&meta);
+        // The last lines of the former file.
+        self.count_to_end()?;
         // After a rotation all lines of the new file count.
         let counted_to = if self.has_been_read { 0 } else { meta.len() };
         self.open_log = Some(OpenLog { file, identity, counted_to });
@@ -100,6 +106,11 @@ impl LogCounter {
     }
 }
 
+/// The device and the inode of a file.
+fn identity_of(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
 /// Counts the complete lines in `data` that contain the word. `partial_line` is the beginning of the first line, from earlier
 /// data; afterwards it is that of the last line, if that is incomplete.
 fn count_lines_with(partial_line: &mut Vec<u8>, data: &[u8], word: &[u8]) -> f64 {
@@ -120,8 +131,6 @@ fn count_lines_with(partial_line: &mut Vec<u8>, data: &[u8], word: &[u8]) -> f64
 
 impl Counter for LogCounter {
     fn read(&mut self) -> Result<f64, CounterError> {
-        // First count the last lines of the old file, then those of the new one.
-        self.count_to_end()?;
         self.reopen_if_rotated()?;
         self.has_been_read = true;
         self.count_to_end()?;
