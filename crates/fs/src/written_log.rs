@@ -151,12 +151,23 @@ impl WrittenLog {
         text.push('\n');
         let append = || -> std::io::Result<()> {
             std::fs::create_dir_all(self.path.parent().unwrap_or(Path::new("/")))?;
-            let mut file = File::options().append(true).create(true).open(&self.path)?;
+            let mut file = File::options().read(true).append(true).create(true).open(&self.path)?;
+            if ends_within_line(&file)? {
+                file.write_all(b"\n")?;
+            }
             file.write_all(text.as_bytes())?;
             file.sync_data()
         };
         Ok(append().map_err(SysError::io("writing", &self.path))?)
     }
+}
+
+/// Whether the last line of a file is cut short: a full disk or a crash may have left a part of it.
+fn ends_within_line(file: &File) -> std::io::Result<bool> {
+    let Some(last_offset) = file.metadata()?.len().checked_sub(1) else { return Ok(false) };
+    let mut last_byte = [0];
+    file.read_exact_at(&mut last_byte, last_offset)?;
+    Ok(last_byte != *b"\n")
 }
 
 /// The smallest sample in bytes. Direct I/O requires whole logical blocks, and few devices have larger blocks.
@@ -325,6 +336,16 @@ mod tests {
         log.add_content(b, content(3)).unwrap();
         assert_eq!(log.last_content(a).unwrap(), Some(content(2)));
         assert!(log.has_signature(a, &signature("ext4", Some("1"))).unwrap());
+    }
+
+    #[test]
+    fn an_entry_after_a_line_that_is_cut_short_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = WrittenLog::open(dir.path());
+        std::fs::write(dir.path().join("written.jsonl"), r#"{"device":"/dev/disk/by-id/a","ty"#).unwrap();
+        let (device, logged) = (Path::new("/dev/disk/by-id/a"), signature("ext4", Some("1")));
+        log.add_signatures(device, std::slice::from_ref(&logged)).unwrap();
+        assert!(log.has_signature(device, &logged).unwrap());
     }
 
     /// A line as fsarena 0.1.0 wrote it.
