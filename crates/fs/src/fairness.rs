@@ -35,7 +35,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         applies: |variant, _| variant.has_lazy_init(),
-        text: "leaves its inode tables to the kernel, which writes them in the background after mount, unlike others: its mkfs looks faster, and no task includes that time",
+        text: "leaves inode tables to be written after the timed mkfs (by a second mkfs that is not timed, or by the kernel), unlike others: its mkfs looks faster, and no task includes that time",
         fix: "use the option set `eager` for it",
     },
     Rule {
