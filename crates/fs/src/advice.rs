@@ -45,13 +45,19 @@ pub fn option_variants(survivors: &[Variant], allow_unsafe: bool) -> Result<(Vec
     Ok((allowed.into_iter().map(|(_, variant)| variant).collect(), unsafe_names))
 }
 
-/// A variant with one more level, which its name ends with: `ext4/noatime`. The level `default` changes nothing.
+/// A variant with one more level, which its name ends with: `ext4/noatime`. The level `default` changes nothing. Mount options
+/// that the variant has already stay.
 fn with_level(survivor: &Variant, factor: &str, level: &str) -> Variant {
     let mut variant = survivor.clone();
-    if level != "default" {
-        variant.name = format!("{}/{level}", survivor.name);
-        variant.levels.insert(factor.into(), level.into());
+    if level == "default" {
+        return variant;
     }
+    variant.name = format!("{}/{level}", survivor.name);
+    let level = match survivor.level(factor) {
+        former if factor == factor::MOUNT && !former.is_empty() => format!("{former},{level}"),
+        _ => level.into(),
+    };
+    variant.levels.insert(factor.into(), level);
     variant
 }
 
@@ -104,6 +110,15 @@ mod tests {
         assert_eq!((with_unsafe.0.len(), with_unsafe.1.len()), (allowed.len() + unsafe_names.len(), 0));
         // ext2 has no journal to begin with, so its options give up nothing more.
         assert!(option_variants(&[default_variant("ext2")], false).unwrap().0.len() > 1);
+    }
+
+    #[test]
+    fn a_mount_option_is_added_to_those_of_the_variant() {
+        let mut survivor = default_variant("ext4");
+        survivor.levels.insert(factor::MOUNT.into(), "noatime".into());
+        let variants = option_variants(&[survivor], false).unwrap().0;
+        let lazytime = variants.iter().find(|variant| variant.name == "ext4/lazytime").unwrap();
+        assert_eq!(lazytime.level(factor::MOUNT), "noatime,lazytime");
     }
 
     #[test]
