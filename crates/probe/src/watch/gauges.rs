@@ -43,12 +43,13 @@ impl Gauges {
         (Gauges { target, probes }, notes)
     }
 
-    /// Sets the device whose counters are read from now on.
+    /// Sets the device whose counters are read from now on, and begins a window of the device.
     pub fn set_device(&mut self, device: Option<(u32, u32)>) {
         self.target.device = device;
         for watched in self.probes.iter_mut().filter(|watched| watched.probe.id == "device") {
             watched.gauge = None;
-            watched.values_at_begin.fill(f64::NAN);
+            // If the device cannot be read yet, fsarena tries again at the end of the window.
+            let _ = watched.close_window(&self.target, &mut Readings::default());
         }
     }
 
@@ -202,6 +203,9 @@ mod tests {
         write_machine(dir.path(), 1000, 3);
         gauges.set_device(None);
         assert_eq!(close_window(&mut gauges).0.get("device_writes"), None);
+        gauges.set_device(Some((7, 0)));
+        write_machine(dir.path(), 1000, 9);
+        assert_eq!(close_window(&mut gauges).0.get("device_writes"), Some(6.0));
     }
 
     #[test]
