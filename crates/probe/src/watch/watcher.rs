@@ -2,6 +2,7 @@
 
 use crate::ProbeTarget;
 use crate::watch::counter::{Counter, CounterError, WatchError};
+use crate::watch::counters::CounterSpec;
 use crate::watch::gauges::{Gauges, WATCH_CPU};
 use crate::watch::window::{Moment, RequestTally};
 use crate::watch::window::{Window, WindowMark};
@@ -195,6 +196,7 @@ impl Watcher {
         if let Some(mark) = self.target.close_window(&mut readings) {
             marks.push(mark);
             self.gauges.set_device(self.target.device_numbers());
+            self.reopen_device_counter();
         }
         if let Some(requests) = requests {
             readings.set(reading::REQUESTS, requests);
@@ -212,6 +214,19 @@ impl Watcher {
         (self.kernel_thread_times, self.own_cpu_ns, self.window_start) = (kernel_thread_times, own_cpu_ns, now);
         self.window_number += 1;
         window
+    }
+
+    /// Counts the operations of the current device from now on, if they are the requests of the watch.
+    fn reopen_device_counter(&mut self) {
+        if self.watch.counter != Some(CounterSpec::Device) {
+            return;
+        }
+        let opened = CounterSpec::Device.open(&self.kernel, self.target.device_numbers(), COUNTER_TIMEOUT);
+        // Without a device the former counter stays, whose readings fail.
+        let Ok(mut counter) = opened else { return };
+        self.tally = RequestTally::default();
+        self.tally.begin(&counter.read());
+        self.counter = Some(counter);
     }
 }
 
@@ -234,12 +249,14 @@ fn sleep(seconds: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::{counters::CounterSpec, recorder::Recorder, service::ServiceSpec, target::WatchedPlace};
+    use crate::watch::{recorder::Recorder, service::ServiceSpec, target::WatchedPlace};
     use fsarena_core::{event::NoteKind, host::Host};
+    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::path::Path;
     use std::sync::atomic::{AtomicI64, Ordering};
     use std::{io::Write, sync::Arc};
 
-    fn watch(log: &std::path::Path, place: WatchedPlace, services: Vec<ServiceSpec>) -> Watch {
+    fn watch(log: &Path, place: WatchedPlace, services: Vec<ServiceSpec>) -> Watch {
         let counter = Some(CounterSpec::Log { file: log.into(), word: None });
         let (window_length, reading_interval) = (Duration::from_millis(40), Duration::from_millis(10));
         Watch { name: "here".into(), counter, place, services, window_length, reading_interval }.checked().unwrap()
@@ -276,6 +293,31 @@ mod tests {
         for pair in windows.windows(2) {
             assert!((pair[0].started_at + pair[0].seconds - pair[1].started_at).abs() < 0.01);
         }
+    }
+
+    #[test]
+    fn the_operations_of_a_new_device_are_counted() {
+        let root = fsarena_sys::testkit::FakeRoot::with(&[("proc/self/mountinfo", "")]);
+        let write_stat = |path: &Path, writes: u32| {
+            let dev = path.metadata().unwrap().dev();
+            let stat = format!("sys/dev/block/{}:{}/stat", rustix::fs::major(dev), rustix::fs::minor(dev));
+            root.write_file(&stat, &format!("0 0 0 0 {writes} 0 0 0 0 0 0\n"));
+        };
+        let dir = tempfile::tempdir().unwrap();
+        // The path of the watch leads to another filesystem after a while.
+        let (link, other_filesystem) = (dir.path().join("link"), Path::new("/proc"));
+        symlink(dir.path(), &link).unwrap();
+        write_stat(dir.path(), 100);
+        write_stat(other_filesystem, 7);
+        let place = WatchedPlace { path: Some(link.clone()), device: None };
+        let watch = Watch { counter: Some(CounterSpec::Device), ..watch(&link, place, vec![]) };
+        let mut watcher = Watcher::begin(&SysRoot::at(root.path()), &watch, 0).unwrap();
+        std::fs::remove_file(&link).unwrap();
+        symlink(other_filesystem, &link).unwrap();
+        let marks = watcher.close_window().marks;
+        assert!(marks.iter().any(|mark| matches!(mark, WindowMark::DeviceChanged(_))), "{marks:?}");
+        write_stat(other_filesystem, 12);
+        assert_eq!(watcher.close_window().readings.get("requests_count"), Some(5.0));
     }
 
     /// Steps a fake clock, because only root can set the machine's clock, and all its users would notice.
