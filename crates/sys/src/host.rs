@@ -160,7 +160,7 @@ fn mitigations(kernel: &SysRoot) -> Option<String> {
 fn distribution(kernel: &SysRoot) -> Option<String> {
     let text = kernel.read("etc/os-release").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
-    Some(line.trim_matches('"').to_string())
+    Some(line.trim_matches(['"', '\'']).to_string())
 }
 
 #[cfg(test)]
@@ -188,6 +188,7 @@ mod tests {
             ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance\n"),
             ("sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n"),
             ("sys/devices/system/cpu/vulnerabilities/mds", "Not affected\n"),
+            ("etc/os-release", "NAME=Some\nPRETTY_NAME='Some Linux 7'\n"),
         ]);
         assert_eq!((host.hostname.as_str(), host.kernel.as_str()), ("box", "6.1.0"));
         for (name, fact) in [
@@ -200,6 +201,7 @@ mod tests {
             ("governor", "cpu0 powersave, cpu1 performance"),
             ("mitigations", "meltdown: Mitigation: PTI"),
             ("virtual_machine", "yes, by the CPU's hypervisor flag"),
+            ("distribution", "Some Linux 7"),
         ] {
             assert_eq!(host.facts.get(name).map(String::as_str), Some(fact), "{name}");
         }
