@@ -70,7 +70,7 @@ impl WatchTarget {
         }
         if let Some(WatchedDevice { numbers: (major, minor), name, .. }) = &self.device {
             let device = BlockDevice::from_numbers(&self.kernel, *major, *minor, PathBuf::new());
-            let scheduler = device.ok().and_then(|device| device.scheduler()).unwrap_or("not known".into());
+            let scheduler = device.ok().and_then(|device| device.scheduler()).unwrap_or("unknown".into());
             let text = format!("device {name} ({major}:{minor}), scheduler {scheduler}");
             notes.push(Note::new(NoteKind::Options, text).task("device"));
         }
