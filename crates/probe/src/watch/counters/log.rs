@@ -17,22 +17,24 @@ pub struct LogCounter {
     path: PathBuf,
     word: Option<String>,
     open_log: Option<OpenLog>,
+    /// The file before the last rotation: its writer uses it until it has opened the new file.
+    former_log: Option<OpenLog>,
     /// Whether there was a reading. Lines that the file has before the first reading do not count.
     has_been_read: bool,
     /// The number of lines so far.
     lines: f64,
     buffer: Vec<u8>,
-    /// The beginning of a line whose end is not written yet.
-    partial_line: Vec<u8>,
 }
 
-/// The open log file.
+/// An open log file.
 struct OpenLog {
     file: File,
     /// The device and the inode of the file.
     identity: (u64, u64),
     /// The offset up to which the lines are counted.
     counted_to: u64,
+    /// The beginning of a line whose end is not written yet.
+    partial_line: Vec<u8>,
 }
 
 impl LogCounter {
@@ -42,65 +44,68 @@ impl LogCounter {
             path: path.into(),
             word,
             open_log: None,
+            former_log: None,
             has_been_read: false,
             lines: 0.0,
             buffer: vec![0; BUFFER_BYTES],
-            partial_line: vec![],
         }
     }
 
-    fn error(&self, error: &std::io::Error) -> CounterError {
-        CounterError::new(format!("{}: {error}", self.path.display()))
-    }
-
-    /// Opens the file at the path if it is another one than the open file, after the last lines of the open file are counted.
-    fn reopen_if_rotated(&mut self) -> Result<(), CounterError> {
+    /// Opens the file at the path if it is another one than the open file, which becomes the former one.
+    fn reopen_if_rotated(&mut self) -> std::io::Result<()> {
         let meta = match std::fs::metadata(&self.path) {
             // During a rotation the path may have no file for a moment. Keep the old one.
             Err(error) if error.kind() == ErrorKind::NotFound && self.open_log.is_some() => return Ok(()),
-            result => result.map_err(|error| self.error(&error))?,
+            result => result?,
         };
         if self.open_log.as_ref().is_some_and(|log| log.identity == identity_of(&meta)) {
             return Ok(());
         }
-        let file = input::open(&self.path).map_err(|error| self.error(&error))?;
+        let file = input::open(&self.path)?;
         // A rotation in between may have put another file there. With the identity of the former file, this file would be opened
         // again at the next reading, and its lines counted twice.
-        let meta = file.metadata().map_err(|error| self.error(&error))?;
-        let identity = identity_of(&meta);
-        // The last lines of the former file.
-        self.count_to_end()?;
+        let meta = file.metadata()?;
+        // If there is a former file, it is closed below: count its last lines first.
+        self.count_new_lines()?;
         // After a rotation all lines of the new file count.
         let counted_to = if self.has_been_read { 0 } else { meta.len() };
-        self.open_log = Some(OpenLog { file, identity, counted_to });
-        self.partial_line.clear();
+        let opened = OpenLog { file, identity: identity_of(&meta), counted_to, partial_line: vec![] };
+        self.former_log = self.open_log.replace(opened);
         Ok(())
     }
 
-    /// Counts the lines up to the end of the open file.
-    fn count_to_end(&mut self) -> Result<(), CounterError> {
-        let Some(mut open_log) = self.open_log.take() else { return Ok(()) };
-        let counted = self.count_new_lines(&mut open_log);
-        self.open_log = Some(open_log);
-        counted.map_err(|error| self.error(&error))
+    /// Counts the lines up to the end of the open files. Closes the former file once the new one has lines, because its writer
+    /// has then opened the new one.
+    fn count_new_lines(&mut self) -> std::io::Result<()> {
+        let word = self.word.as_deref().map(str::as_bytes);
+        for log in [&mut self.former_log, &mut self.open_log].into_iter().flatten() {
+            log.count_new_lines(word, &mut self.buffer, &mut self.lines)?;
+        }
+        if self.open_log.as_ref().is_some_and(|log| log.counted_to > 0) {
+            self.former_log = None;
+        }
+        Ok(())
     }
+}
 
-    fn count_new_lines(&mut self, log: &mut OpenLog) -> std::io::Result<()> {
-        if log.file.metadata()?.len() < log.counted_to {
+impl OpenLog {
+    /// Adds the number of lines up to the end of the file to `lines`; only those that contain `word`, if one is given.
+    fn count_new_lines(&mut self, word: Option<&[u8]>, buffer: &mut [u8], lines: &mut f64) -> std::io::Result<()> {
+        if self.file.metadata()?.len() < self.counted_to {
             // The file was copied and truncated. Lines that were written between both steps are lost.
-            log.counted_to = 0;
+            self.counted_to = 0;
             self.partial_line.clear();
         }
         loop {
-            let read_bytes = log.file.read_at(&mut self.buffer, log.counted_to)?;
+            let read_bytes = self.file.read_at(buffer, self.counted_to)?;
             if read_bytes == 0 {
                 return Ok(());
             }
-            log.counted_to += read_bytes as u64;
-            let data = &self.buffer[..read_bytes];
-            self.lines += match &self.word {
+            self.counted_to += read_bytes as u64;
+            let data = &buffer[..read_bytes];
+            *lines += match word {
                 None => data.iter().filter(|byte| **byte == b'\n').count() as f64,
-                Some(word) => count_lines_with(&mut self.partial_line, data, word.as_bytes()),
+                Some(word) => count_lines_with(&mut self.partial_line, data, word),
             };
         }
     }
@@ -131,10 +136,14 @@ fn count_lines_with(partial_line: &mut Vec<u8>, data: &[u8], word: &[u8]) -> f64
 
 impl Counter for LogCounter {
     fn read(&mut self) -> Result<f64, CounterError> {
-        self.reopen_if_rotated()?;
-        self.has_been_read = true;
-        self.count_to_end()?;
-        Ok(self.lines)
+        let counted = self.reopen_if_rotated().and_then(|()| {
+            self.has_been_read = true;
+            self.count_new_lines()
+        });
+        match counted {
+            Ok(()) => Ok(self.lines),
+            Err(error) => Err(CounterError::new(format!("{}: {error}", self.path.display()))),
+        }
     }
 }
 
@@ -165,6 +174,27 @@ mod tests {
         assert_eq!(log.read(), Ok(7.0));
         std::fs::write(&path, "x\n").unwrap();
         assert_eq!(log.read(), Ok(8.0));
+    }
+
+    #[test]
+    fn lines_that_the_former_file_gets_before_its_writer_opens_the_new_one_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, former) = (dir.path().join("access.log"), dir.path().join("access.log.1"));
+        append(&path, "old\n");
+        let mut log = LogCounter::new(&path, None);
+        assert_eq!(log.read(), Ok(0.0));
+        std::fs::rename(&path, &former).unwrap();
+        append(&path, "");
+        append(&former, "a\n");
+        assert_eq!(log.read(), Ok(1.0));
+        append(&former, "b\n");
+        assert_eq!(log.read(), Ok(2.0));
+        append(&former, "c\n");
+        append(&path, "d\n");
+        assert_eq!(log.read(), Ok(4.0));
+        // The former file is closed.
+        append(&former, "e\n");
+        assert_eq!(log.read(), Ok(4.0));
     }
 
     #[test]
