@@ -57,8 +57,8 @@ impl Controller {
         let controller_guard = if self.is_v2 { self.record_enabling(&path, journal)? } else { None };
         let mut guard = journal.record(UndoStep::RemoveControlGroup { path: path.clone(), identity: None })?;
         match std::fs::create_dir(&path) {
-            // This process made it for another controller of the same cell.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && self.is_v2 => {}
+            // This process made it for another controller of the same cell, in the same hierarchy.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             created => created.map_err(Error::io("making", &path))?,
         }
         let identity = FileIdentity::at_path(&path);
@@ -383,6 +383,18 @@ mod tests {
         assert!(path.starts_with(&controller.own_group) && path.is_dir());
         group.remove().unwrap();
         assert!(!path.exists(), "{}: {:?}", path.display(), std::fs::read_to_string(path.join("cgroup.procs")));
+    }
+
+    #[test]
+    fn controllers_of_version_1_in_one_hierarchy_share_a_group() {
+        let mounts = "30 20 0:30 / /sys/fs/cgroup/both rw - cgroup cgroup rw,memory,blkio\n";
+        let (dir, kernel) = fake_machine(mounts, "4:memory,blkio:/\n", &["sys/fs/cgroup/both"], &[]);
+        let journal = Journal::create(&dir.path().join("state"), "").unwrap();
+        let make_group = |name| Controller::find(&kernel, name, name).unwrap().make_group(&journal).unwrap();
+        let (first, second) = (make_group("memory"), make_group("blkio"));
+        assert_eq!(first.path(), second.path());
+        first.remove().unwrap();
+        second.remove().unwrap();
     }
 
     #[test]
