@@ -305,6 +305,12 @@ impl VariantFacts {
         self.options.mkfs.iter().any(|arg| arg.split(',').any(|part| part == option))
     }
 
+    /// Whether one of these features is among those that the tool of an ext filesystem lists; None if there is no such list.
+    fn lists_feature(&self, names: &[&str]) -> Option<bool> {
+        let list = self.features.lines().find_map(|line| line.strip_prefix("Filesystem features:"))?;
+        Some(list.split_whitespace().any(|feature| names.contains(&feature)))
+    }
+
     /// Whether it has a level of an axis other than the plain one: `none`, `0%` or no level.
     fn has_level_of(&self, axis: &str) -> bool {
         self.levels.get(axis).is_some_and(|level| !["", "none", "0%"].contains(&level.as_str()))
@@ -335,10 +341,7 @@ impl VariantFacts {
             // Nothing is written after mkfs, so a crash damages nothing.
             return Durability::Ordered;
         }
-        // If the tool of the filesystem lists the features and a journal is not among them, the filesystem has no journal.
-        let feature_list = self.features.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
-        let lacks_journal =
-            feature_list.is_some_and(|list| !list.split_whitespace().any(|feature| feature == "has_journal"));
+        let lacks_journal = self.lists_feature(&["has_journal"]) == Some(false);
         // `nointegrity` is an option of jfs, `nolog` of reiserfs.
         let is_journal_unused = self.is_turned_on(&["nointegrity", "nolog"], &["integrity"]).unwrap_or(false);
         if !self.def.traits.crash_safe || lacks_journal || is_journal_unused || self.was_made_with("^has_journal") {
@@ -354,7 +357,9 @@ impl VariantFacts {
     }
 
     fn has_lazy_init(&self) -> bool {
-        self.def.traits.lazy_init && !self.was_made_with("lazy_itable_init=0")
+        // Without group checksums mkfs writes all inode tables itself.
+        let has_checksums = self.lists_feature(&["metadata_csum", "uninit_bg"]) != Some(false);
+        self.def.traits.lazy_init && has_checksums && !self.was_made_with("lazy_itable_init=0")
     }
 
     fn supports_reflink(&self) -> bool {

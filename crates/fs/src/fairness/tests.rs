@@ -184,7 +184,10 @@ fn a_feature_list_without_a_journal_means_no_journal() {
 #[test]
 fn lazy_initialisation_gets_a_note() {
     let eager = variant("ext4", &["-E", "lazy_itable_init=0,lazy_journal_init=0"], "");
-    assert_eq!(notes_by_rule(&[variant("ext4", &[], ""), eager]), ["ext4: inode tables"]);
+    assert_eq!(notes_by_rule(&[variant("ext4", &[], ""), eager.clone()]), ["ext4: inode tables"]);
+    let mut without_checksums = variant("ext4", &["-O", "^metadata_csum,^uninit_bg"], "");
+    without_checksums.features = "Filesystem features:      has_journal extent flex_bg".into();
+    assert_eq!(notes_by_rule(&[without_checksums, eager]), [""; 0]);
 }
 
 #[test]
