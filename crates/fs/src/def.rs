@@ -228,7 +228,7 @@ pub const FAST_UNSAFE: &str = "fast-unsafe";
 /// The name of the option sets of the 2011 dbench study, as far as current kernels and mkfs accept them.
 pub const TUNED_2011: &str = "tuned-2011";
 
-/// The command that checks a filesystem. The device follows the arguments.
+/// The command that checks a filesystem. The device follows the arguments, except for a pool, which the arguments name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckDef {
     /// The program.
@@ -236,7 +236,8 @@ pub struct CheckDef {
     /// The arguments of the repairs that the filesystem needs before it can be mounted again; empty if the mount recovers it.
     /// Each repair is run only if the previous one leaves errors.
     pub repairs: &'static [&'static [&'static str]],
-    /// The arguments of a full check that changes nothing and exits with 0 if the filesystem has no errors.
+    /// The arguments of a full check that changes nothing and exits with 0 if the filesystem has no errors. For a pool it exits
+    /// with 0 once it is done, and [`PoolDef::health`] has the result.
     pub full_check: &'static [&'static str],
 }
 
