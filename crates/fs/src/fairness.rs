@@ -264,6 +264,12 @@ pub struct VariantFacts {
     pub levels: BTreeMap<String, String>,
 }
 
+/// The options from the last to the first, without those that a later option with the same key overrides.
+fn in_force<'a>(options: impl DoubleEndedIterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
+    let mut keys = BTreeSet::new();
+    options.rev().filter(move |option| option.split_once('=').is_none_or(|(key, _)| keys.insert(key)))
+}
+
 /// The guarantee for written data after a crash, the weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Durability {
@@ -282,12 +288,12 @@ impl VariantFacts {
     /// returns the first value that is not `None`. It first searches the mount options that the kernel reports, then those that
     /// fsarena passed to mount, then the properties of the pool (arguments of its mkfs).
     fn find_mount_option_or_property<T>(&self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
-        let last_in = |options: &str| options.split(',').rev().find_map(&meaning);
-        let properties = self.options.mkfs.iter().rev().filter(|_| self.def.pool.is_some());
-        let mut properties = properties.flat_map(|list| list.split(',').rev());
+        let last_in = |options: &str| in_force(options.split(',')).find_map(&meaning);
+        let words = if self.def.pool.is_some() { &self.options.mkfs[..] } else { &[] };
+        let properties = words.iter().flat_map(|list| list.split(','));
         last_in(&self.effective_options)
             .or_else(|| last_in(&self.options.mount))
-            .or_else(|| properties.find_map(&meaning))
+            .or_else(|| in_force(properties).find_map(&meaning))
     }
 
     /// Whether the mount options turn a behaviour on (true) or off (false); None if no option in `on` or `off` is set.

@@ -130,6 +130,8 @@ fn mount_options_that_the_kernel_reports_override_those_of_the_user() {
 #[test]
 fn the_last_of_two_contradicting_options_counts() {
     assert_eq!(notes_by_rule(&[variant("ext4", &[], "nobarrier,barrier=1"), variant("ext4", &[], "")]), [""; 0]);
+    assert!(variant("f2fs", &[], "fsync_mode=nobarrier,fsync_mode=strict").uses_barriers());
+    assert!(!variant("f2fs", &[], "fsync_mode=strict,fsync_mode=nobarrier").uses_barriers());
 }
 
 #[test]
@@ -212,6 +214,8 @@ fn the_properties_of_a_pool_count_like_mount_options() {
     let off = zfs(&["-O", "compression=off", "-O", "sync=disabled,checksum=off"]);
     assert!(!off.compresses() && !off.uses_barriers() && !off.has_data_checksums());
     assert!(zfs(&["-O", "compression=off", "-O", "compression=zstd"]).compresses());
+    let default_again = zfs(&["-O", "sync=disabled,checksum=off", "-O", "sync=standard", "-O", "checksum=sha256"]);
+    assert!(default_again.uses_barriers() && default_again.has_data_checksums());
     // An argument of mkfs does not mean the same elsewhere.
     assert!(variant("ext4", &["-O", "sync=disabled"], "").uses_barriers());
 }
