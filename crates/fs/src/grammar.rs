@@ -193,7 +193,7 @@ pub fn pin_random_values(def: &FsDef, words: &mut Vec<String>) {
     for &(names, key) in def.pinned_flags {
         let (flag, long_names) = names.split_once(' ').unwrap_or((names, ""));
         let is_set = |name: &str| words.iter().any(|word| split_key_value(word).0 == name);
-        if !long_names.split(' ').any(is_set) {
+        if !long_names.split_whitespace().any(is_set) {
             set_flag_value(words, flag, key, &format!("{key}{PINNED_ID}"));
         }
     }
