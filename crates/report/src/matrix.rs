@@ -23,8 +23,12 @@ pub const BLOCK_SIZE_PARAM: &str = "bs";
 /// The name of the task parameter with the number of threads.
 pub const THREADS_PARAM: &str = "threads";
 
-/// The block size in bytes and the number of threads of a task. `None` if the task lacks either parameter.
+/// The block size in bytes and the number of threads of a task. `None` if the task lacks either parameter, or has another one:
+/// a matrix has one figure for each block size and number of threads, and tasks of a grid over another setting have several.
 pub fn block_size_and_threads(task: &TaskId) -> Option<(u64, u32)> {
+    if task.params.len() != 2 {
+        return None;
+    }
     Some((task.params.get(BLOCK_SIZE_PARAM)?.parse().ok()?, task.params.get(THREADS_PARAM)?.parse().ok()?))
 }
 
@@ -313,7 +317,7 @@ pub fn matrix_rows_of_published(published: &PublishedSet) -> Result<Vec<MatrixRo
 fn no_matrix_error(source: String) -> Error {
     Error::Usage(format!(
         "{source} has no matrix of block sizes and threads; runs of the study engel have one, and runs of plans with the \
-         workload fileio, sysbench or fio"
+         workload fileio, sysbench or fio, unless they have a grid over another setting"
     ))
 }
 
@@ -393,6 +397,17 @@ pub fn cell_extent(cells: &BTreeSet<(u64, u32)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_tasks_without_another_parameter_have_coordinates() {
+        let task = |params: &[(&str, &str)]| TaskId {
+            name: "rndrd".into(),
+            params: params.iter().map(|(id, value)| (id.to_string(), value.to_string())).collect(),
+        };
+        assert_eq!(block_size_and_threads(&task(&[("bs", "4096"), ("threads", "2")])), Some((4096, 2)));
+        assert_eq!(block_size_and_threads(&task(&[("bs", "4096"), ("files", "8"), ("threads", "2")])), None);
+        assert_eq!(block_size_and_threads(&task(&[("bs", "4096"), ("files", "8")])), None);
+    }
 
     #[test]
     fn digits_of_iops_are_grouped_by_three() {

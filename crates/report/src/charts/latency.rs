@@ -55,13 +55,13 @@ fn percentile_chart(context: &ChartContext, (prefix, operations): &(&str, &str))
     Chart { legend: context.line_legend(&variants), ..chart.with_panels(panels) }
 }
 
-/// The tasks of [`representative_tasks`], sorted by name, block size and threads, and a sentence, with a space before it, if
-/// others are left out.
+/// The tasks of [`representative_tasks`], sorted by name, block size, threads and other parameters, and a sentence, with a space
+/// before it, if others are left out.
 pub fn choose_tasks(context: &ChartContext, tasks: &[usize]) -> (Vec<usize>, String) {
     let mut shown = representative_tasks(context, tasks);
     // The tasks of a load come in the random order in which they ran.
     let id = |task: &usize| &context.record().tasks[*task].id;
-    shown.sort_by_key(|task| (&id(task).name, matrix::block_size_and_threads(id(task))));
+    shown.sort_by_key(|task| (&id(task).name, matrix::block_size_and_threads(id(task)), &id(task).params));
     let left_out_note = match tasks.len() - shown.len() {
         0 => String::new(),
         _ => format!(" Of {} tasks, those with the most threads of each mode are shown.", tasks.len()),
