@@ -45,8 +45,11 @@ pub struct MatrixFigure {
     pub value: f64,
     /// A mark printed after the value.
     pub mark: String,
-    /// Whether the variant is the bare device, which never counts as the best.
+    /// Whether the variant is the bare device.
     pub is_bare_device: bool,
+    /// Whether the figure may be the best of its block size and number of threads. Figures of the bare device and of tasks
+    /// without a ranking may not.
+    pub can_be_best: bool,
     /// The index of the task in the run; `None` if the figure is not from a run.
     pub task: Option<usize>,
 }
@@ -108,9 +111,9 @@ fn figure_cell(
     };
     let source = figure.task.and_then(|task| FigureSource::new(Some(task), [variant]));
     let cell = Cell { source, ..Cell::from(text).with_mark(&figure.mark) };
-    let rivals = || same_task().filter(|rival| rival.variant != variant && !rival.is_bare_device);
+    let rivals = || same_task().filter(|rival| rival.variant != variant && rival.can_be_best);
     let is_best = rivals().next().is_some() && !rivals().any(|rival| may_be_better(rival.value, figure.value));
-    cell.highlighted_if(is_best && !figure.is_bare_device)
+    cell.highlighted_if(is_best && figure.can_be_best)
 }
 
 /// Whether an analysis has tasks, and all of them have a block size and a number of threads.
@@ -133,8 +136,18 @@ pub fn add_median_tables(document: &mut Document, record: &RunRecord, analysis: 
             let mark = format!("{not_different_mark}{}", medians.signs(&task.task.id, variant));
             let task_index = record.task_index(&task.task.id);
             let is_bare_device = analysis.grid.references.contains(&variant);
+            let can_be_best = !is_bare_device && task.unranked_because.is_none();
             let mode = task.task.id.name.clone();
-            figures.push(MatrixFigure { mode, coordinates, variant, value, mark, is_bare_device, task: task_index });
+            figures.push(MatrixFigure {
+                mode,
+                coordinates,
+                variant,
+                value,
+                mark,
+                is_bare_device,
+                can_be_best,
+                task: task_index,
+            });
         }
     }
     let has_device_shares = add_device_shares(&mut figures, analysis.metric.unit);
@@ -407,6 +420,29 @@ mod tests {
         assert_eq!(block_size_and_threads(&task(&[("bs", "4096"), ("threads", "2")])), Some((4096, 2)));
         assert_eq!(block_size_and_threads(&task(&[("bs", "4096"), ("files", "8"), ("threads", "2")])), None);
         assert_eq!(block_size_and_threads(&task(&[("bs", "4096"), ("files", "8")])), None);
+    }
+
+    #[test]
+    fn only_a_figure_that_can_be_best_stands_out() {
+        let figure = |variant, value, can_be_best| MatrixFigure {
+            mode: "rndrd".into(),
+            coordinates: (4096, 1),
+            variant,
+            value,
+            mark: String::new(),
+            is_bare_device: false,
+            can_be_best,
+            task: None,
+        };
+        let highlighted = |figures: [MatrixFigure; 3]| {
+            let figures: Vec<&MatrixFigure> = figures.iter().collect();
+            let cell = |variant| figure_cell(&figures, (4096, 1), variant, (Unit::PerSecond, Direction::Higher));
+            [0, 1, 2].map(|variant| cell(variant).is_highlighted)
+        };
+        let with_device = [figure(0, 300.0, false), figure(1, 200.0, true), figure(2, 100.0, true)];
+        assert_eq!(highlighted(with_device), [false, true, false]);
+        let unranked = [figure(0, 300.0, false), figure(1, 200.0, false), figure(2, 100.0, false)];
+        assert_eq!(highlighted(unranked), [false; 3]);
     }
 
     #[test]

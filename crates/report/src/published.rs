@@ -111,8 +111,10 @@ fn add_matrices(document: &mut Document, published: &PublishedSet, metric: &str)
     let matrix_figure = |row: &Figure| {
         let coordinates = matrix::block_size_and_threads(&row.task_id())?;
         let variant = variants.iter().position(|variant| *variant == row.variant)?;
+        let is_bare_device = row.variant == factor::RAW;
         Some(matrix::MatrixFigure {
-            is_bare_device: row.variant == factor::RAW,
+            is_bare_device,
+            can_be_best: !is_bare_device,
             mode: row.task.clone(),
             coordinates,
             variant,
