@@ -32,6 +32,7 @@ function announce(text) {
 const UNITS = {
   "µs": [1e-6, "s"], ms: [1e-3, "s"], s: [1, "s"], h: [3600, "s"],
   B: [1, "B"], KiB: [1024, "B"], MiB: [1024 ** 2, "B"], GiB: [1024 ** 3, "B"], TiB: [1024 ** 4, "B"], PiB: [1024 ** 5, "B"],
+  kB: [1e3, "B"], MB: [1e6, "B"],
   k: [1e3, ""], M: [1e6, ""], G: [1e9, ""], T: [1e12, ""], P: [1e15, ""],
 };
 // The factor and the base unit of a unit: "MiB/s" is 1048576 "B/s".

@@ -229,6 +229,8 @@ impl TemplateFunctions for BodyTemplate<'_> {}
 mod tests {
     use super::*;
     use crate::drawing::Colour;
+    use crate::number::UnitMultiple;
+    use fsarena_core::sample::Unit;
 
     /// A colour of the style sheet: on a light page, and on a dark one.
     fn light_and_dark_colour(name: &str) -> [Colour; 2] {
@@ -264,6 +266,18 @@ mod tests {
             for (ink_colour, paper_colour) in colours {
                 let contrast = ink_colour.contrast(paper_colour);
                 assert!(contrast >= min_contrast, "{ink} on {paper}: {contrast:.2}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_script_sorts_figures_by_every_multiple_of_their_units() {
+        for unit in [Unit::Nanoseconds, Unit::Bytes, Unit::BytesPerSecond, Unit::Count, Unit::PerSecond] {
+            for exponent in 0..18 {
+                let symbol = UnitMultiple::of(10f64.powi(exponent), unit).symbol;
+                let amount = symbol.trim_end_matches("/s");
+                let keys = [format!(" {amount}: ["), format!("\"{amount}\": [")];
+                assert!(amount.is_empty() || keys.iter().any(|key| SCRIPT.contains(key)), "{symbol}");
             }
         }
     }
