@@ -135,19 +135,24 @@ fn task_table(published: &PublishedSet, metric: &str) -> Table {
     let mut table = Table::of_figures(std::iter::once(&"task").chain(&variants).copied());
     let Some(spec) = published.spec(metric) else { return table };
     let (unit, total_name) = (spec.unit, spec.over.tasks.total_name());
+    let of_metric = published.figures.iter().filter(|figure| figure.metric == metric);
+    let most_decimals = of_metric.map(|figure| figure.decimals).max().unwrap_or(0);
     for task in published.tasks() {
         let params: Vec<String> = task.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let params = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
         let text_and_value = |variant: &&str| {
             let figure = published.figure(&task.task_id(), variant, metric)?;
-            Some((format_as_printed(figure.value, figure.unit) + &kind_suffix(figure.kind), figure.value))
+            let text = format_as_printed(figure.value, figure.unit, figure.decimals);
+            Some((text + &kind_suffix(figure.kind), figure.value))
         };
         let label = format!("{} {}{params}", task.number, task.title);
         table.rows.push(figure_row(label, variants.iter().map(text_and_value).collect(), total_name.is_some()));
     }
     if let Some(total_name) = total_name {
-        let text_and_total =
-            |variant: &&str| published.total(variant, metric).map(|total| (format_as_printed(total, unit), total));
+        let text_and_total = |variant: &&str| {
+            let total = published.total(variant, metric)?;
+            Some((format_as_printed(total, unit, most_decimals), total))
+        };
         let label = format!("{} of {} tasks", total_name.to_uppercase(), published.tasks_in_totals().len());
         table.rows.push(figure_row(label, variants.iter().map(text_and_total).collect(), true));
     }
@@ -166,10 +171,11 @@ fn figure_row(label: String, figures: Vec<Option<(String, f64)>>, highlights_sma
     labelled_row(label, figures.into_iter().map(cell))
 }
 
-/// A figure with its unit, not rounded further than the author did.
-fn format_as_printed(value: f64, unit: Unit) -> String {
+/// A figure with its unit, not rounded further than the author did. `decimals` is the number of digits that the author printed
+/// after the decimal point; seconds have at least two.
+fn format_as_printed(value: f64, unit: Unit, decimals: u8) -> String {
     match unit {
-        Unit::Seconds => format!("{value:.2} s"),
+        Unit::Seconds => format!("{value:.*} s", usize::from(decimals.max(2))),
         Unit::Percent => format!("{value}%"),
         unit => format!("{value} {}", unit.symbol()).trim_end().to_string(),
     }
@@ -305,4 +311,16 @@ pub fn recomputed_json(recomputed: &RecomputedFigures) -> Value {
         "figures": recomputed.figures,
         "do_not_follow": recomputed.misfits.iter().map(misfit_json).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_keep_the_digits_of_the_author() {
+        assert_eq!(format_as_printed(157.800_932, Unit::Seconds, 6), "157.800932 s");
+        assert_eq!(format_as_printed(10.0, Unit::Seconds, 0), "10.00 s");
+        assert_eq!(format_as_printed(4867.0, Unit::PerSecond, 0), "4867 /s");
+    }
 }
