@@ -12,7 +12,7 @@ use fsarena_core::conclusion::{FigurePrecision, MachineParts};
 use fsarena_core::names::{distinct, unknown_name};
 use fsarena_core::observations::MetricSeries;
 use fsarena_core::published::{Figure, PublishedSet};
-use fsarena_core::{factor, metric, record::RunRecord, sample::Direction};
+use fsarena_core::{factor, metric, record::RunRecord, sample::Direction, setting_text::setting};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use serde_json::json;
@@ -21,8 +21,8 @@ use serde_json::json;
 /// of the run. It does not compare the values themselves, because machines and sizes of the work differ.
 ///
 /// # Errors
-/// If the run or the figures lack the metric, or have fewer than two filesystems or no task in common, or if the file
-/// of the study is invalid.
+/// If the run or the figures lack the metric, or have fewer than two filesystems or no task in common; if neither more nor less
+/// of the metric is better; or if the file of the study is invalid.
 pub fn compare_published(
     record: &RunRecord,
     published: &PublishedSet,
@@ -32,6 +32,7 @@ pub fn compare_published(
     let name = format!("published:{}", published.name());
     let nothing_in_common = |kind| Error::nothing_in_common(&record.id, &name, kind);
     let analysis = analyse(MetricSeries::of(record, metric)?);
+    let order_sign = order_sign(analysis.metric.direction).ok_or_else(|| no_order_error(metric))?;
     let roles = study_conclusions(published)?.map_or(vec![], |conclusions| conclusions.roles);
     let mut matched: Vec<(&str, usize)> = vec![];
     for name in published.variants() {
@@ -41,21 +42,20 @@ pub fn compare_published(
     if matched.len() < 2 {
         return Err(nothing_in_common("two variants"));
     }
-    let direction = analysis.metric.direction;
     let (mut rows, mut ratios) = (Vec::new(), Vec::new());
     for task in analysis.tasks_in_totals() {
         let published_value =
             |variant: &str| published.figure(&task.task.id, variant, metric).map(|figure| figure.value);
         ratios.extend(ratios_to_best(&matched, &task.comparison, published_value, &task_label(&task.task), &analysis));
         rows.extend(
-            order_pair(&matched, &task.comparison, direction, published_value)
+            order_pair(&matched, &task.comparison, order_sign, published_value)
                 .map(|orders| (task_label(&task.task), orders)),
         );
     }
     if rows.is_empty() {
         return Err(nothing_in_common("task"));
     }
-    let total = total_orders(&analysis, &matched, published, metric);
+    let total = total_orders(&analysis, &matched, published, metric, order_sign);
     let comparison = PublishedComparison {
         record,
         published,
@@ -96,12 +96,12 @@ fn total_orders<'a>(
     matched: &[(&'a str, usize)],
     published: &PublishedSet,
     metric: &str,
+    order_sign: f64,
 ) -> Option<(String, OrderPair<'a>)> {
     let overall = analysis.overall.as_ref()?;
-    overall.total.as_ref()?;
+    let total = overall.total.as_ref()?;
     let published_value = |variant: &str| published.total(variant, metric);
-    let orders =
-        order_pair(matched, &overall.total_or_geometric().comparison, analysis.metric.direction, published_value)?;
+    let orders = order_pair(matched, &total.comparison, order_sign, published_value)?;
     Some((format!("{} of {}", overall.name.to_uppercase(), plural(overall.tasks, "task")), orders))
 }
 
@@ -125,7 +125,7 @@ fn variant_on_filesystem(record: &RunRecord, filesystem: &str) -> Option<usize> 
 fn order_pair<'a>(
     matched: &[(&'a str, usize)],
     comparison: &'a Comparison,
-    direction: Direction,
+    order_sign: f64,
     published_value: impl Fn(&str) -> Option<f64>,
 ) -> Option<OrderPair<'a>> {
     let measured = matched.iter().filter(|(_, variant)| comparison.order.contains(variant));
@@ -134,19 +134,31 @@ fn order_pair<'a>(
     if variants.len() < 2 {
         return None;
     }
-    let sign = order_sign(Some(direction));
     let (names, values): (Vec<&str>, Vec<f64>) = published_values.into_iter().unzip();
     Some(OrderPair {
         names,
-        earlier: VariantOrder::of_figures(values.into_iter().map(|value| sign * value).collect()),
+        earlier: VariantOrder::of_figures(values.into_iter().map(|value| order_sign * value).collect()),
         later: VariantOrder::of_variants(comparison, &variants)?,
     })
 }
 
 /// The sign of the values in an order. An order puts the smallest value first, so a metric where higher is better needs the
-/// opposite sign.
-fn order_sign(direction: Option<Direction>) -> f64 {
-    if direction == Some(Direction::Higher) { -1.0 } else { 1.0 }
+/// opposite sign. `None` if neither direction is better, because then the values have no order.
+fn order_sign(direction: Direction) -> Option<f64> {
+    match direction {
+        Direction::Lower => Some(1.0),
+        Direction::Higher => Some(-1.0),
+        Direction::Neutral => None,
+    }
+}
+
+/// The error for a metric whose values have no order from best to worst.
+fn no_order_error(metric: &str) -> Error {
+    Error::Usage(format!(
+        "published figures are compared by the order of their variants, and it is unknown whether more or less {metric} is \
+         better; choose another metric ({})",
+        setting("metric", "")
+    ))
 }
 
 /// The ratio of each other variant to the best variant of the run on a task. Each has, as `published`, the ratio of the
@@ -310,12 +322,14 @@ fn answer_sentences(orders: &TaskOrders, noun: &str) -> Vec<String> {
 /// have a figure for each of these filesystems.
 ///
 /// # Errors
-/// If a set lacks the metric, or the sets have fewer than two filesystems or no task in common, or if the file of a
-/// study is invalid.
+/// If a set lacks the metric, or the sets have fewer than two filesystems or no task in common; if it is unknown whether more or
+/// less of the metric is better; or if the file of a study is invalid.
 pub fn compare_published_sets(a: &PublishedSet, b: &PublishedSet, metric: &str) -> Result<ComparisonReport, Error> {
     let name = |set: &PublishedSet| format!("published:{}", set.name());
     require_metric(a, metric)?;
     require_metric(b, metric)?;
+    let direction = metric::find(metric).map(|def| def.spec.direction);
+    let order_sign = direction.and_then(order_sign).ok_or_else(|| no_order_error(metric))?;
     let nothing_in_common = |kind| Error::nothing_in_common(&name(a), &name(b), kind);
     let mut names = a.variants();
     names.retain(|variant| b.variants().contains(variant));
@@ -331,7 +345,7 @@ pub fn compare_published_sets(a: &PublishedSet, b: &PublishedSet, metric: &str) 
         return Err(nothing_in_common("task"));
     }
     let precision = study_conclusions(b)?.map_or(FigurePrecision::default(), |conclusions| conclusions.precision);
-    SetComparison { sets: [a, b], names, tasks, metric, precision }.report()
+    SetComparison { sets: [a, b], names, tasks, metric, order_sign, precision }.report()
 }
 
 /// Two sets of published figures, with the filesystems and the tasks that both have.
@@ -340,6 +354,8 @@ struct SetComparison<'a> {
     names: Vec<&'a str>,
     tasks: Vec<&'a Figure>,
     metric: &'a str,
+    /// The sign with which figures of the metric are ordered; see [`order_sign`].
+    order_sign: f64,
     /// The precision of the figures, which have no interval.
     precision: FigurePrecision,
 }
@@ -373,10 +389,9 @@ impl SetComparison<'_> {
 
     /// The order of the filesystems in each set, by the sum of their figures over these tasks.
     fn order_pair(&self, tasks: &[&Figure]) -> OrderPair<'_> {
-        let sign = order_sign(metric::find(self.metric).map(|def| def.spec.direction));
         let order_in = |set| {
-            let sum = |name: &&str| sign * tasks.iter().map(|task| self.figure_or_nan(set, task, name)).sum::<f64>();
-            VariantOrder::of_figures(self.names.iter().map(sum).collect())
+            let sum = |name: &&str| tasks.iter().map(|task| self.figure_or_nan(set, task, name)).sum::<f64>();
+            VariantOrder::of_figures(self.names.iter().map(|name| self.order_sign * sum(name)).collect())
         };
         OrderPair { names: self.names.clone(), earlier: order_in(self.sets[0]), later: order_in(self.sets[1]) }
     }
@@ -440,5 +455,34 @@ impl SetComparison<'_> {
         let row = |part: &String| row![part.as_str(), stated(a.get(part)), stated(b.get(part))];
         let header = ["machine".into(), self.sets[0].name(), self.sets[1].name()];
         Ok(Table::of_words(header).with_rows(distinct(a.keys().chain(b.keys())).into_iter().map(row)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::published::parse_published;
+
+    /// Two sets with a figure of ext4 and xfs each, for one task.
+    fn sets(metric: &str, unit: &str) -> Vec<PublishedSet> {
+        let lines: Vec<String> = [("I", "ext4", 20), ("I", "xfs", 10), ("II", "ext4", 30), ("II", "xfs", 40)]
+            .map(|(set, filesystem, value)| format!("{set},001,Load,{filesystem},{metric},{value},{unit}"))
+            .into();
+        let csv = format!("set,task,title,filesystem,metric,value,unit\n{}\n", lines.join("\n"));
+        parse_published("old", &csv, &[("001".to_string(), "load".to_string())].into()).unwrap()
+    }
+
+    #[test]
+    fn the_best_published_figure_depends_on_the_direction_of_its_metric() {
+        let first = |metric: &str, unit: &str| {
+            let sets = sets(metric, unit);
+            let report = compare_published_sets(&sets[0], &sets[1], metric).unwrap();
+            report.json["total"]["first_then"][0].as_str().unwrap().to_string()
+        };
+        assert_eq!([first("elapsed", "s"), first("iops", "per_s")], ["xfs", "ext4"]);
+        // The figures do not state whether more or fewer transactions are better.
+        let tps = sets("tps", "per_s");
+        let error = compare_published_sets(&tps[0], &tps[1], "tps").unwrap_err().to_string();
+        assert!(error.contains("whether more or less tps is better"), "{error}");
     }
 }
