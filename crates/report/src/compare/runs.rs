@@ -13,7 +13,7 @@ use fsarena_core::cell::Variant;
 use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::{MetricSpec, RunRecord, RunStatus};
 use fsarena_core::{event::NoteKind, names::distinct, sample::Direction};
-use fsarena_stats::ratio::Ratio;
+use fsarena_stats::{analyse::TaskAnalysis, ratio::Ratio};
 use serde_json::{Map, Value, json};
 
 /// Compares runs with the first of them, variant by variant and task by task: the ratios to the first run, estimated from
@@ -319,15 +319,14 @@ fn run_warnings(record: &RunRecord, letter: &str) -> Vec<String> {
 
 /// Names the tasks and variants that only one of two runs has, which are therefore not compared.
 fn left_out_sentences(pair: &RunPair, [a, b]: [&str; 2]) -> Vec<String> {
-    let variants =
-        |run: &ComparedRun| -> Vec<String> { run.record.variant_names().into_iter().map(String::from).collect() };
-    let tasks =
-        |run: &ComparedRun| -> Vec<String> { run.analysis.tasks.iter().map(|task| task_label(&task.task)).collect() };
     let mut sentences = vec![];
     for (run, other, letter) in [(pair.a, pair.b, a), (pair.b, pair.a, b)] {
-        let names_by_noun = [("variant", variants(run), variants(other)), ("task", tasks(run), tasks(other))];
-        for (noun, mut names, other_names) in names_by_noun {
-            names.retain(|name| !other_names.contains(name));
+        let lacks_task = |task: &&TaskAnalysis| other.analysis.tasks.iter().all(|known| known.task.id != task.task.id);
+        let tasks = run.analysis.tasks.iter().filter(lacks_task).map(|task| task_label(&task.task)).collect();
+        let mut variants = run.record.variant_names();
+        variants.retain(|name| other.record.variant_index(name).is_none());
+        let variants: Vec<String> = variants.into_iter().map(String::from).collect();
+        for (noun, names) in [("variant", variants), ("task", tasks)] {
             if !names.is_empty() {
                 let names = count_and_list(&names, noun);
                 sentences.push(format!("Not compared, because only {letter} has values: {names}."));

@@ -1,6 +1,7 @@
 //! Snapshots of the reports and comparisons of small runs, in each format.
 
 use crate::fixture::{self, max_line_width, render_page, unwrap_lines};
+use fsarena_core::cell::TaskId;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan};
 use fsarena_core::published::{PublishedSet, parse_published};
@@ -224,6 +225,19 @@ fn hostile_names_are_escaped_in_a_comparison() {
         assert!(html.contains("&#60;script&#62;") && html.contains("&lt;script&gt;"), "{html}");
         assert!(html.chars().all(|c| c == '\n' || (!c.is_control() && c != '\u{202e}')));
     }
+}
+
+#[test]
+fn a_task_with_another_title_is_compared() {
+    let a = fixture::run(&FILESYSTEMS[..2], 8);
+    let mut b = RunRecord { id: "b".into(), ..a.clone() };
+    b.tasks[3].title = "Unpack the tree".into();
+    let answer = compare_runs(&a, &b, "elapsed").unwrap().json["answer"].to_string();
+    assert!(!answer.contains("Not compared"), "{answer}");
+    b.tasks[3].id = TaskId::new("unpack");
+    let answer = compare_runs(&a, &b, "elapsed").unwrap().json["answer"].to_string();
+    assert!(answer.contains("only A has values: 1 task (009 Untar the tree)"), "{answer}");
+    assert!(answer.contains("only B has values: 1 task (009 Unpack the tree)"), "{answer}");
 }
 
 #[test]
