@@ -29,7 +29,7 @@ pub fn render_report_page(report: &Report) -> Result<String, Error> {
 /// The JSON for the `script` element of the page, and the caption of the table of samples, which states what is left out.
 fn data_block(report: &Report) -> (String, String) {
     let record = &report.record;
-    let (columns, left_out) = fitting_columns(report);
+    let (columns, left_out) = fitting_columns(report, MAX_SAMPLES_BYTES);
     let mut cells: Vec<Value> = vec![];
     if !columns.is_empty() || !report.commands.texts.is_empty() {
         cells.extend(record.cells.iter().map(|cell| json!([cell.round, cell.position, cell.variant])));
@@ -59,27 +59,32 @@ struct MetricColumn {
     json: String,
 }
 
-/// The metrics that fit into the page, those of the report first, and the number of metrics that do not fit.
-fn fitting_columns(report: &Report) -> (Vec<MetricColumn>, usize) {
+/// The metrics that fit into `max_bytes`, those of the report first, and the number of the other metrics that have values. No
+/// metric fits if the samples are too many.
+fn fitting_columns(report: &Report, max_bytes: usize) -> (Vec<MetricColumn>, usize) {
     let record = &report.record;
     let report_metrics = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
     let other_metrics = METRICS.iter().map(|def| def.spec.id);
     let readings = record.readings.iter().map(|reading| reading.id.as_str());
     let (mut columns, mut left_out, mut bytes) = (vec![], 0, 0);
+    let smallest_column_bytes = record.samples.len() * MIN_VALUE_BYTES;
+    if smallest_column_bytes > max_bytes {
+        return (columns, left_out);
+    }
     for id in distinct(report_metrics.chain(other_metrics).chain(readings)) {
-        // Too many samples do not fit, whatever their values.
-        if bytes + record.samples.len() * MIN_VALUE_BYTES > MAX_SAMPLES_BYTES {
-            left_out += 1;
-            continue;
-        }
         let Some((spec, values)) = record.metric(id) else { continue };
         // Ids with and without a unit can name the same metric.
         let is_repeated = columns.iter().any(|column: &MetricColumn| column.spec.id == spec.id);
         if is_repeated || values.iter().all(|value| value.is_nan()) {
             continue;
         }
+        // Too many samples do not fit, whatever their values.
+        if bytes + smallest_column_bytes > max_bytes {
+            left_out += 1;
+            continue;
+        }
         let json = values_json(record, &values);
-        if bytes + json.len() > MAX_SAMPLES_BYTES {
+        if bytes + json.len() > max_bytes {
             left_out += 1;
             continue;
         }
@@ -132,6 +137,7 @@ fn samples_caption(record: &RunRecord, metrics: usize, metrics_left_out: usize, 
     let samples = plural(record.samples.len(), "sample");
     let csv = advice::samples_command(&record.id);
     let metrics_note = match (metrics, metrics_left_out) {
+        _ if record.samples.is_empty() => return "This run has no samples.".into(),
         (0, _) => {
             return format!("The {samples} of this run are too many for a page; {csv} prints them all.");
         }
@@ -152,6 +158,9 @@ fn samples_caption(record: &RunRecord, metrics: usize, metrics_left_out: usize, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::event::Outcome;
+    use fsarena_core::record::CellRecord;
+    use fsarena_core::sample::{Direction, Unit};
 
     #[test]
     fn escaped_json_cannot_end_the_script_element() {
@@ -159,6 +168,40 @@ mod tests {
         assert!(!escaped.contains(['<', '>', '&', '\u{2028}']));
         let parsed: Value = serde_json::from_str(&escaped).unwrap();
         assert_eq!(parsed["a"], "</script><!--&\u{2028}");
+    }
+
+    #[test]
+    fn metrics_without_values_do_not_count_as_left_out() {
+        const ROUNDS: u32 = 10;
+        let mut report = Report::default();
+        let record = &mut report.record;
+        for round in 0..ROUNDS {
+            record.cells.push(CellRecord {
+                id: String::new(),
+                round,
+                position: 0,
+                variant: 0,
+                workload: String::new(),
+                outcome: Outcome::Done,
+                host: 0,
+                started_at: 0.0,
+                spent: vec![],
+            });
+            record.samples.cell.push(round);
+            record.samples.task.push(0);
+            record.samples.started_at.push(0.0);
+        }
+        for (id, value) in [("a_count", 1234.0), ("b_count", 1234.0), ("c_count", f64::NAN)] {
+            record.readings.push(MetricSpec::new(id.into(), Unit::Count, Direction::Neutral, String::new()));
+            record.samples.values.push(vec![value; ROUNDS as usize]);
+        }
+        let columns_and_left_out = |max_bytes| {
+            let (columns, left_out) = fitting_columns(&report, max_bytes);
+            (columns.len(), left_out)
+        };
+        // A column has 71 bytes: ten values of four digits in brackets, nine commas, and two brackets.
+        assert_eq!([142, 100, 20].map(columns_and_left_out), [(2, 0), (1, 1), (0, 0)]);
+        assert_eq!(samples_caption(&RunRecord::default(), 0, 0, 0), "This run has no samples.");
     }
 
     #[test]
