@@ -3,6 +3,7 @@
 
 use crate::number::plural;
 use fsarena_core::event::{ClaimStatus, Event, Note, NoteKind};
+use fsarena_core::names::distinct;
 use fsarena_core::observations::{bare_devices, combine_tasks};
 use fsarena_core::record::{RunRecord, RunStatus};
 use fsarena_core::state::{ClaimState, RunState};
@@ -290,10 +291,10 @@ fn add_note<'a>(variants_by_text: &mut Vec<(&'a str, Vec<&'a str>)>, note: &'a N
     }
 }
 
-/// One sentence for all variants with the same note. It names the first variant and counts the others.
-fn variants_sentence(text: &str, mut variants: Vec<&str>) -> String {
-    variants.dedup();
-    match variants.as_slice() {
+/// One sentence for all variants with the same note, which each may have several times. It names the first variant and counts
+/// the others.
+fn variants_sentence(text: &str, variants: Vec<&str>) -> String {
+    match distinct(variants).as_slice() {
         [] => text.into(),
         [variant] => format!("{variant}: {text}"),
         [variant, others @ ..] => format!("{variant} and {}: {text}", plural(others.len(), "more variant")),
@@ -310,6 +311,12 @@ impl Serialize for Notices {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_variant_with_the_same_note_in_two_rounds_counts_once() {
+        assert_eq!(variants_sentence("lazy", vec!["ext4", "xfs", "ext4", "xfs"]), "ext4 and 1 more variant: lazy");
+        assert_eq!(variants_sentence("lazy", vec!["ext4", "ext4"]), "ext4: lazy");
+    }
 
     #[test]
     fn the_largest_width_has_the_highest_bar() {
