@@ -306,7 +306,10 @@ fn best_level_sentences(record: &RunRecord, analysis: &Analysis) -> Vec<String> 
     let mut sentences = vec![];
     for id in record.plan.factors.keys().filter(|id| *id != FS && varies(id)) {
         let best_levels = best_levels(&record.variants, analysis, id);
-        // If all are inconclusive, one remark at the end is enough.
+        if best_levels.is_empty() {
+            continue;
+        }
+        // If all are inconclusive, one remark is enough. It is before the list, because brief reports cut long lists.
         let all_inconclusive = best_levels.iter().all(|best| !best.is_decided);
         let remark_if = |is_inconclusive: bool| if is_inconclusive { " (by the estimate, inconclusive)" } else { "" };
         let item = |best: &BestLevel| {
@@ -314,7 +317,7 @@ fn best_level_sentences(record: &RunRecord, analysis: &Analysis) -> Vec<String> 
             format!("{} {level}{}", best.variant.name, remark_if(!best.is_decided && !all_inconclusive))
         };
         let items = best_levels.iter().map(item).collect::<Vec<_>>().join(", ");
-        sentences.push(format!("Best {id} by {}: {items}{}.", analysis.metric.id, remark_if(all_inconclusive)));
+        sentences.push(format!("Best {id} by {}{}: {items}.", analysis.metric.id, remark_if(all_inconclusive)));
     }
     sentences
 }
