@@ -305,7 +305,7 @@ fn time_shares(record: &RunRecord) -> Vec<(&str, String)> {
 /// A task with at least this many flushes of the device's cache syncs often. Every task has one flush at its end.
 const MIN_SYNCING_FLUSHES: f64 = 10.0;
 
-/// Adds a sentence with what the run did not test, unless it compared no filesystems.
+/// Adds a sentence with what the run did not test, if there is anything, unless the run compared no filesystems.
 pub fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     let compares_filesystems = record.variants.iter().any(|variant| !variant.level(FS).is_empty());
@@ -335,7 +335,9 @@ pub fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     if !matches!(record.plan.device.backing, Backing::Erase { .. } | Backing::Dir) {
         untested.push(format!("another device: the filesystems were on {}", describe_storage(record)));
     }
-    document.text(format!("Not tested: {}.", untested.join("; ")));
+    if !untested.is_empty() {
+        document.text(format!("Not tested: {}.", untested.join("; ")));
+    }
 }
 
 /// Whether any task syncs often while it runs. Also true if the device does not count its flushes.
