@@ -3,7 +3,7 @@
 use crate::advice::MERGE_COMMAND;
 use crate::document::{Cell, Detail, Document, Part, Table, row};
 use crate::number::{percent, plural, with_unit};
-use crate::phrases::{join_with_and, shorten_list};
+use crate::phrases::{join_with_and, shorten_list, shorten_list_to};
 use crate::report::{Report, image_storage};
 use fsarena_core::event::{Activity, DIRECTORY_NOTES, MOUNT_NOTE, Note, NoteKind};
 use fsarena_core::factor::{AGE, DIR, FILL, FS, MKFS, MOUNT, OPTIONS, age};
@@ -96,20 +96,19 @@ fn existing_directories_warning(record: &RunRecord) -> Option<String> {
     if record.plan.device.backing != Backing::Dir || record.variants.len() < 2 {
         return None;
     }
-    let names: Vec<&str> = record.variant_names().into_iter().take(MAX_MACHINES).collect();
-    let directories: Vec<String> = names.iter().map(|name| describe_directory(record, name)).collect();
+    let names = record.variant_names();
+    let directories = names.iter().map(|name| describe_directory(record, name)).collect();
+    let directories = shorten_list_to(directories, MAX_MACHINES, "directories").join("; ");
     let mount = |name: &&str| directory_note(record, name, MOUNT_NOTE);
     let first_mount = names.first().and_then(mount);
     Some(if first_mount.is_some() && names.iter().all(|name| mount(name) == first_mount) {
         format!(
-            "These directories lie on one filesystem, so their differences are not those of filesystems: {}.",
-            directories.join("; ")
+            "These directories lie on one filesystem, so their differences are not those of filesystems: {directories}."
         )
     } else {
         format!(
             "These directories are used as they are: they differ in age, fullness and fragmentation besides their \
-             filesystems, and the figures do not show which of these matters: {}.",
-            directories.join("; ")
+             filesystems, and the figures do not show which of these matters: {directories}."
         )
     })
 }
@@ -351,14 +350,16 @@ mod tests {
     use super::*;
     use fsarena_core::cell::Variant;
 
-    fn warning_for_mounts(mounts: [&str; 2]) -> Option<String> {
+    /// The warning for directories with these mounts: /a, /b, and so on.
+    fn warning_for_mounts(mounts: &[&str]) -> Option<String> {
         let mut record = RunRecord::default();
         record.plan.device.backing = Backing::Dir;
-        for (name, mount) in ["/a", "/b"].into_iter().zip(mounts) {
-            record.variants.push(Variant { name: name.into(), levels: Default::default() });
+        for (letter, mount) in ('a'..).zip(mounts) {
+            let name = format!("/{letter}");
+            record.variants.push(Variant { name: name.clone(), levels: Default::default() });
             let notes = [format!("{mount}: rw,relatime"), "61% full".into()];
             let notes = DIRECTORY_NOTES.into_iter().zip(notes);
-            let note = |(task, text)| Note::new(NoteKind::Options, text).task(task).variant(name);
+            let note = |(task, text)| Note::new(NoteKind::Options, text).task(task).variant(name.as_str());
             record.notes.extend(notes.map(|task_and_text| (None, note(task_and_text))));
         }
         existing_directories_warning(&record)
@@ -366,11 +367,16 @@ mod tests {
 
     #[test]
     fn existing_directories_get_a_warning() {
-        let warning = warning_for_mounts(["ext4 on /dev/a", "xfs on /dev/b"]).unwrap();
+        let warning = warning_for_mounts(&["ext4 on /dev/a", "xfs on /dev/b"]).unwrap();
         assert!(warning.contains("age, fullness and fragmentation"), "{warning}");
         assert!(warning.ends_with(": /a (ext4 on /dev/a, 61% full); /b (xfs on /dev/b, 61% full)."), "{warning}");
-        let warning = warning_for_mounts(["ext4 on /dev/a"; 2]).unwrap();
+        let warning = warning_for_mounts(&["ext4 on /dev/a"; 2]).unwrap();
         assert!(warning.contains("lie on one filesystem"), "{warning}");
+        // The warning names eight directories at most, but all count.
+        let ninth_differs = [&["ext4 on /dev/a"; 8][..], &["xfs on /dev/b"]].concat();
+        let warning = warning_for_mounts(&ninth_differs).unwrap();
+        assert!(warning.contains("age, fullness and fragmentation"), "{warning}");
+        assert!(warning.ends_with("; and 2 more directories."), "{warning}");
     }
 
     #[test]
