@@ -6,7 +6,7 @@ use crate::drawing::{Axis, Chart, Panel};
 use crate::phrases::{not_drawn_note, task_label};
 use crate::{chart_context::ChartContext, sections::schedulers::SchedulerGrid};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_stats::comparison::{Comparison, compare};
+use fsarena_stats::comparison::{Comparison, compare_with_references};
 
 /// Two charts for each task: a panel for each scheduler, and a panel for each filesystem, in per cent of the panel's best.
 pub fn scheduler_charts(context: &ChartContext) -> Vec<Chart> {
@@ -35,7 +35,8 @@ pub fn scheduler_charts(context: &ChartContext) -> Vec<Chart> {
         for arrangement in &arrangements {
             let mut comparisons = vec![];
             for group in arrangement.groups {
-                comparisons.push(compare_variants(&analysis.grid.values[task_index], group, metric.direction));
+                let (values, candidates) = (&analysis.grid.values[task_index], scheduler_grid.candidates_in(group));
+                comparisons.push(compare_variants(values, group, &candidates, metric.direction));
             }
             let (panels, left_out_note) = panels_of_arrangement(context, &scheduler_grid, arrangement, &comparisons);
             let caption = format!(
@@ -97,9 +98,17 @@ fn panels_of_arrangement(
     (panels, left_out_note)
 }
 
-/// Compares variants by their values, given by variant and round. A missing variant has no values.
-fn compare_variants(values: &[Vec<f64>], variants: &[Option<usize>], direction: Direction) -> Comparison {
+/// Compares variants by their values, given by variant and round. A missing variant has no values. Variants that are not in
+/// `candidates` are compared with the best, but cannot be the best.
+fn compare_variants(
+    values: &[Vec<f64>],
+    variants: &[Option<usize>],
+    candidates: &[usize],
+    direction: Direction,
+) -> Comparison {
     let no_values = vec![f64::NAN; values.first().map_or(0, Vec::len)];
     let values_of = |variant: &Option<usize>| variant.map_or(&no_values, |variant| &values[variant]).clone();
-    compare(&variants.iter().map(values_of).collect::<Vec<_>>(), direction)
+    let is_reference = |row: &usize| variants[*row].is_some_and(|variant| !candidates.contains(&variant));
+    let references: Vec<usize> = (0..variants.len()).filter(is_reference).collect();
+    compare_with_references(&variants.iter().map(values_of).collect::<Vec<_>>(), &references, direction)
 }

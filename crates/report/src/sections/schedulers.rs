@@ -40,12 +40,12 @@ struct VariantMedians {
 }
 
 impl VariantMedians {
-    /// The share of a variant in the best of its group: `value / best`, or `best / value` if lower is better. `None` if the
-    /// variant has no value.
-    fn share_of_best(&self, variant: usize, group: &[Option<usize>]) -> Option<Cell> {
+    /// The share of a variant in the best of these candidates: `value / best`, or `best / value` if lower is better. `None` if
+    /// the variant has no value.
+    fn share_of_best(&self, variant: usize, candidates: &[usize]) -> Option<Cell> {
         let lower_is_better = self.direction == Direction::Lower;
         let own_value = self.values[variant]?;
-        let known = group.iter().flatten().filter_map(|other| Some((self.values[*other]?, *other)));
+        let known = candidates.iter().filter_map(|other| Some((self.values[*other]?, *other)));
         let is_better = |value: f64, other: f64| if lower_is_better { value < other } else { value > other };
         let (best, best_variant) = known.reduce(|best, other| if is_better(other.0, best.0) { other } else { best })?;
         let share = if lower_is_better { best / own_value } else { own_value / best };
@@ -61,7 +61,7 @@ fn share_table(grid: &SchedulerGrid, groups: &[Vec<Option<usize>>], medians: &Va
     for (name, variants) in grid.row_names.iter().zip(&grid.variants) {
         let cell = |variant: &Option<usize>| {
             let group = groups.iter().find(|group| group.contains(variant))?;
-            medians.share_of_best((*variant)?, group)
+            medians.share_of_best((*variant)?, &grid.candidates_in(group))
         };
         let cells = variants.iter().map(|variant| cell(variant).unwrap_or("–".into()));
         table.rows.push(labelled_row(name.as_str(), cells));
@@ -77,6 +77,8 @@ pub struct SchedulerGrid {
     pub schedulers: Vec<String>,
     /// `variants[name][scheduler]`: the index of the variant; `None` if the run lacks it.
     pub variants: Vec<Vec<Option<usize>>>,
+    /// The indexes of the variants that are the bare device.
+    bare_devices: Vec<usize>,
 }
 
 impl SchedulerGrid {
@@ -95,7 +97,19 @@ impl SchedulerGrid {
             return None;
         }
         let title = |level: &&str| if level.is_empty() { "as it is".into() } else { level.to_string() };
-        Some(SchedulerGrid { row_names: rows, schedulers: columns.iter().map(title).collect(), variants: grid })
+        let bare_devices = (0..variants.len()).filter(|index| variants[*index].is_bare_device()).collect();
+        let schedulers = columns.iter().map(title).collect();
+        Some(SchedulerGrid { row_names: rows, schedulers, variants: grid, bare_devices })
+    }
+
+    /// The variants that can be the best of a group, a row or a column of the grid. The bare device is a reference and no
+    /// candidate, except in a group of bare devices only.
+    pub fn candidates_in(&self, group: &[Option<usize>]) -> Vec<usize> {
+        let mut candidates: Vec<usize> = group.iter().copied().flatten().collect();
+        if candidates.iter().any(|variant| !self.bare_devices.contains(variant)) {
+            candidates.retain(|variant| !self.bare_devices.contains(variant));
+        }
+        candidates
     }
 
     /// The indexes of the variants by scheduler, and then by name.
@@ -119,7 +133,7 @@ mod tests {
     fn a_share_is_relative_to_the_best_of_its_group_and_names_both() {
         let medians = |direction| VariantMedians { values: vec![Some(2.0), Some(4.0), None], direction, task: Some(2) };
         let (higher, lower) = (medians(Direction::Higher), medians(Direction::Lower));
-        let group = [Some(0), Some(1), Some(2), None];
+        let group = [0, 1, 2];
         let cell = higher.share_of_best(0, &group).unwrap();
         assert_eq!((cell.lines[0].as_str(), cell.is_highlighted), ("0.500", false));
         assert_eq!(cell.source.unwrap().variants, [0, 1]);
@@ -127,5 +141,20 @@ mod tests {
         assert_eq!((best.lines[0].as_str(), best.is_highlighted), ("1.00", true));
         assert_eq!(lower.share_of_best(1, &group).unwrap().lines[0], "0.500");
         assert_eq!(higher.share_of_best(2, &group), None);
+    }
+
+    #[test]
+    fn the_bare_device_is_the_best_of_bare_devices_only() {
+        let variant = |fs: &str, scheduler: &str| Variant {
+            name: format!("{fs}/{scheduler}"),
+            levels: [("fs", fs), ("scheduler", scheduler)].map(|(id, level)| (id.into(), level.into())).into(),
+        };
+        let variants = [variant("raw", "none"), variant("raw", "bfq"), variant("ext4", "none"), variant("ext4", "bfq")];
+        let grid = SchedulerGrid::from_variants(&variants).unwrap();
+        let candidates = |groups: &[Vec<Option<usize>>]| -> Vec<Vec<usize>> {
+            groups.iter().map(|group| grid.candidates_in(group)).collect()
+        };
+        assert_eq!(candidates(&grid.variants), [[0, 1], [2, 3]]);
+        assert_eq!(candidates(&grid.by_scheduler()), [[2], [3]]);
     }
 }
