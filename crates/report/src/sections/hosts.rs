@@ -42,7 +42,7 @@ pub fn add_hosts(document: &mut Document, report: &Report, _: Detail) {
     document.list(differing.iter().take(MAX_HOSTS).flat_map(|host| ratios_without_host(&rounds, *host)).collect());
     document.table(host_table(&report.record, &rounds, differing));
     if rounds.names.len() > MAX_HOSTS {
-        document.text(format!("{} more hosts are not shown.", rounds.names.len() - MAX_HOSTS));
+        document.text(format!("{} not shown.", plural(rounds.names.len() - MAX_HOSTS, "more host")));
     }
 }
 
