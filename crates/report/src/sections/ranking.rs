@@ -35,9 +35,10 @@ fn variant_row(report: &Report, ranking: &Ranking, ranked: &RankedVariant) -> Ve
         Some((first, last)) => format!("{first}–{last}"),
     };
     let range = |(low, high): (f64, f64)| format!("{}–{}", three_digits(low), three_digits(high));
+    let is_best = ranking.comparison.best() == Some(ranked.variant);
     let cells = row![
         report.record.variant_name(ranked.variant),
-        result.ratio.map_or("1.00".to_string(), format_ratio),
+        result.ratio.map_or(if is_best { "1.00" } else { "–" }.to_string(), format_ratio),
         letters,
         ranks,
         ranked.ratios_without_one_task.map_or("–".to_string(), range),

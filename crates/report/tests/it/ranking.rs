@@ -240,6 +240,22 @@ fn a_run_of_two_variants_compares_b_with_a() {
 }
 
 #[test]
+fn a_variant_that_shares_no_round_with_the_best_has_no_ratio_in_the_ranking() {
+    let mut record = run(&["ext4", "xfs"], 16);
+    let column = record.reading_column("elapsed_ns").unwrap();
+    for row in 0..record.samples.len() {
+        let cell = &record.cells[record.samples.cell[row] as usize];
+        if (cell.round < 8) == (cell.variant == 0) {
+            record.samples.values[column][row] = f64::NAN;
+        }
+    }
+    let weights = vec![("untar".to_string(), 2.0)];
+    let report = analyse_run(record, ReportOptions { weights, ..ReportOptions::default() }).unwrap();
+    let text = fixture::export(&report, "md");
+    assert!(text.contains("| ext4 | 1.00 | ? |") && text.contains("| xfs | – | ? |"), "{text}");
+}
+
+#[test]
 fn the_best_level_of_each_filesystem_is_named() {
     let terminal_report = |filesystems: &[&str], rounds: u32| {
         let names: Vec<String> =
