@@ -61,14 +61,17 @@ fn ranking_legend(ranking: &Ranking) -> String {
     )
 }
 
-/// The weights of the tasks: `equal weight for every task`, `untar with weight 3 and every other task with weight 1`.
+/// The weights of the tasks: `equal weight for every task`, `untar with weight 3 and every other task with weight 1`. The other
+/// tasks are only mentioned if there are some.
 fn describe_weights(ranking: &Ranking) -> String {
     if ranking.has_equal_weights() {
         return "equal weight for every task".into();
     }
     let unequal = ranking.weights.iter().filter(|(_, weight)| *weight != 1.0);
     let unequal: Vec<String> = unequal.map(|(task, weight)| format!("{task} with weight {weight}")).collect();
-    format!("{} and every other task with weight 1", unequal.join(", "))
+    let has_others = unequal.len() < ranking.weights.len();
+    let others = if has_others { " and every other task with weight 1" } else { "" };
+    format!("{}{others}", unequal.join(", "))
 }
 
 /// The ranking as JSON; null if the run cannot rank its variants.
@@ -124,4 +127,28 @@ pub fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
         "With the spread so far, that number of rounds finds a difference of {margin}, the margin of this run, in four of \
          five runs."
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::sample::Direction;
+    use fsarena_stats::comparison::compare;
+
+    #[test]
+    fn the_weights_mention_other_tasks_only_if_there_are_some() {
+        let describe = |weights: &[(&str, f64)]| {
+            describe_weights(&Ranking {
+                metric: "elapsed".into(),
+                direction: Direction::Lower,
+                weights: weights.iter().map(|(task, weight)| (task.to_string(), *weight)).collect(),
+                comparison: compare(&[vec![1.0], vec![2.0]], Direction::Lower),
+                variants: vec![],
+                rounds: 1,
+            })
+        };
+        assert_eq!(describe(&[("cp", 2.0), ("rm", 2.0)]), "equal weight for every task");
+        assert_eq!(describe(&[("cp", 3.0), ("rm", 1.0)]), "cp with weight 3 and every other task with weight 1");
+        assert_eq!(describe(&[("cp", 3.0), ("rm", 2.0)]), "cp with weight 3, rm with weight 2");
+    }
 }
