@@ -114,10 +114,8 @@ pub fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
         "so far, 95% interval"
     };
     let rows = inconclusive.into_iter().map(|(ratio, paired)| {
-        let sigma = spread(&paired.log_ratios).filter(|sigma| *sigma > 0.0);
-        let format_needed = |sigma| format_rounds_needed(rounds_to_detect(sigma, report.margin));
-        let rounds = sigma.map_or("requires 3 rounds".to_string(), format_needed);
-        let cells = row![paired.label, format_ratio(ratio), sigma.map_or("–".into(), percent), rounds];
+        let [sigma, rounds] = spread_and_rounds(&paired.log_ratios, report.margin);
+        let cells = row![paired.label, format_ratio(ratio), sigma, rounds];
         row_with_source(paired.source, cells)
     });
     document.heading(3, "Rounds that inconclusive comparisons need");
@@ -129,11 +127,27 @@ pub fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
     ));
 }
 
+/// The spread of a round, and the number of rounds that finds a difference as large as the margin, in words. A spread of zero
+/// only shows that the values are too coarse, so it gives no number of rounds.
+fn spread_and_rounds(log_ratios: &[f64], margin: f64) -> [String; 2] {
+    match spread(log_ratios) {
+        None => ["–".into(), "requires 3 rounds".into()],
+        Some(sigma) if sigma > 0.0 => [percent(sigma), format_rounds_needed(rounds_to_detect(sigma, margin))],
+        Some(_) => ["–".into(), "–".into()],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use fsarena_core::sample::Direction;
     use fsarena_stats::comparison::compare;
+
+    #[test]
+    fn equal_values_give_no_number_of_rounds() {
+        assert_eq!(spread_and_rounds(&[0.0; 8], 0.01), ["–", "–"]);
+        assert_eq!(spread_and_rounds(&[0.1, 0.2], 0.01), ["–", "requires 3 rounds"]);
+    }
 
     #[test]
     fn the_weights_mention_other_tasks_only_if_there_are_some() {
