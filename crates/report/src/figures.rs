@@ -105,6 +105,7 @@ pub fn fewest_mean_cost_rounds(comparison: &Comparison) -> Option<usize> {
 /// mean, and variants without a ratio have only the mean.
 pub fn mean_cost_row(title: String, combined: &CombinedTasks, unit: Unit) -> Vec<Cell> {
     let best = combined.comparison.best();
+    let costs = combined.mean_costs.as_ref().unwrap_or(&combined.values);
     let cell = |(variant, rounds): (usize, &Vec<f64>)| {
         let own_mean = mean(rounds.iter().filter(|value| !value.is_nan()));
         let cell = match combined.comparison.variants[variant].mean_ratio {
@@ -114,7 +115,7 @@ pub fn mean_cost_row(title: String, combined: &CombinedTasks, unit: Unit) -> Vec
         };
         cell.with_source(FigureSource::new(None, std::iter::once(variant).chain(best)))
     };
-    labelled_row(title, combined.values.iter().enumerate().map(cell))
+    labelled_row(title, costs.iter().enumerate().map(cell))
 }
 
 /// The interval of a ratio, or a few words on why it has none.
@@ -143,6 +144,8 @@ pub fn mean_ratio_json(ratio: &MeanRatio) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::sample::Direction;
+    use fsarena_stats::{comparison::compare, regret::Regrets};
 
     #[test]
     fn a_cell_shows_the_median_and_an_interval_if_there_is_one() {
@@ -152,6 +155,19 @@ mod tests {
         assert_eq!(median_cell(&[3.0], Unit::Seconds).lines, ["3.00 s"]);
         assert_eq!(median_cell(&[0.0, 3.0, 4.0], Unit::Seconds).lines, ["3.00 s"]);
         assert_eq!(median_cell(&[f64::NAN], Unit::Seconds).lines, ["–"]);
+    }
+
+    #[test]
+    fn the_best_variant_has_the_mean_of_the_costs_of_ratios_of_means() {
+        let values = vec![vec![1.0, 1.0], vec![2.0, 2.0]];
+        let combined = CombinedTasks {
+            comparison: compare(&values, Direction::Lower),
+            values,
+            mean_costs: Some(vec![vec![3.0, 5.0], vec![8.0, 8.0]]),
+            left_out_rounds: vec![0, 0],
+            regrets: Regrets::default(),
+        };
+        assert_eq!(mean_cost_row("MEAN".into(), &combined, Unit::Seconds)[1].lines, ["1.00", "4.00 s"]);
     }
 
     #[test]
