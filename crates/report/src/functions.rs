@@ -160,8 +160,9 @@ fn summary_sentences(variants: &[VariantStacks], functions: &[FunctionInstructio
     );
     match (first.difference, first.margin) {
         (Some(difference), Some(margin)) if difference.abs() > margin => {
-            // Differences of other functions can add up to more, or have the opposite sign.
-            let is_most = 2.0 * difference / (second_total - first_total) > 1.0;
+            // Differences of other functions can add up to more, or have the opposite sign, so that the total even stays equal.
+            let total_difference = second_total - first_total;
+            let is_most = total_difference != 0.0 && difference / total_difference > 0.5;
             let phrase = if is_most { "Most of the difference is in" } else { "The function that differs most is" };
             format!(
                 "{totals} {phrase} {} ({} ± {} M).",
@@ -295,6 +296,9 @@ mod tests {
             &[(&["x"], 12_000), (&["y"], 12_000), (&["z"], 17_000)],
         ];
         assert!(summary_of(opposite, [40_000.0, 41_000.0]).contains("The function that differs most is z"));
+        // The total stays equal: y takes 10,000 more, x 10,000 fewer.
+        let equal_totals = [&[(&["x"][..], 20_000), (&["y"], 10_000)][..], &[(&["x"], 10_000), (&["y"], 20_000)]];
+        assert!(summary_of(equal_totals, [30_000.0, 30_000.0]).contains("The function that differs most is"));
         let spread = [
             &[(&["x"][..], 100), (&["y"], 100), (&["z"], 100)][..],
             &[(&["x"], 1_000), (&["y"], 1_000), (&["z"], 1_000)],
