@@ -213,10 +213,11 @@ impl RatioSummary<'_> {
             sentences.extend(self.largest_ratios_sentence(class, &heading, MAX_NAMED));
         }
         if sentences.is_empty() {
-            let heading = "No significant difference larger than the margin. Largest ratio, which may be chance";
-            let inconclusive = self.largest_ratios_sentence(RatioClass::Inconclusive, heading, 1);
+            let larger = self.margin.map_or("", |_| " larger than the margin");
+            let heading = format!("No significant difference{larger}. Largest ratio, which may be chance");
+            let inconclusive = self.largest_ratios_sentence(RatioClass::Inconclusive, &heading, 1);
             sentences
-                .extend(inconclusive.or_else(|| self.largest_ratios_sentence(RatioClass::TooFewValues, heading, 1)));
+                .extend(inconclusive.or_else(|| self.largest_ratios_sentence(RatioClass::TooFewValues, &heading, 1)));
         }
         sentences
     }
@@ -307,5 +308,10 @@ mod tests {
     fn too_few_values_are_inconclusive() {
         let answer = sentences(&[compared("cp", RatioVerdict::Provisional, 1.4)], &["B"]);
         assert!(answer[0].contains("all inconclusive") && answer[1].contains("may be chance: cp"), "{answer:?}");
+        assert!(answer[1].starts_with("No significant difference larger than the margin. "), "{answer:?}");
+        let (ratios, comparisons) = ([compared("iowait", RatioVerdict::Inconclusive, 1.4)], ["B".to_string()]);
+        let terms = ["cheaper", "dearer"];
+        let answer = RatioSummary { ratios: &ratios, comparisons: &comparisons, margin: None, terms }.sentences();
+        assert!(answer[1].starts_with("No significant difference. Largest ratio"), "{answer:?}");
     }
 }
