@@ -36,12 +36,13 @@ pub fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
 }
 
 /// Adds a table for each metric of the report, with a row for each variant and task: the law of the cost, where it bends,
-/// and the cost beyond the data. Adds nothing if the run has no grid.
+/// and the cost beyond the data. Adds nothing if the run has no grid, or no curve over it.
 pub fn add_growth(document: &mut Document, report: &Report, detail: Detail) {
     let Some(setting) = grid_setting(&report.record) else { return };
     // A brief report has the main metric only.
     let max_metrics = if detail < Detail::Full { 1 } else { usize::MAX };
     let metrics = growth_metrics(report.analyses.iter().map(|analysis| analysis.metric.id.as_str()));
+    let mut has_tables = false;
     for metric in metrics.into_iter().take(max_metrics) {
         let Ok(run) = growth_of_run(&report.record, setting, metric) else { continue };
         if run.curves.is_empty() {
@@ -53,11 +54,12 @@ pub fn add_growth(document: &mut Document, report: &Report, detail: Detail) {
             *row = row_with_source(FigureSource::new(None, [curve.variant]), std::mem::take(row));
         }
         document.table(table);
+        has_tables = true;
         if let Some(note) = run.left_out_sentence().filter(|_| detail >= Detail::Full) {
             document.text(note);
         }
     }
-    if detail >= Detail::Full {
+    if has_tables && detail >= Detail::Full {
         document.text(METHOD_NOTE);
     }
 }
