@@ -39,7 +39,7 @@ pub fn claim_lines(judged: &JudgedClaim) -> Vec<String> {
     };
     let mut lines = vec![format!("{}{rival}, {}", describe_claim_effect(verdict), plural(verdict.rounds, round_noun))];
     let outcome_with_all_rounds = judged.outcome_with_all_rounds.filter(|outcome| *outcome != judged.outcome());
-    let excluded = plural(judged.excluded_rounds, "round");
+    let excluded = plural(judged.excluded_rounds, round_noun);
     let remarks = [
         inconclusive_sentence(verdict, round_noun),
         verdict.negligible.then(|| "a significant difference, but smaller than the margin".into()),

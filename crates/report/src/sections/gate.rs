@@ -4,6 +4,7 @@ use crate::document::{Detail, Document};
 use crate::number::{effect_and_interval, percent, plural, signed_percent, three_digits};
 use crate::report::Report;
 use fsarena_core::claim::Relation;
+use fsarena_stats::critical_values::LAST_LOOK_ROUNDS;
 use fsarena_stats::power::{rounds_to_pass, spread};
 use fsarena_stats::verdict::{self, GateBounds, Outcome, Verdict};
 use fsarena_stats::{gate::gate_outcome, judge::JudgedClaim};
@@ -63,14 +64,17 @@ fn gate_summary(outcome: Outcome, claims: &[&JudgedClaim]) -> String {
 fn claim_sentence(judged: &JudgedClaim, margin: f64) -> String {
     let (name, outcome) = (&judged.claim.subject, gate_outcome_name(judged.outcome()));
     let margin_of_claim = margin_of_claim(judged, margin);
+    let round_noun = judged.column_noun;
     let result = match (&judged.verdict, &judged.why_unjudged) {
-        (Some(verdict), _) => format!("{}, {}", describe_bounds(verdict), plural(verdict.rounds, "round")),
+        (Some(verdict), _) => format!("{}, {}", describe_bounds(verdict), plural(verdict.rounds, round_noun)),
         (None, why_unjudged) => why_unjudged.clone().unwrap_or_default(),
     };
     let needed = match (judged.is_inconclusive(), spread(&judged.d)) {
         (true, Some(spread)) => match rounds_to_pass(spread, margin_of_claim) {
-            Some(rounds) => format!("; with this spread, an equal candidate passes in about {rounds} rounds"),
-            None => "; with this spread, 400 rounds do not suffice".into(),
+            Some(rounds) => {
+                format!("; with this spread, an equal candidate passes in about {}", plural(rounds, round_noun))
+            }
+            None => format!("; with this spread, {} do not suffice", plural(LAST_LOOK_ROUNDS, round_noun)),
         },
         _ => String::new(),
     };
