@@ -9,8 +9,9 @@ use crate::phrases::{
     REQUEST_COST_METRICS, format_rounds_needed, is_synced_time, is_task_time, join_with_or, list_sentence, shorten_list,
 };
 use crate::report::{CurrentVariant, Report};
+use fsarena_core::event::{Activity, NoteKind};
 use fsarena_core::plan::{Backing, Emulator};
-use fsarena_core::{event::Activity, record::MetricSpec, sample::Direction, setting_text::setting};
+use fsarena_core::{record::MetricSpec, sample::Direction, setting_text::setting};
 use fsarena_stats::analyse::{Analysis, Overall};
 use fsarena_stats::decision::{MAX_REGRET, Recommendation};
 use fsarena_stats::power::{rounds_to_detect, spread};
@@ -171,8 +172,9 @@ impl Decision<'_> {
         Some(format!("Staying on {name} costs {} [{}].", percent(value), percent_range(low, high)))
     }
 
-    /// The variants that fsarena stopped measuring because they are not the best, each with its last round, counted from 1.
-    fn stopped_variants(&self) -> Vec<(usize, u32)> {
+    /// The variants that are not the best and left the run, because fsarena stopped measuring them or because they failed. Each has
+    /// its last round, counted from 1.
+    fn departed_variants(&self) -> Vec<(usize, u32)> {
         let record = &self.report.record;
         if record.plan.stop.best_within.is_none() {
             return vec![];
@@ -184,24 +186,28 @@ impl Decision<'_> {
         }
         let last_round_of_run = last_rounds.iter().copied().max().flatten();
         let regrets = &self.overall.total_or_geometric().regrets;
-        let mut stopped = vec![];
+        let mut departed = vec![];
         for (variant, last_round) in last_rounds.into_iter().enumerate() {
             if let Some(last_round) = last_round
                 && Some(last_round) < last_round_of_run
                 && regrets.is_dominated(variant)
             {
-                stopped.push((variant, last_round));
+                departed.push((variant, last_round));
             }
         }
-        stopped
+        departed
     }
 
     /// A sentence with the variants that fsarena stopped measuring: `fsarena stopped measuring variants that are not the
     /// best (95% confidence): ext3 after round 10.`
     fn stopped_variants_sentence(&self) -> Option<String> {
-        let stopped = self.stopped_variants();
+        let has_failed = |variant: usize| {
+            let mut failures = self.report.record.notes_of(NoteKind::VariantFailed);
+            failures.any(|(_, note)| note.variant.as_deref() == Some(self.name(variant)))
+        };
+        let stopped = self.departed_variants().into_iter().filter(|(variant, _)| !has_failed(*variant));
         let items: Vec<String> =
-            stopped.iter().map(|(variant, round)| format!("{} after round {round}", self.name(*variant))).collect();
+            stopped.map(|(variant, round)| format!("{} after round {round}", self.name(variant))).collect();
         list_sentence("fsarena stopped measuring variants that are not the best (95% confidence)", &items)
     }
 
@@ -332,7 +338,7 @@ impl Decision<'_> {
         let less_safe = self.less_safe_variants().into_iter();
         let less_safe =
             less_safe.map(|(variant, weakened)| json!({ "variant": self.name(variant), "gives_up": weakened }));
-        let stopped = self.stopped_variants().into_iter().map(|(variant, round)| (self.name(variant), round));
+        let departed = self.departed_variants().into_iter().map(|(variant, round)| (self.name(variant), round));
         let largest_regret =
             |regrets: &Regrets| choices.iter().filter_map(|choice| regrets.regret_of(*choice)).reduce(f64::max);
         let geometric_regret = largest_regret(&self.geometric_regrets).filter(|_| self.has_comparable_geometric_mean());
@@ -352,7 +358,7 @@ impl Decision<'_> {
             "rounds": regrets.rounds,
             "rounds_needed": regrets.needed_rounds,
             "provisional": regrets.provisional,
-            "left": stopped.collect::<BTreeMap<_, _>>(),
+            "left": departed.collect::<BTreeMap<_, _>>(),
             "headline": self.headline(),
         })
     }

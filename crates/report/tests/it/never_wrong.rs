@@ -36,6 +36,24 @@ fn with_reading(mut record: RunRecord, id: &str, variant: usize, (value, other_v
 }
 
 #[test]
+fn a_variant_that_failed_was_not_stopped_by_fsarena() {
+    let mut record = run(&["ext4", "xfs"], 16);
+    record.plan.stop.best_within = Some(0.02);
+    // The later rounds have no cell of xfs.
+    for cell in record.cells.iter_mut().filter(|cell| cell.round >= 10) {
+        cell.variant = 0;
+    }
+    let text = |record: &RunRecord| unwrap_lines(&export_run(record, "md", &["elapsed"]));
+    assert!(
+        text(&record)
+            .contains("stopped measuring variants that are not the best (95% confidence): xfs after round 10.")
+    );
+    record.notes.push((Some(9), Note::new(NoteKind::VariantFailed, "no space").variant("xfs")));
+    assert!(!text(&record).contains("stopped measuring"), "{}", text(&record));
+    assert_eq!(decision(&record)["left"], serde_json::json!({"xfs": 10}));
+}
+
+#[test]
 fn an_invalid_figure_is_shown_but_does_not_rank_variants() {
     let run_with_setting = |setting: &str| {
         let mut record = run(&["ext4", "xfs"], 12);
