@@ -34,18 +34,24 @@ pub fn add_baseline(document: &mut Document, report: &Report, _: Detail) {
         let ComparedFigure { stored, stored_median, measured_median, .. } = figure;
         let format = |value: f64| with_unit(value, stored.unit);
         let measured = measured_median.map_or("–".into(), format);
-        let change =
-            measured_median.map_or(String::new(), |measured| signed_percent(measured / stored_median - 1.0, &[]));
         row![
             format!("{} {}", stored.task, stored.metric),
             format(*stored_median),
             measured,
-            Cell::two_lines(change, verdict_name(figure, report.margin))
+            Cell::two_lines(describe_change(*stored_median, *measured_median), verdict_name(figure, report.margin))
         ]
     };
     let header = ["task and metric", "stored", "again, here", "change"];
     document.table(Table::of_figures(header).with_rows(compared.iter().map(row)));
     document.text(judgement_note(report, baseline));
+}
+
+/// The change of a median from the stored one: `+7.5%`. Empty without a new median, and if the stored one is zero.
+fn describe_change(stored: f64, measured: Option<f64>) -> String {
+    match measured {
+        Some(measured) if stored != 0.0 => signed_percent(measured / stored - 1.0, &[]),
+        _ => String::new(),
+    }
 }
 
 /// The day of a time in RFC 3339.
@@ -141,4 +147,16 @@ pub fn baseline_json(report: &Report) -> Value {
         "judged": can_judge(report, baseline),
         "figures": compare_with_stored(report, baseline).iter().map(figure_json).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_from_zero_has_no_percentage() {
+        assert_eq!(describe_change(2.0, Some(2.5)), "+25%");
+        assert_eq!([describe_change(0.0, Some(0.0)), describe_change(0.0, Some(3.0))], ["", ""]);
+        assert_eq!(describe_change(2.0, None), "");
+    }
 }
