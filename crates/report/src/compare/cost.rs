@@ -427,10 +427,12 @@ fn watched_service(records: &[RunRecord], index: usize) -> Result<Service, Error
     Ok(Service { name: service_name(records, index), load, consumption })
 }
 
-/// The values of a metric divided by the seconds of their windows, for these rows of samples. Nanoseconds become seconds.
+/// The values of a metric divided by the seconds of their windows, for these rows of samples. Nanoseconds become seconds. NaN if
+/// the run lacks the metric or the time of its windows.
 fn rates_per_second(record: &RunRecord, id: &str, rows: &[usize]) -> Vec<f64> {
-    let Some((_, values)) = record.metric(id) else { return vec![f64::NAN; rows.len()] };
-    let elapsed_ns = record.metric(reading::ELAPSED).map(|(_, values)| values).unwrap_or_default();
+    let (Some((_, values)), Some((_, elapsed_ns))) = (record.metric(id), record.metric(reading::ELAPSED)) else {
+        return vec![f64::NAN; rows.len()];
+    };
     // Nanoseconds per nanosecond are already seconds per second.
     let scale = if reading_unit(record, id) == Some(Unit::Nanoseconds) { 1.0 } else { 1e9 };
     rows.iter().map(|row| scale * values[*row] / elapsed_ns[*row]).collect()
@@ -464,6 +466,20 @@ fn left_out_windows_warning(record: &RunRecord, service: &Service) -> Option<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::record::MetricSpec;
+
+    #[test]
+    fn a_run_without_the_time_of_its_windows_has_no_rates() {
+        let mut record = RunRecord::default();
+        let spec = |id: &str, unit| MetricSpec::new(id.into(), unit, Direction::Neutral, String::new());
+        record.readings.push(spec(reading::REQUESTS, Unit::Count));
+        record.samples.values.push(vec![600.0]);
+        (record.samples.cell, record.samples.task) = (vec![0], vec![0]);
+        assert!(rates_per_second(&record, reading::REQUESTS, &[0])[0].is_nan());
+        record.readings.push(spec(reading::ELAPSED, Unit::Nanoseconds));
+        record.samples.values.push(vec![60e9]);
+        assert_eq!(rates_per_second(&record, reading::REQUESTS, &[0]), [10.0]);
+    }
 
     #[test]
     fn a_window_without_a_count_of_requests_is_left_out_in_both_tables() {
