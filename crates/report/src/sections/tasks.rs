@@ -20,16 +20,20 @@ pub fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
     if detail < Detail::Full && !report.record.samples.is_empty() {
         return;
     }
-    let has_ratios = |analysis: &Analysis| !analysis.tasks.is_empty() && !matrix::is_matrix(analysis);
-    let first_with_ratios = report.analyses.iter().position(has_ratios);
+    let first_with_ratios = report.analyses.iter().position(has_ratio_table);
     for (index, analysis) in report.analyses.iter().enumerate() {
         add_ratios(document, report, analysis, first_with_ratios == Some(index));
         add_medians(document, report, analysis);
     }
 }
 
+/// Whether an analysis has a table of ratios: it has tasks, and these are no matrix.
+fn has_ratio_table(analysis: &Analysis) -> bool {
+    !analysis.tasks.is_empty() && !matrix::is_matrix(analysis)
+}
+
 /// Adds the table of ratios of one analysis. The first table of ratios of a report (`is_first`) also has the usable
-/// space after mkfs, and a legend.
+/// space after mkfs, and the legend of all of them.
 fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, is_first: bool) {
     let (record, unit) = (&report.record, analysis.metric.unit);
     document.heading(3, format!("{}: {}", analysis.metric.id, analysis.metric.help));
@@ -65,7 +69,7 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, is_
     }
     document.table(Table::of_figures(variant_header(record, "task")).with_rows(rows));
     if is_first {
-        document.text(ratio_legend(analysis));
+        document.text(ratio_legend(report.analyses.iter().filter(|analysis| has_ratio_table(analysis))));
     }
     document.list(left_out_sentences(record, analysis));
 }
@@ -149,35 +153,41 @@ fn space_row(record: &RunRecord, metric: &str, title: &str) -> Option<Vec<Cell>>
     Some(labelled_row(title, figures))
 }
 
-/// Explains the figures and marks of the table of ratios.
-fn ratio_legend(analysis: &Analysis) -> String {
-    if analysis.tasks.iter().all(|task| task.comparison.order.len() < 2) {
+/// Explains the figures and marks of the tables of ratios of these analyses.
+fn ratio_legend<'a>(analyses: impl Iterator<Item = &'a Analysis>) -> String {
+    let has_ratios = |analysis: &&Analysis| analysis.tasks.iter().any(|task| task.comparison.order.len() > 1);
+    let analyses: Vec<&Analysis> = analyses.filter(has_ratios).collect();
+    if analyses.is_empty() {
         return "Each figure is the median over rounds.".into();
     }
     let meaning = "Each figure is the ratio to the best variant of its row in a typical round (Hodges–Lehmann, within \
                  rounds); the best shows its median.";
-    let mean_legend = mean_row_legend(analysis);
-    if analysis.is_provisional() {
+    let mean_legend = mean_row_legend(&analyses);
+    let provisional_count = analyses.iter().filter(|analysis| analysis.is_provisional()).count();
+    if provisional_count == analyses.len() {
         return format!(
             "{meaning} Below it is the range of the rounds. ? marks provisional figures: fewer than {FIRST_LOOK_ROUNDS} rounds \
              give no exact interval.{mean_legend}"
         );
     }
+    // Some metrics have values in a few rounds only.
+    let range_note = if provisional_count > 0 { ", or for figures marked ? the range of the rounds" } else { "" };
     format!(
-        "{meaning} Below it is the 95% confidence interval. ≈ marks variants with no significant difference from the best, \
-         which does not make them equal; ? marks variants with fewer than {FIRST_LOOK_ROUNDS} rounds. Intervals hold for each pair and \
-         task, and are not corrected for their number.{mean_legend}"
+        "{meaning} Below it is the 95% confidence interval{range_note}. ≈ marks variants with no significant difference from the \
+         best, which does not make them equal; ? marks variants with fewer than {FIRST_LOOK_ROUNDS} rounds. Intervals hold for each \
+         pair and task, and are not corrected for their number.{mean_legend}"
     )
 }
 
-/// Explains the row of means, with a space before it; empty if the table has no such row.
-fn mean_row_legend(analysis: &Analysis) -> String {
-    let comparison = analysis.overall.as_ref().map(|overall| &overall.total_or_geometric().comparison);
-    let Some(rounds) = comparison.and_then(fewest_mean_cost_rounds) else { return String::new() };
+/// Explains the rows of means, with a space before it; empty if no table has such a row.
+fn mean_row_legend(analyses: &[&Analysis]) -> String {
+    let overall = analyses.iter().filter_map(|analysis| analysis.overall.as_ref());
+    let rounds = overall.filter_map(|overall| fewest_mean_cost_rounds(&overall.total_or_geometric().comparison));
+    let Some(fewest_rounds) = rounds.min() else { return String::new() };
     format!(
         " The row MEAN is the ratio of mean cost, the sum over all rounds divided by that of the best variant. It counts \
          every slow round, and has an interval from {ROUNDS_FOR_MEAN_RATIO} rounds on; {}.",
-        unseen_stalls_clause(rounds)
+        unseen_stalls_clause(fewest_rounds)
     )
 }
 

@@ -36,6 +36,20 @@ fn with_reading(mut record: RunRecord, id: &str, variant: usize, (value, other_v
 }
 
 #[test]
+fn the_legend_of_ratios_holds_for_all_metrics() {
+    let mut record = run(&["ext4", "xfs"], 12);
+    let column = record.reading_column("elapsed_ns").unwrap();
+    for row in 0..record.samples.len() {
+        if record.cells[record.samples.cell[row] as usize].round >= 4 {
+            record.samples.values[column][row] = f64::NAN;
+        }
+    }
+    // By elapsed the run is provisional, by synced it is not.
+    let text = unwrap_lines(&export_run(&record, "md", &["elapsed", "synced"]));
+    assert!(text.contains("confidence interval, or for figures marked ? the range of the rounds. ≈ marks"), "{text}");
+}
+
+#[test]
 fn a_variant_that_failed_was_not_stopped_by_fsarena() {
     let mut record = run(&["ext4", "xfs"], 16);
     record.plan.stop.best_within = Some(0.02);
