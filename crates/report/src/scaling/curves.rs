@@ -119,24 +119,38 @@ impl ClientCurves {
     }
 }
 
-/// The curves of published figures; `None` if the figures have no numbers of clients.
+/// The curves of published figures, one for each variant, task and metric; `None` if the figures have no numbers of clients.
 ///
 /// # Errors
 /// A value is not above zero and so has no logarithm, or a curve has only one number of clients.
 pub fn client_curves_of_published(published: &PublishedSet) -> Result<Option<Vec<Series>>, Error> {
-    let mut rows: BTreeMap<&str, Vec<SeriesRow>> = BTreeMap::new();
+    // The key is the name of the variant, the task without its number of clients, and the metric.
+    let mut points: BTreeMap<(&str, String, &str), Vec<SeriesRow>> = BTreeMap::new();
     // Leave out values that the author took from a fitted curve. Published figures have no rounds, so all are in round
     // 0.
     for figure in published.figures.iter().filter(|figure| figure.kind.is_evidence()) {
         if let Some(clients) = figure.params.get(factor::CLIENTS).and_then(|clients| clients.parse().ok()) {
-            rows.entry(&figure.variant).or_default().push((clients, 0, figure.value));
+            let key = (figure.variant.as_str(), task_without_clients(&figure.task_id()), figure.metric.as_str());
+            points.entry(key).or_default().push((clients, 0, figure.value));
         }
     }
-    if rows.is_empty() {
+    if points.is_empty() {
         return Ok(None);
     }
-    let curves = rows.iter().map(|(variant, rows)| Series::new(variant, rows));
-    Ok(Some(curves.collect::<Result<_, _>>()?))
+    let has_several_tasks = points.keys().map(|(_, task, _)| task).collect::<BTreeSet<_>>().len() > 1;
+    let has_several_metrics = points.keys().map(|(.., metric)| metric).collect::<BTreeSet<_>>().len() > 1;
+    let mut curves = vec![];
+    for ((variant, task, metric), rows) in &points {
+        let mut name = variant.to_string();
+        if has_several_tasks {
+            name += &format!(" {task}");
+        }
+        if has_several_metrics {
+            name += &format!(" {metric}");
+        }
+        curves.push(Series::new(&name, rows)?);
+    }
+    Ok(Some(curves))
 }
 
 /// The name of a task without its number of clients.

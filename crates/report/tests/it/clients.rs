@@ -2,9 +2,10 @@
 
 use crate::fixture;
 use fsarena_core::metric::reading;
+use fsarena_core::published::parse_published;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_report::{charts, report::Report};
+use fsarena_report::{charts, report::Report, scaling::curves::client_curves_of_published};
 
 /// A run in which three tasks are one load with 1, 2 and 4 clients. Its throughput with 4 is hardly larger than with 2.
 fn run_over_clients() -> RunRecord {
@@ -55,4 +56,18 @@ fn a_value_of_zero_is_left_out_of_its_curve_and_counted() {
     assert!(charts::charts_of_report(&report).iter().any(|chart| chart.id == "clients-fit"));
     let text = full_terminal_report(&mut report);
     assert!(text.contains("1 value of zero left out"), "{text}");
+}
+
+#[test]
+fn published_curves_are_separate_for_each_task() {
+    let mut csv = String::from("set,task,title,filesystem,clients,metric,value,unit\n");
+    for (task, clients, value) in [("1", 1, 10), ("1", 2, 20), ("2", 1, 300), ("2", 2, 400)] {
+        csv += &format!(",{task},Load,ext4,{clients},throughput,{value},ratio\n");
+    }
+    let tasks = [("1", "read"), ("2", "write")].map(|(number, name)| (number.to_string(), name.to_string()));
+    let sets = parse_published("old", &csv, &tasks.into()).unwrap();
+    let curves = client_curves_of_published(&sets[0]).unwrap().unwrap();
+    let names_and_values: Vec<(&str, Vec<f64>)> =
+        curves.iter().map(|curve| (curve.name.as_str(), curve.x.concat())).collect();
+    assert_eq!(names_and_values, [("ext4 read", vec![10.0, 20.0]), ("ext4 write", vec![300.0, 400.0])]);
 }
