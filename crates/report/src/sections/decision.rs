@@ -324,10 +324,15 @@ impl Decision<'_> {
         spreads.filter(|sigma| *sigma > 0.0).reduce(f64::max)
     }
 
-    /// The time of this number of rounds at the pace so far: `about 3 min`.
+    /// The time of this number of rounds, or of aged images with their rounds, at the pace of those that count so far: `about 3
+    /// min`.
     fn format_time_for(&self, rounds: usize) -> String {
-        let spent_ns: u64 = self.report.record.cells.iter().map(|cell| cell.spent_on(Activity::Total)).sum();
-        let rounds_so_far = self.analysis.grid.rounds.len().max(1);
+        let grid = &self.analysis.grid;
+        let counted_rounds = &grid.by_round().rounds;
+        let counted_cells =
+            self.report.record.cells.iter().filter(|cell| counted_rounds.binary_search(&cell.round).is_ok());
+        let spent_ns: u64 = counted_cells.map(|cell| cell.spent_on(Activity::Total)).sum();
+        let rounds_so_far = grid.rounds.len().max(1);
         format!("about {} min", (spent_ns as f64 / rounds_so_far as f64 * rounds as f64 / 60e9).ceil())
     }
 

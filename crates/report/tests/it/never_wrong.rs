@@ -36,6 +36,18 @@ fn with_reading(mut record: RunRecord, id: &str, variant: usize, (value, other_v
 }
 
 #[test]
+fn warm_up_rounds_do_not_count_in_the_time_of_a_round() {
+    let mut record = run(&["ext4", "xfs"], 6);
+    record.plan.stop.warmup = 2;
+    // A round takes 54 s, so the missing four of eight rounds take 216 s.
+    for cell in &mut record.cells {
+        cell.spent.iter_mut().for_each(|(_, ns)| *ns *= 9);
+    }
+    let text = unwrap_lines(&export_run(&record, "md", &["elapsed"]));
+    assert!(text.contains("4 more rounds: about 4 min."), "{text}");
+}
+
+#[test]
 fn the_legend_of_ratios_holds_for_all_metrics() {
     let mut record = run(&["ext4", "xfs"], 12);
     let column = record.reading_column("elapsed_ns").unwrap();
