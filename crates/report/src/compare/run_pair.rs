@@ -2,7 +2,7 @@
 
 use super::order::{OrderPair, VariantOrder};
 use crate::{error::Error, number::plural, phrases::task_label};
-use fsarena_core::observations::{MetricSeries, has_data};
+use fsarena_core::observations::{Grid, MetricSeries, has_data};
 use fsarena_core::{metric::DeclaredMetrics, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
@@ -122,7 +122,7 @@ impl<'a> RunPair<'a> {
         }
         let totals = |run: &ComparedRun, tasks: &[usize]| run.analysis.grid.totals(tasks);
         // Each order comes from the total of its own run. If that total contains other tasks, the orders are not comparable.
-        let have_same_tasks = overall_a.tasks == tasks_a.len() && overall_b.tasks == tasks_a.len();
+        let have_same_tasks = is_total_over(&a.analysis.grid, &tasks_a) && is_total_over(&b.analysis.grid, &tasks_b);
         let orders =
             self.order_pair(&overall_a.total_or_geometric().comparison, &overall_b.total_or_geometric().comparison);
         Some(TaskRatios {
@@ -152,6 +152,13 @@ impl<'a> RunPair<'a> {
             later: VariantOrder::of_variants(b, &variants_b)?,
         })
     }
+}
+
+/// Whether the total of a run is over these tasks, in any order.
+fn is_total_over(grid: &Grid, tasks: &[usize]) -> bool {
+    let mut ascending = tasks.to_vec();
+    ascending.sort_unstable();
+    grid.comparable_tasks() == ascending
 }
 
 /// The indexes in both lists of the items with the same key.

@@ -5,7 +5,8 @@ use fsarena_core::cell::TaskId;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan};
 use fsarena_core::published::{PublishedSet, parse_published};
-use fsarena_core::record::RunRecord;
+use fsarena_core::record::{MetricSpec, RunRecord};
+use fsarena_core::sample::{Direction, Unit};
 use fsarena_report::compare::{compare_published, compare_runs_or_watches, compare_samples};
 use fsarena_report::error::Error;
 use fsarena_report::{import::parse as parse_samples, page::ComparisonReport, published};
@@ -238,6 +239,24 @@ fn a_task_with_another_title_is_compared() {
     let answer = compare_runs(&a, &b, "elapsed").unwrap().json["answer"].to_string();
     assert!(answer.contains("only A has values: 1 task (009 Untar the tree)"), "{answer}");
     assert!(answer.contains("only B has values: 1 task (009 Unpack the tree)"), "{answer}");
+}
+
+#[test]
+fn orders_over_other_tasks_are_not_compared() {
+    let total_order = |a: &RunRecord, b: &RunRecord| {
+        let json = compare_runs(a, b, "elapsed").unwrap().json;
+        json["tasks"].as_array().unwrap().last().unwrap()["order"].clone()
+    };
+    let b = fixture::run(&FILESYSTEMS[..2], 8);
+    let mut a = RunRecord { id: "a".into(), ..b.clone() };
+    assert!(total_order(&a, &b).is_object());
+    // In a, untar is bound by the load generator, so its total is over touch, rm-tree and mkfs, which b does not count.
+    a.tasks[0].in_totals = true;
+    a.tasks[0].id = TaskId::new("mkfs-of-a");
+    a.readings.push(MetricSpec::new("client_ratio".into(), Unit::Ratio, Direction::Neutral, String::new()));
+    let untar = |task: &u32| if *task == 3 { 0.5 } else { f64::NAN };
+    a.samples.values.push(a.samples.task.iter().map(untar).collect());
+    assert!(total_order(&a, &b).is_null());
 }
 
 #[test]
