@@ -38,9 +38,9 @@ impl InstructionSpread {
         counts.iter().filter_map(|(key, counts)| InstructionSpread::from_counts(key, counts)).collect()
     }
 
-    /// The median of the spreads, in per cent; `None` if there are none.
+    /// The median of the spreads of the tasks that were counted at least twice, in per cent; `None` if there are none.
     pub fn median_percent(spreads: &[InstructionSpread]) -> Option<f64> {
-        median(&spreads.iter().map(|spread| spread.percent).collect::<Vec<_>>())
+        median(&repeated(spreads).map(|spread| spread.percent).collect::<Vec<_>>())
     }
 
     /// The spread of these counts of a task on a filesystem; `None` if there are none, or their median is 0.
@@ -53,7 +53,12 @@ impl InstructionSpread {
     }
 }
 
-/// A summary of the spreads of all tasks on one filesystem.
+/// The spreads of the tasks that were counted at least twice. The others are 0 whatever was counted: their repeats failed.
+fn repeated(spreads: &[InstructionSpread]) -> impl Iterator<Item = &InstructionSpread> {
+    spreads.iter().filter(|spread| spread.kernel_instructions.len() > 1)
+}
+
+/// A summary of the spreads of the tasks on one filesystem that were counted at least twice.
 #[derive(Serialize)]
 pub struct FilesystemSpread {
     filesystem: String,
@@ -93,13 +98,14 @@ pub fn restored_differences(restored: &[InstructionSpread], booted: &[Instructio
     differences
 }
 
-/// A summary for each filesystem; `spreads` must be ordered by filesystem, as in [`InstructionSpread::of_all_tasks`].
+/// A summary for each filesystem with a task that was counted at least twice; `spreads` must be ordered by filesystem, as in
+/// [`InstructionSpread::of_all_tasks`].
 pub fn summarize_by_filesystem(spreads: &[InstructionSpread]) -> Vec<FilesystemSpread> {
     let summary = |spreads: &[InstructionSpread]| {
-        let worst = spreads.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
+        let worst = repeated(spreads).max_by(|a, b| a.percent.total_cmp(&b.percent))?;
         Some(FilesystemSpread {
             filesystem: worst.filesystem.clone(),
-            tasks: spreads.len(),
+            tasks: repeated(spreads).count(),
             median: number::percent(InstructionSpread::median_percent(spreads)? / 100.0),
             worst: number::percent(worst.percent / 100.0),
             worst_task: worst.task.clone(),
@@ -111,14 +117,14 @@ pub fn summarize_by_filesystem(spreads: &[InstructionSpread]) -> Vec<FilesystemS
 /// A sentence for people: whether the median over all tasks, `median_percent`, is as small as promised, and how many tasks took
 /// the same number of instructions in each repeat.
 pub fn describe_spreads(spreads: &[InstructionSpread], repeats: usize, median_percent: Option<f64>) -> String {
-    let Some(median_percent) = median_percent else { return "Nothing was counted.\n".into() };
-    let unchanged = spreads.iter().filter(|spread| spread.percent == 0.0).count();
+    let Some(median_percent) = median_percent else { return "Nothing was counted twice.\n".into() };
+    let unchanged = repeated(spreads).filter(|spread| spread.percent == 0.0).count();
     let verdict = if median_percent <= PROMISED_SPREAD_PERCENT { "as promised" } else { "which is MORE than promised" };
     format!(
         "\nKernel instructions of {repeats} repeats of a cell differ by {} (median over {} tasks), {verdict} (at most {PROMISED_SPREAD_PERCENT}%); \
          {unchanged} tasks took exactly the same number each time.\n",
         number::percent(median_percent / 100.0),
-        spreads.len(),
+        repeated(spreads).count(),
     )
 }
 
@@ -161,6 +167,19 @@ mod tests {
         assert_eq!((summaries.len(), summaries[0].worst_task.as_str(), summaries[0].tasks), (2, "b", 2));
         assert!(describe_spreads(&spreads, 2, Some(0.0)).contains("2 tasks took exactly the same"));
         assert!(describe_spreads(&spreads, 2, Some(1.0)).contains("MORE"));
+    }
+
+    #[test]
+    fn a_task_that_was_counted_once_has_no_spread() {
+        let spread =
+            |task: &str, counts: &[f64]| InstructionSpread::from_counts(&("ext4".into(), task.into()), counts).unwrap();
+        let spreads = [spread("a", &[100.0]), spread("b", &[100.0, 102.0]), spread("c", &[100.0])];
+        // 2 of the median 101.
+        assert!((InstructionSpread::median_percent(&spreads).unwrap() - 200.0 / 101.0).abs() < 1e-12);
+        assert_eq!(InstructionSpread::median_percent(&spreads[..1]), None);
+        let sentence = describe_spreads(&spreads, 2, Some(200.0 / 101.0));
+        assert!(sentence.contains("median over 1 tasks") && sentence.contains("0 tasks took exactly"), "{sentence}");
+        assert_eq!(summarize_by_filesystem(&spreads)[0].tasks, 1);
     }
 
     #[test]
