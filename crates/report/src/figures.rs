@@ -47,9 +47,19 @@ pub fn medians_legend(analyses: &[Analysis]) -> String {
             "Below each median is the range of the rounds: fewer than {FIRST_LOOK_ROUNDS} rounds give no exact interval."
         )
     } else {
-        "Below each median is its 95% confidence interval. It includes the drift of the machine; comparisons within rounds do \
-         not."
-            .into()
+        let mut results =
+            analyses.iter().flat_map(|analysis| &analysis.tasks).flat_map(|task| &task.comparison.variants);
+        // A variant that left the run early has values of a few rounds.
+        let has_few_rounds = results.any(|result| (2..FIRST_LOOK_ROUNDS).contains(&result.rounds));
+        let range_note = if has_few_rounds {
+            format!(", or the range of its rounds if they are fewer than {FIRST_LOOK_ROUNDS}")
+        } else {
+            String::new()
+        };
+        format!(
+            "Below each median is its 95% confidence interval{range_note}. It includes the drift of the machine; comparisons \
+             within rounds do not."
+        )
     }
 }
 

@@ -36,6 +36,13 @@ fn with_reading(mut record: RunRecord, id: &str, variant: usize, (value, other_v
 }
 
 #[test]
+fn the_range_of_a_few_rounds_is_not_called_a_confidence_interval() {
+    let text = unwrap_lines(&export_run(&fixture::run_with_failure(&["ext4", "xfs"], 10), "md", &["elapsed"]));
+    // Only the variant that failed in its second round has fewer than eight rounds.
+    assert!(text.contains("confidence interval, or the range of its rounds if they are fewer than 8."), "{text}");
+}
+
+#[test]
 fn warm_up_rounds_do_not_count_in_the_time_of_a_round() {
     let mut record = run(&["ext4", "xfs"], 6);
     record.plan.stop.warmup = 2;
