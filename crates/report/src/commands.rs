@@ -98,11 +98,13 @@ const CLOCK_TOLERANCE_S: f64 = 0.002;
 
 /// The times of the tasks of these cells, by the index of the cell.
 fn task_times(record: &RunRecord, cells: impl Iterator<Item = usize>) -> BTreeMap<usize, Vec<TaskTime>> {
-    let duration = record.reading_column(reading::SYNCED).or(record.reading_column(reading::ELAPSED));
+    // A task whose data could not be synced has only the time until its command returned.
+    let durations = [reading::SYNCED, reading::ELAPSED].map(|id| record.reading_column(id));
     let mut times_by_cell: BTreeMap<usize, Vec<TaskTime>> = cells.map(|cell| (cell, vec![])).collect();
     for row in 0..record.samples.len() {
         let Some(tasks) = times_by_cell.get_mut(&(record.samples.cell[row] as usize)) else { continue };
-        let duration_ns = duration.map(|column| record.samples.values[column][row]).filter(|ns| !ns.is_nan());
+        let mut durations_ns = durations.iter().flatten().map(|column| record.samples.values[*column][row]);
+        let duration_ns = durations_ns.find(|ns| !ns.is_nan());
         let start_s = record.samples.started_at[row];
         tasks.push((start_s, start_s + duration_ns.unwrap_or(0.0) / 1e9, record.samples.task[row]));
     }
@@ -148,6 +150,8 @@ fn shell_quoted(word: &str) -> String {
 mod tests {
     use super::*;
     use fsarena_core::event::CommandEnd;
+    use fsarena_core::record::MetricSpec;
+    use fsarena_core::sample::{Direction, Unit};
 
     fn log_line(cell: &str, argv: &[&str]) -> CommandLogLine {
         let command = CommandRecord {
@@ -160,6 +164,20 @@ mod tests {
             output: None,
         };
         CommandLogLine { ended_at: "2026-11-21T20:00:00.500Z".into(), cell: Some(cell.into()), command }
+    }
+
+    #[test]
+    fn a_task_without_a_synced_time_lasts_until_its_command_returned() {
+        let mut record = RunRecord::default();
+        for id in [reading::ELAPSED, reading::SYNCED] {
+            record.readings.push(MetricSpec::new(id.into(), Unit::Nanoseconds, Direction::Lower, String::new()));
+        }
+        record.samples.cell = vec![0, 0];
+        record.samples.task = vec![0, 1];
+        record.samples.started_at = vec![100.0, 110.0];
+        record.samples.values = vec![vec![2e9, 2e9], vec![3e9, f64::NAN]];
+        let times = task_times(&record, [0].into_iter());
+        assert_eq!(times[&0], [(100.0, 103.0, 0), (110.0, 112.0, 1)]);
     }
 
     #[test]
