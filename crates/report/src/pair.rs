@@ -64,21 +64,15 @@ impl PairRow {
 }
 
 /// The comparison of the two variants of a run, by each of these metrics and by [`COST_METRICS`]. Empty unless the run has
-/// exactly two variants. The rows are ordered by task, then by metric.
+/// exactly two variants. The rows of all tasks come first; the others are ordered by task, then by metric.
 pub fn pair_rows<'a>(record: &RunRecord, metrics: impl Iterator<Item = &'a str>, margin: f64) -> Vec<PairRow> {
     if record.variants.len() != 2 {
         return vec![];
     }
-    let mut by_metric: Vec<_> = distinct(metrics.chain(COST_METRICS))
-        .into_iter()
-        .map(|id| rows_of_metric(record, (0, 1), id, margin).into_iter())
-        .collect();
-    // Interleave the rows of the metrics, so that all rows of a task follow each other.
-    let max_rows = by_metric.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
-    let mut rows = vec![];
-    for _ in 0..max_rows {
-        rows.extend(by_metric.iter_mut().filter_map(Iterator::next));
-    }
+    let metrics = distinct(metrics.chain(COST_METRICS)).into_iter();
+    let mut rows: Vec<PairRow> = metrics.flat_map(|id| rows_of_metric(record, (0, 1), id, margin)).collect();
+    let tasks = distinct(rows.iter().map(|row| row.task.clone()));
+    rows.sort_by_key(|row| (!row.covers_all_tasks).then(|| tasks.iter().position(|task| *task == row.task)));
     rows
 }
 

@@ -373,7 +373,7 @@ mod tests {
         let warning = warning_for_mounts(&["ext4 on /dev/a"; 2]).unwrap();
         assert!(warning.contains("lie on one filesystem"), "{warning}");
         // The warning names eight directories at most, but all count.
-        let ninth_differs = [&["ext4 on /dev/a"; 8][..], &["xfs on /dev/b"]].concat();
+        let ninth_differs = [&["ext4 on /dev/a"; 8][..], &["xfs on /dev/b"][..]].concat();
         let warning = warning_for_mounts(&ninth_differs).unwrap();
         assert!(warning.contains("age, fullness and fragmentation"), "{warning}");
         assert!(warning.ends_with("; and 2 more directories."), "{warning}");

@@ -36,6 +36,22 @@ fn with_reading(mut record: RunRecord, id: &str, variant: usize, (value, other_v
 }
 
 #[test]
+fn the_rows_of_a_task_follow_each_other_although_a_metric_lacks_a_task() {
+    let mut record = run(&["ext4", "xfs"], 9);
+    record.readings.push(MetricSpec::new("x_count".into(), Unit::Count, Direction::Lower, String::new()));
+    // Of touch, untar and rm-tree, which have the indexes 2 to 4, the first has no value.
+    let value = |(row, task): (usize, &u32)| if *task > 2 { (100 + row) as f64 } else { f64::NAN };
+    record.samples.values.push(record.samples.task.iter().enumerate().map(value).collect());
+    let json = json_report(&record, &["elapsed", "x_count"]);
+    let rows = json["pair"]["rows"].as_array().unwrap().iter();
+    let tasks: Vec<&str> =
+        rows.filter(|row| row["metric"] != "total_cpu").map(|row| row["task"].as_str().unwrap()).collect();
+    let overall = ["ALL 3 tasks", "ALL 2 tasks", "ALL 3 tasks"];
+    let [touch, others] = [vec!["touch"; 2], [["untar"; 3], ["rm-tree"; 3]].concat()];
+    assert_eq!(tasks, [&overall[..], &touch[..], &others[..]].concat());
+}
+
+#[test]
 fn the_range_of_a_few_rounds_is_not_called_a_confidence_interval() {
     let text = unwrap_lines(&export_run(&fixture::run_with_failure(&["ext4", "xfs"], 10), "md", &["elapsed"]));
     // Only the variant that failed in its second round has fewer than eight rounds.
