@@ -183,12 +183,12 @@ impl Resolution {
             "no more than chance explains"
         };
         format!(
-            "{} verdicts on identical variants, in {batches} batches of 8 rounds: {} said \"different\", {chance_note} ({:.0}% \
+            "{} verdicts on identical variants, in {batches} batches of 8 rounds: {} said \"different\", {chance_note} ({} \
              of all ways to swap the two within rounds give as many or more). σ is the spread of the log ratio of \
              identical variants within rounds. fsarena stores this result, and the reports of this machine quote it.",
             self.verdicts,
             self.false_verdicts,
-            100.0 * self.p_value
+            number::percent(self.p_value)
         )
     }
 
@@ -276,6 +276,8 @@ mod tests {
             sentence.contains("of cp elapsed; of 4 verdicts on identical variants 1 said \"different\""),
             "{sentence}"
         );
+        let suspicious = Resolution { p_value: 0.004, ..resolution.clone() };
+        assert!(suspicious.describe().contains("(0.4% of all ways to swap"), "{}", suspicious.describe());
         let read_back: Resolution = serde_json::from_value(serde_json::to_value(&resolution).unwrap()).unwrap();
         assert_eq!(read_back, resolution);
     }
