@@ -149,11 +149,14 @@ fn comparison_report(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) 
     report.add_answer(sentences);
     let table = Table::of_figures(["what", "A", "B", "B/A", "n", "verdict"]);
     report.data.table(table.with_rows(rows.iter().map(|row| table_cells(row, margin))));
-    report.data.text(
+    let has_few_values = rows.iter().any(|row| row.ratio.is_some_and(|ratio| ratio.provisional));
+    let few_values_note =
+        if has_few_values { "; with too few values for an interval, the smallest and the largest ratio" } else { "" };
+    report.data.text(format!(
         "A and B are medians. B/A is the Hodges–Lehmann ratio. If both files have rounds, it is computed from the pairs of \
          each round; otherwise from two independent samples. Below it is the 95% interval, not corrected for the number \
-         of rows.",
-    );
+         of rows{few_values_note}."
+    ));
     let paired = format!("{} of {}", rows.len() - unpaired_count, plural(rows.len(), "row"));
     let facts = [
         ("A", describe_file(a)),
@@ -321,6 +324,16 @@ mod tests {
         let unpaired = compared_json(&csv(1.0, false), &csv(1.05, false));
         assert_eq!(unpaired["rows"][0]["paired"], false);
         assert_eq!(unpaired["rows"][0]["verdict"], "inconclusive");
+    }
+
+    #[test]
+    fn the_range_of_a_few_values_is_not_called_an_interval() {
+        let texts = |a: &str, b: &str| {
+            let read = |name: &str, text: &str| parse(name, text.as_bytes(), None).unwrap();
+            format!("{:?}", compare_samples(&read("a", a), &read("b", b), None, 0.01).unwrap().data.parts)
+        };
+        assert!(texts("x\n1\n", "x\n2\n").contains("with too few values for an interval, the smallest"));
+        assert!(!texts(&csv(1.0, true), &csv(1.05, true)).contains("with too few values"));
     }
 
     #[test]
