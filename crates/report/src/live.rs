@@ -1,7 +1,7 @@
 //! The view of a run in progress: how its variants compare, the status of its claims, and notices to the user. The terminal
 //! draws this view, and the live web page receives it as JSON.
 
-use crate::number::plural;
+use crate::number::{plural, ratio_interval, three_digits_beside};
 use fsarena_core::event::{ClaimStatus, Event, Note, NoteKind};
 use fsarena_core::names::distinct;
 use fsarena_core::observations::{bare_devices, combine_tasks};
@@ -205,7 +205,8 @@ impl LiveComparison {
                 None => "best so far".to_string(),
                 Some(ratio) => {
                     let mark = if ratio.provisional { "?" } else { " " };
-                    format!("{:.2}{mark}[{:.2}–{:.2}]", ratio.value, ratio.low, ratio.high)
+                    let value = three_digits_beside(ratio.value, &[1.0]);
+                    format!("{value}{mark}[{}]", ratio_interval(ratio.low, ratio.high))
                 }
             };
             let variant = record.variants[variant].name.clone();

@@ -111,6 +111,15 @@ fn the_sparkline_has_a_bar_for_each_of_the_last_20_rounds() {
 }
 
 #[test]
+fn a_ratio_close_to_1_keeps_the_digits_that_differ_from_1() {
+    let mut run = LiveRun::new("elapsed");
+    for round in 0..8 {
+        run.run_round(round, [elapsed(1.0), elapsed(1.002)]);
+    }
+    assert_eq!(run.comparison.rows()[1].ratio_in_words, "1.002 [1.002–1.002]");
+}
+
+#[test]
 fn the_faster_of_two_loads_has_the_higher_rate() {
     let mut run = LiveRun::new("throughput");
     let rate = |rate: f64| Readings([(reading::SERVED_BANDWIDTH.to_string(), rate)].into());
@@ -118,7 +127,7 @@ fn the_faster_of_two_loads_has_the_higher_rate() {
         run.run_round(round, [rate(1e6), rate(2e6)]);
     }
     let rows = run.comparison.rows();
-    assert_eq!((rows[0].variant.as_str(), rows[1].ratio_in_words.starts_with("0.50?")), ("xfs", true), "{rows:?}");
+    assert_eq!((rows[0].variant.as_str(), rows[1].ratio_in_words.starts_with("0.500?")), ("xfs", true), "{rows:?}");
 }
 
 #[test]
