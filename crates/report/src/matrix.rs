@@ -12,7 +12,7 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskId, factor, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, TaskMedians, task_medians};
 use fsarena_stats::matrix::cells::{Matrix, MatrixRow};
-use fsarena_stats::{comparison::median, ratio::Ratio};
+use fsarena_stats::{average::mean, comparison::median, ratio::Ratio};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The mark of variants that do not differ significantly from the best.
@@ -262,7 +262,8 @@ pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
     Ok(Matrix::new(&rows)?)
 }
 
-/// A row for each block size, number of threads, mode and variant of a run, with the IOPS of each round.
+/// A row for each block size, number of threads, mode and variant of a run, with the IOPS of each round. As in all tables, the
+/// mean counts if a round has several values of a task: a plan can have a workload twice.
 fn matrix_rows_of_run(record: &RunRecord) -> Vec<MatrixRow> {
     let Some((_, values)) = record.metric(MATRIX_METRIC) else { return vec![] };
     let left_out = observations::rounds_left_out(record);
@@ -272,6 +273,8 @@ fn matrix_rows_of_run(record: &RunRecord) -> Vec<MatrixRow> {
     let mut rows: Vec<MatrixRow> = vec![];
     // For each row, the client shares of its rounds.
     let mut row_shares: Vec<Vec<f64>> = vec![];
+    // The values of each row and round.
+    let mut row_values: BTreeMap<(usize, u32), Vec<f64>> = BTreeMap::new();
     let mut indexes = BTreeMap::new();
     for (sample, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &record.cells[record.samples.cell[sample] as usize];
@@ -298,8 +301,11 @@ fn matrix_rows_of_run(record: &RunRecord) -> Vec<MatrixRow> {
             row_shares.push(vec![]);
             rows.len() - 1
         });
-        rows[index].iops[cell.round as usize] = Some(*value);
+        row_values.entry((index, cell.round)).or_default().push(*value);
         row_shares[index].extend(client_shares.as_ref().map(|values| values[sample]).filter(|share| !share.is_nan()));
+    }
+    for ((row, round), values) in &row_values {
+        rows[*row].iops[*round as usize] = Some(mean(values));
     }
     for (row, shares) in rows.iter_mut().zip(&row_shares) {
         row.client_bound = median(shares).is_some_and(|share| share > MAX_CLIENT_SHARE);
@@ -410,6 +416,39 @@ pub fn cell_extent(cells: &BTreeSet<(u64, u32)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::cell::{TaskInfo, Variant};
+    use fsarena_core::event::Outcome;
+    use fsarena_core::record::{CellRecord, MetricSpec};
+
+    #[test]
+    fn the_mean_of_several_values_of_a_round_counts() {
+        let params = [("bs", "4096"), ("threads", "1")].map(|(id, value)| (id.to_string(), value.to_string()));
+        let id = TaskId { name: "rndrd".into(), params: params.into() };
+        let rate = MetricSpec::new(reading::READ_RATE.into(), Unit::PerSecond, Direction::Higher, String::new());
+        let mut record = RunRecord {
+            variants: vec![Variant { name: "ext4".into(), levels: BTreeMap::new() }],
+            tasks: vec![TaskInfo { id, title: "Random reads".into(), number: None, in_totals: true }],
+            readings: vec![rate],
+            ..RunRecord::default()
+        };
+        for position in 0..2 {
+            record.cells.push(CellRecord {
+                id: String::new(),
+                round: 0,
+                position,
+                variant: 0,
+                workload: "fileio".into(),
+                outcome: Outcome::Done,
+                host: 0,
+                started_at: 0.0,
+                spent: vec![],
+            });
+        }
+        (record.samples.cell, record.samples.task) = (vec![0, 1], vec![0, 0]);
+        record.samples.values = vec![vec![100.0, 300.0]];
+        let rows = matrix_rows_of_run(&record);
+        assert_eq!((rows.len(), &rows[0].iops[..]), (1, &[Some(200.0)][..]));
+    }
 
     #[test]
     fn only_tasks_without_another_parameter_have_coordinates() {
