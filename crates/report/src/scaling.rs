@@ -11,6 +11,9 @@ use crate::number::{percent, plural, three_digits};
 use crate::page::Page;
 use crate::phrases::group_digits;
 
+use fsarena_core::cell::Variant;
+use fsarena_core::factor::sorted_for_names;
+use fsarena_core::record::RunRecord;
 use fsarena_stats::critical_values::FIRST_LOOK_ROUNDS;
 use fsarena_stats::scaling::laws::{DECISIVE_LEAD, Law, LawChoice, MISFIT_P, ScoredFit};
 use fsarena_stats::scaling::{Doubling, Scaling};
@@ -348,10 +351,50 @@ pub(crate) fn format_amount(amount: f64) -> String {
     if digits.contains('.') { digits } else { group_digits(&digits) }
 }
 
+/// The name of a variant of a run without its level of a factor, for a curve over the levels of this factor.
+fn name_without_level(record: &RunRecord, variant: &Variant, factor: &str) -> String {
+    let level = variant.level(factor);
+    if level.is_empty() || !record.varies(factor) {
+        return variant.name.clone();
+    }
+    // The name has the levels of the factors that vary, in the order of `sorted_for_names`. An earlier factor can have the same
+    // level: `ext4/4/4`.
+    let factors = sorted_for_names(variant.levels.iter().collect(), |(id, _)| id).into_iter();
+    let earlier_factors = factors.take_while(|(id, _)| *id != factor).filter(|(id, _)| record.varies(id));
+    let earlier_parts: usize =
+        earlier_factors.map(|(_, other)| other.split('/').filter(|part| *part == level).count()).sum();
+    // A level that several factors have in common stands in the name with its factor.
+    let with_factor = format!("{factor}={level}");
+    let mut parts: Vec<&str> = variant.name.split('/').collect();
+    let candidates: Vec<usize> =
+        (0..parts.len()).filter(|index| [level, &with_factor].contains(&parts[*index])).collect();
+    if let Some(index) = candidates.get(earlier_parts).or(candidates.last()) {
+        parts.remove(*index);
+    }
+    parts.join("/")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use fsarena_stats::scaling::{Series, analyse_scaling};
+
+    #[test]
+    fn only_the_level_of_the_factor_is_removed_from_a_name() {
+        let variants = [("4", "4"), ("4", "8"), ("8", "4"), ("8", "8")].map(|(clients, cpus)| Variant {
+            name: format!("ext4/{clients}/{cpus}"),
+            levels: [("clients", clients), ("cpus", cpus)]
+                .map(|(id, level)| (id.to_string(), level.to_string()))
+                .into(),
+        });
+        let record = RunRecord { variants: variants.into(), ..RunRecord::default() };
+        let names = |factor: &str| -> Vec<String> {
+            record.variants.iter().map(|variant| name_without_level(&record, variant, factor)).collect()
+        };
+        assert_eq!(names("clients"), ["ext4/4", "ext4/8", "ext4/4", "ext4/8"]);
+        assert_eq!(names("cpus"), ["ext4/4", "ext4/4", "ext4/8", "ext4/8"]);
+        assert_eq!(names("fs")[1], "ext4/4/8", "the filesystem does not vary");
+    }
 
     #[test]
     fn amounts_have_three_digits_and_commas() {

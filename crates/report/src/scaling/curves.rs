@@ -1,5 +1,6 @@
 //! Curves of throughput over clients, from the samples of a run and from published figures.
 
+use super::name_without_level;
 use crate::{error::Error, number::plural};
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::record::{MetricSpec, RunRecord};
@@ -51,6 +52,8 @@ pub fn client_curves_of_run(record: &RunRecord, metric: Option<&str>) -> Result<
     };
     let left_out = rounds_left_out(record);
     let tasks: Vec<String> = record.tasks.iter().map(|task| task_without_clients(&task.id)).collect();
+    let variants: Vec<String> =
+        record.variants.iter().map(|variant| variant_without_clients(record, variant)).collect();
     let (mut zero_count, mut has_clients) = (0, false);
     // The key is the names of variant and task without the number of clients. The value is the smallest index of a
     // variant with this name, and the points of the curve.
@@ -67,7 +70,7 @@ pub fn client_curves_of_run(record: &RunRecord, metric: Option<&str>) -> Result<
         if value == 0.0 {
             zero_count += 1;
         } else {
-            let key = (variant_without_clients(variant), tasks[task].clone());
+            let key = (variants[cell.variant].clone(), tasks[task].clone());
             let (first_variant, rows) = points.entry(key).or_insert((cell.variant, vec![]));
             *first_variant = cell.variant.min(*first_variant);
             rows.push((f64::from(clients), cell.round, value));
@@ -161,8 +164,7 @@ fn task_without_clients(task: &TaskId) -> String {
 }
 
 /// The name of a variant without its number of clients.
-fn variant_without_clients(variant: &Variant) -> String {
-    let clients = variant.level(factor::CLIENTS);
-    let parts: Vec<&str> = variant.name.split('/').filter(|part| clients.is_empty() || *part != clients).collect();
-    if parts.is_empty() { variant.level(factor::FS).to_string() } else { parts.join("/") }
+fn variant_without_clients(record: &RunRecord, variant: &Variant) -> String {
+    let name = name_without_level(record, variant, factor::CLIENTS);
+    if name.is_empty() { variant.level(factor::FS).to_string() } else { name }
 }

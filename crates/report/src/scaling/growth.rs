@@ -1,7 +1,9 @@
 //! How the cost of one unit of work grows over the values of a setting, from the samples of a run and from published figures: the
 //! law, the bend and the cost beyond the data, as sentences, as a table and as JSON.
 
-use super::{contender_names, finite_or_none, fit_json, format_amount, format_exponent, formula_of_growth};
+use super::{
+    contender_names, finite_or_none, fit_json, format_amount, format_exponent, formula_of_growth, name_without_level,
+};
 use crate::document::{Document, Table, row};
 use crate::error::Error;
 use crate::number::{interval_ends, plural, with_unit};
@@ -90,6 +92,8 @@ pub fn growth_of_run(record: &RunRecord, setting: &str, metric: &str) -> Result<
     }
     let factor_id = format!("{SETTING_PREFIX}{setting}");
     let (left_out, is_per_unit) = (rounds_left_out(record), is_amount(&metric));
+    let names_without_setting: Vec<String> =
+        record.variants.iter().map(|variant| name_without_level(record, variant, &factor_id)).collect();
     let mut points = CurvePoints::default();
     for (sample, value) in values.iter().copied().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &record.cells[record.samples.cell[sample] as usize];
@@ -99,11 +103,9 @@ pub fn growth_of_run(record: &RunRecord, setting: &str, metric: &str) -> Result<
         let text = task_setting.as_ref().or(variant.levels.get(&factor_id));
         let Some(amount) = text.and_then(|text| parse_positive(text)) else { continue };
         if !left_out.contains(&cell.round) {
-            let level = variant.levels.get(&factor_id).filter(|_| task_setting.is_none());
-            let parts = variant.name.split('/').filter(|part| level.is_none_or(|level| part != level));
-            let name = parts.collect::<Vec<_>>().join("/");
+            let name = if task_setting.is_some() { &variant.name } else { &names_without_setting[cell.variant] };
             let cost = if is_per_unit { value / amount } else { value };
-            points.add((name, task), cell.variant, (amount, cell.round, cost));
+            points.add((name.clone(), task), cell.variant, (amount, cell.round, cost));
         }
     }
     points.into_growth_curves(setting, metric, is_per_unit)
