@@ -19,7 +19,8 @@ pub const FIO: Importer = Importer {
     read: read_fio_output,
 };
 
-/// The conditions of a job: the name of the condition, and fio's options that state it. The first option that is set counts.
+/// The conditions of a job: the name of the condition, and fio's options that state it. If several of them are set, the condition
+/// has the values of all: fio looks for `filename` in `directory`.
 const CONDITIONS: [(&str, &[&str]); 15] = [
     ("rw", &["rw", "readwrite"]),
     ("bs", &["bs", "blocksize"]),
@@ -35,7 +36,7 @@ const CONDITIONS: [(&str, &[&str]); 15] = [
     ("size", &["size"]),
     ("rate", &["rate"]),
     ("rate_iops", &["rate_iops"]),
-    ("path", &["filename", "directory"]),
+    ("path", &["directory", "filename"]),
 ];
 
 /// Options that do not affect what a job measures.
@@ -145,8 +146,8 @@ impl Job {
             conditions.set("group", group.to_string());
         }
         for (name, options) in CONDITIONS {
-            let value = options.iter().find_map(|option| self.option(output, option));
-            conditions.set(name, value.unwrap_or_default());
+            let values: Vec<String> = options.iter().filter_map(|option| self.option(output, option)).collect();
+            conditions.set(name, values.join("/"));
         }
         conditions.set("options", self.other_options(output));
         conditions.set("version", &output.version);
@@ -368,6 +369,11 @@ Run status group 0 (all jobs):
             ["r read", "r read[options=buffered=1 end_fsync=1]"]
         );
         assert_eq!(names("\"stonewall\": \"\"", "\"description\": \"cold\""), ["r read"]);
+        let in_directory = |directory: &str| format!("\"directory\": \"{directory}\", \"filename\": \"f\"");
+        assert_eq!(
+            names(&in_directory("/ext4"), &in_directory("/xfs")),
+            ["r read[path=/ext4/f]", "r read[path=/xfs/f]"]
+        );
     }
 
     #[test]
