@@ -8,6 +8,7 @@ use super::importer::{FileFault, Importer};
 use super::series::{Conditions, SampleCollector, ToolRun, direction_of_unit};
 use super::sheet::{COMMENT, OutcomeColumnKind, OutcomeColumns, Sheet, is_absent, is_setting};
 use super::text::is_one_of;
+use crate::advice::EXPORT_COMMAND;
 use fsarena_core::metric;
 use fsarena_core::sample::{Direction, Unit};
 use std::collections::BTreeSet;
@@ -26,6 +27,8 @@ const IGNORED_COLUMNS: &str =
     "position started_at_s start_s length_s timestamp date iteration iter repeat rep trial index id";
 /// The first columns of a file that fsarena exported.
 const EXPORT_FIRST_COLUMNS: [&str; 4] = ["run", "round", "position", "variant"];
+/// The last columns of fsarena's tidy CSV, which has the values of all metrics in one column.
+const TIDY_LAST_COLUMNS: [&str; 4] = ["metric", "unit", "direction", "value"];
 /// In a file that fsarena exported, the columns that form the name of a row.
 const EXPORT_NAME_COLUMNS: [&str; 6] = ["run", "variant", "host", "boot", "workload", "task"];
 /// In a file that fsarena exported, the columns that are true for warm-up rounds, which are not samples.
@@ -49,13 +52,17 @@ fn read_table(text: &str, collector: &mut SampleCollector) -> Result<(), FileFau
     if let Some(repeated) = sheet.headers.iter().find(|header| !earlier.insert(*header)) {
         return Err(FileFault::in_line(1, format!("two columns are called `{repeated}`")));
     }
+    let is_export = is_fsarena_export(&sheet.headers);
+    if is_export && sheet.headers.ends_with(&TIDY_LAST_COLUMNS.map(String::from)) {
+        let message = format!("fsarena does not read its tidy CSV; export one row for each sample: {EXPORT_COMMAND}");
+        return Err(FileFault::in_line(1, message));
+    }
     let roles = column_roles(&sheet)?;
     let columns_with_role =
         |role| roles.iter().enumerate().filter(move |(_, column_role)| **column_role == role).map(|(column, _)| column);
     // Leave out columns with the same field in every row: they do not distinguish rows.
     let varies = |column: &usize| sheet.rows.iter().any(|row| row[*column] != sheet.rows[0][*column]);
     let name_columns: Vec<usize> = columns_with_role(ColumnRole::Name).filter(varies).collect();
-    let is_export = is_fsarena_export(&sheet.headers);
     let metric_columns: Vec<(usize, ColumnMetric)> = columns_with_role(ColumnRole::Metric)
         .map(|column| (column, metric_of_column(&sheet.headers[column], is_export)))
         .collect();
@@ -374,6 +381,13 @@ mod tests {
     fn the_error_for_a_short_row_names_the_line() {
         let error = parse("a.csv", b"x,y\n1,2\n3\n", None).unwrap_err().to_string();
         assert_eq!(error, "a.csv, line 3: 1 fields where the lines before have 2");
+    }
+
+    #[test]
+    fn the_tidy_csv_is_refused_because_its_values_are_of_several_metrics() {
+        let text = "run,round,position,variant,task,metric,unit,direction,value\nr,0,0,xfs,cp,elapsed,s,lower,1.5\n";
+        let error = parse("a.csv", text.as_bytes(), None).unwrap_err().to_string();
+        assert!(error.starts_with("a.csv, line 1: fsarena does not read its tidy CSV"), "{error}");
     }
 
     #[test]
