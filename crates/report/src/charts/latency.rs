@@ -64,12 +64,12 @@ pub fn choose_tasks(context: &ChartContext, tasks: &[usize]) -> (Vec<usize>, Str
     shown.sort_by_key(|task| (&id(task).name, matrix::block_size_and_threads(id(task)), &id(task).params));
     let left_out_note = match tasks.len() - shown.len() {
         0 => String::new(),
-        _ => format!(" Of {} tasks, those with the most threads of each mode are shown.", tasks.len()),
+        _ => format!(" Of {} tasks, {} are shown, each with the most threads of its mode.", tasks.len(), shown.len()),
     };
     (shown, left_out_note)
 }
 
-/// All tasks if a chart has room for them; else the tasks with the most threads of each name.
+/// All tasks if a chart has room for them; else the first tasks with the most threads of their name.
 fn representative_tasks(context: &ChartContext, tasks: &[usize]) -> Vec<usize> {
     if tasks.len() <= MAX_PANELS {
         return tasks.to_vec();
@@ -135,12 +135,13 @@ pub fn pooled_charts(context: &ChartContext) -> Vec<Chart> {
     let latencies = &context.record().latencies;
     let mut tasks: Vec<usize> = latencies.keys().map(|(task, _)| *task).collect();
     tasks.dedup();
-    let shown = representative_tasks(context, &tasks);
+    let (shown, left_out_note) = choose_tasks(context, &tasks);
     let variants = context.variants_where(|variant| latencies.keys().any(|(_, other)| *other == variant));
     let panels = shown.into_iter().map(|task| pooled_panel(context, task)).collect();
     let caption = format!(
         "Latency of all requests of all rounds by percentile; every nine is as wide as the one before. A line ends where \
-         ten requests lie beyond it. These are shown, not compared: comparisons take the percentile of each round.{}",
+         ten requests lie beyond it. These are shown, not compared: comparisons take the percentile of each \
+         round.{left_out_note}{}",
         context.undrawn_variants_note(&variants, "no latencies")
     );
     let chart = Chart::new("latency-pooled", "Latency of all rounds together", caption);

@@ -1,6 +1,8 @@
 //! Charts: their marks, and the captions that state which values they leave out.
 
 use crate::fixture;
+use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::latency::LatencyHistogram;
 use fsarena_core::record::RunRecord;
 use fsarena_report::charts;
 use fsarena_report::drawing::{Chart, KeySign, Mark};
@@ -111,4 +113,18 @@ fn a_variant_looks_the_same_in_every_chart() {
     let distinct_colours: std::collections::BTreeSet<_> = colours.values().collect();
     assert_eq!((distinct_colours.len(), signs.len()), (5, 5));
     assert!(signs["ext4/none"].1 != signs["ext4/bfq"].1, "the variants of a filesystem have different dashes");
+}
+
+#[test]
+fn the_caption_of_pooled_latencies_states_how_many_tasks_it_leaves_out() {
+    let mut record = fixture::run(&["ext4", "xfs"], 9);
+    for number in 0..13 {
+        let id = TaskId::new(format!("load-{number}"));
+        record.latencies.insert((record.tasks.len(), 0), LatencyHistogram::new([(100, 900), (200, 90)]));
+        record.tasks.push(TaskInfo { id, title: String::new(), number: None, in_totals: false });
+    }
+    let charts = charts_of_run(record);
+    let pooled = find_chart(&charts, "latency-pooled");
+    assert_eq!(pooled.panels.len(), 12);
+    assert!(pooled.caption.contains(" Of 13 tasks, 12 are shown"), "{}", pooled.caption);
 }
