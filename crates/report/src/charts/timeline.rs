@@ -6,7 +6,8 @@ use crate::phrases::{overall_figure_name, task_label};
 use crate::time_series::{self, TimeSeries, left_out_note};
 use crate::{chart_context::ChartContext, charts::latency::choose_tasks, drawing::colour::ORANGE};
 use fsarena_core::event::{Activity, NoteKind};
-use fsarena_core::{record::RunRecord, sample::Unit};
+use fsarena_core::record::RunRecord;
+use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::comparison::median;
 use std::collections::BTreeSet;
 
@@ -90,8 +91,9 @@ fn cell_points(context: &ChartContext) -> Vec<CellPoint> {
         .map(|(index, sum)| (index, sum.log_sum / task_count as f64))
         .collect();
     let median_log_mean = median(&log_means.iter().map(|(_, log_mean)| *log_mean).collect::<Vec<_>>()).unwrap_or(0.0);
-    // A rate is a throughput. For a time, less time means more throughput.
-    let sign = if matches!(metric.unit, Unit::PerSecond | Unit::BytesPerSecond) { 1.0 } else { -1.0 };
+    // A rate or a score is a throughput. For a time, less time means more throughput.
+    let is_rate = matches!(metric.unit, Unit::PerSecond | Unit::BytesPerSecond);
+    let sign = if is_rate || metric.direction == Direction::Higher { 1.0 } else { -1.0 };
     let run_start = record.cells.iter().map(|cell| cell.started_at).fold(f64::INFINITY, f64::min);
     let mut cells = vec![];
     for (index, log_mean) in log_means {

@@ -3,7 +3,8 @@
 use crate::fixture;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::latency::LatencyHistogram;
-use fsarena_core::record::RunRecord;
+use fsarena_core::record::{MetricSpec, RunRecord};
+use fsarena_core::sample::{Direction, Unit};
 use fsarena_report::charts;
 use fsarena_report::drawing::{Chart, KeySign, Mark};
 use std::collections::BTreeMap;
@@ -127,4 +128,22 @@ fn the_caption_of_pooled_latencies_states_how_many_tasks_it_leaves_out() {
     let pooled = find_chart(&charts, "latency-pooled");
     assert_eq!(pooled.panels.len(), 12);
     assert!(pooled.caption.contains(" Of 13 tasks, 12 are shown"), "{}", pooled.caption);
+}
+
+#[test]
+fn a_higher_score_is_a_higher_throughput_over_time() {
+    let mut record = fixture::run(&["ext4", "xfs"], 9);
+    // xfs has twice the score of ext4.
+    let score = |row: usize| if record.cells[record.samples.cell[row] as usize].variant == 1 { 2.0 } else { 1.0 };
+    let scores: Vec<f64> = (0..record.samples.len()).map(score).collect();
+    record.samples.values.push(scores);
+    record.readings.push(MetricSpec::new("score".into(), Unit::Count, Direction::Higher, String::new()));
+    let charts = charts::charts_of_report(&fixture::report(record, &["score"]).unwrap());
+    let timeline = find_chart(&charts, "timeline");
+    let dots = timeline.panels[0].marks.iter().filter_map(|mark| match mark {
+        Mark::Dot { point, colour, .. } => Some((point.1, *colour)),
+        _ => None,
+    });
+    let (_, highest) = dots.max_by(|(a, _), (b, _)| a.total_cmp(b)).unwrap();
+    assert_eq!(highest, timeline.legend.iter().find(|key| key.label == "xfs").unwrap().colour);
 }
