@@ -14,12 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The largest number of tasks with a panel each. A chart of more tasks has only the panel of all tasks together.
 const MAX_TASK_PANELS: usize = 6;
 
-/// The kind and the amount of a variant's age: `pulls` and 1000 for `git:1000`. `None` for a variant that is not aged.
-fn age_kind_and_amount(variant: &Variant) -> Option<(&'static str, f64)> {
+/// The kind and the amount of a variant's age: `pulls` and 1000 for `git:1000`. `None` for a variant that is not aged. Each
+/// command that ages is a separate kind.
+fn age_kind_and_amount(variant: &Variant) -> Option<(String, f64)> {
     Some(match age::parse_age(variant.level(AGE)).ok()?? {
-        age::Age::Churn { percent } => ("times its size written", f64::from(percent) / 100.0),
-        age::Age::Git { pulls } => ("pulls", f64::from(pulls)),
-        age::Age::Command { runs, .. } => ("runs of the command", f64::from(runs)),
+        age::Age::Churn { percent } => ("times its size written".into(), f64::from(percent) / 100.0),
+        age::Age::Git { pulls } => ("pulls".into(), f64::from(pulls)),
+        age::Age::Command { runs, argv } => (format!("runs of {}", argv.join(" ")), f64::from(runs)),
     })
 }
 
@@ -28,7 +29,7 @@ struct AgeSeries {
     /// The index of the variant that is not aged.
     fresh: usize,
     /// The aged variants by the kind of their age. Each has its amount and its index; the amounts ascend.
-    aged_by_kind: BTreeMap<&'static str, Vec<(f64, usize)>>,
+    aged_by_kind: BTreeMap<String, Vec<(f64, usize)>>,
 }
 
 /// Finds the series of each fresh variant that also ran aged.
@@ -82,7 +83,8 @@ pub fn age_charts(context: &ChartContext) -> Vec<Chart> {
     let Some(analysis) = context.report.analyses.first().filter(|_| !all_series.is_empty()) else {
         return vec![];
     };
-    let kinds: BTreeSet<&str> = all_series.iter().flat_map(|series| series.aged_by_kind.keys()).copied().collect();
+    let kinds: BTreeSet<&str> =
+        all_series.iter().flat_map(|series| series.aged_by_kind.keys()).map(String::as_str).collect();
     let chart = |kind: &str| {
         let panels = titled_values(context, analysis).into_iter();
         let panels = panels.filter_map(|(title, values)| age_panel(context, &all_series, kind, title, values));
@@ -94,8 +96,7 @@ pub fn age_charts(context: &ChartContext) -> Vec<Chart> {
         let drawn = all_series.iter().filter(|series| series.aged_by_kind.contains_key(kind));
         let legend =
             drawn.map(|series| context.styles[series.fresh].legend_key(context.variant_name(series.fresh))).collect();
-        let id = format!("age-{}", kind.replace(' ', "-"));
-        let chart = Chart::new(id, format!("{} over age: {kind}", analysis.metric.id), caption);
+        let chart = Chart::new(format!("age-{kind}"), format!("{} over age: {kind}", analysis.metric.id), caption);
         Chart { legend, ..chart.with_panels(panels.collect()) }
     };
     kinds.into_iter().map(chart).collect()
@@ -171,4 +172,19 @@ pub fn layout_charts(context: &ChartContext) -> Vec<Chart> {
     );
     let title = format!("{} over the layout of the files", analysis.metric.id);
     vec![Chart { legend: context.line_legend(&drawn), ..Chart::new("layout", title, caption).with_panels(panels) }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filesystems_aged_by_different_commands_are_not_on_one_line() {
+        let variants = ["none", "command:2:a", "command:1:a", "command:1:b c"]
+            .map(|level| Variant { name: level.into(), levels: [(AGE.to_string(), level.to_string())].into() });
+        let [series] = &find_age_series(&variants)[..] else { panic!("one variant is not aged") };
+        let expected = [("runs of a", vec![(1.0, 2), (2.0, 1)]), ("runs of b c", vec![(1.0, 3)])];
+        let expected: BTreeMap<String, _> = expected.map(|(kind, aged)| (kind.to_string(), aged)).into();
+        assert_eq!(series.aged_by_kind, expected);
+    }
 }
