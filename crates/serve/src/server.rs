@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{io::ErrorKind, path::PathBuf, sync::Arc, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::{runtime::Runtime, sync::Semaphore};
 
 /// The largest number of open connections. Further clients wait until one closes.
@@ -105,16 +105,17 @@ impl Server {
     }
 
     /// Serves requests until SIGINT, SIGTERM or SIGHUP. Then it closes all connections at once, because no request changes
-    /// anything.
+    /// anything. A SIGHUP that was ignored at the start of this process stays ignored, so that nohup(1) works.
     ///
     /// # Errors
     /// The system does not deliver signals.
     pub fn run(self) -> Result<(), Error> {
         let Server { runtime, listener, guard, shared, .. } = self;
+        let ignores_hangup = ignores_hangup(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
         let result = runtime.block_on(async move {
             let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Start)?;
             let mut terminate = signal(SignalKind::terminate()).map_err(Error::Start)?;
-            let mut hangup = signal(SignalKind::hangup()).map_err(Error::Start)?;
+            let hangup = if ignores_hangup { None } else { Some(signal(SignalKind::hangup()).map_err(Error::Start)?) };
             tokio::spawn(compute_answers_in_background(shared.clone()));
             // Read the folder before the first request, because the first listing of many runs takes a while.
             let data = shared.clone();
@@ -124,13 +125,30 @@ impl Server {
                 () = accept_connections(listener, router) => {}
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
-                _ = hangup.recv() => {}
+                () = receive(hangup) => {}
             }
             Ok(())
         });
         // Do not wait for the threads: work on a large run can take many seconds.
         runtime.shutdown_background();
         result
+    }
+}
+
+/// Whether a process ignores SIGHUP, from the text of its `/proc/PID/status`.
+fn ignores_hangup(status: &str) -> bool {
+    // A mask in hexadecimal, in which the lowest bit stands for signal 1, SIGHUP.
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+}
+
+/// Waits for a signal; forever without one.
+async fn receive(signal: Option<Signal>) {
+    match signal {
+        Some(mut signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
     }
 }
 
@@ -270,5 +288,17 @@ fn compute_answer(shared: &SharedData, run: &Overview) -> String {
             Err(error) => error,
         },
         Err(error) => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hangup_is_ignored_under_nohup() {
+        assert!(ignores_hangup("Name:\tfsarena\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n"));
+        assert!(!ignores_hangup("Name:\tfsarena\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001000\n"));
+        assert!(!ignores_hangup(""));
     }
 }
