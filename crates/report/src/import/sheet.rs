@@ -73,7 +73,8 @@ impl Sheet {
     /// # Errors
     /// Rows of different lengths, or a column where the meaning of the commas is unclear.
     pub fn parse(text: &str) -> Result<Sheet, FileFault> {
-        let first_line = text.lines().find(|line| !line.starts_with(COMMENT)).unwrap_or("");
+        let is_row = |line: &&str| !line.trim().is_empty() && !line.starts_with(COMMENT);
+        let first_line = text.lines().find(is_row).unwrap_or("");
         let delimiter = [b'\t', b';'].into_iter().find(|byte| first_line.as_bytes().contains(byte)).unwrap_or(b',');
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
@@ -297,6 +298,7 @@ mod tests {
         assert_eq!(second_column("fs;s\next4;1,5\nxfs;12\n").unwrap(), ["1.5", "12"]);
         assert_eq!(second_column("fs\ts\next4\t0,123\nxfs\tNA\n").unwrap(), ["0.123", "NA"]);
         assert_eq!(second_column("fs;s\next4;a,b\n").unwrap(), ["a,b"]);
+        assert_eq!(second_column("\nfs;s\next4;1.5\n").unwrap(), ["1.5"], "an empty line has no separator");
         assert!(second_column("fs;s\next4;1,234\n").unwrap_err().contains("write decimal points"));
         assert!(second_column("fs,s\next4,\"1,5\"\n").unwrap_err().contains("separate the columns by `;`"));
         let fault = second_column("fs,s\next4,1,5\n").unwrap_err();
