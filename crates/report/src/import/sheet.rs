@@ -21,7 +21,8 @@ const MISSING_VALUE_WORDS: &str = "na n/a nan null none nil - –";
 
 /// Whether the name of a column is that of a setting.
 pub fn is_setting(header: &str) -> bool {
-    is_client_count(header) && header != "n" || possible_names(header).any(|name| is_one_of(&name, SETTING_COLUMNS))
+    is_client_count(header) && !header.eq_ignore_ascii_case("n")
+        || possible_names(header).any(|name| is_one_of(&name, SETTING_COLUMNS))
 }
 
 /// Whether the name of a column is that of a number of clients.
@@ -312,7 +313,7 @@ mod tests {
         {
             assert!(is_setting(header), "{header}");
         }
-        for header in ["iops", "jobs_per_s", "n", "ns", "size_bytes", "hit_count", "files"] {
+        for header in ["iops", "jobs_per_s", "n", "N", "ns", "size_bytes", "hit_count", "files"] {
             assert!(!is_setting(header), "{header}");
         }
     }
