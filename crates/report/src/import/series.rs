@@ -270,8 +270,8 @@ fn count_distinct(series: &[&Series], names: &[&str]) -> usize {
     distinct.len()
 }
 
-/// The subject of a run, and its conditions.
-type RunKey = (String, Conditions);
+/// The subject of a run, and its conditions sorted by name: runs can state equal conditions in different orders.
+type RunKey = (String, BTreeMap<String, String>);
 
 /// Collects the runs of a file into series of samples. Every importer adds its runs here.
 #[derive(Debug, Default)]
@@ -294,11 +294,11 @@ impl SampleCollector {
         if let Some(why) = failure {
             return self.leave_out("run", &subject, &why);
         }
-        let key = (subject, conditions);
+        let key: RunKey = (subject, conditions.0.iter().cloned().collect());
         let mut indices = self.series_by_run.remove(&key).unwrap_or_default();
         for (position, figure) in figures.into_iter().enumerate() {
             if figure.value.is_finite() {
-                let index = self.find_or_add_series(&mut indices, &key, position, &figure);
+                let index = self.find_or_add_series(&mut indices, (&key.0, &conditions), position, &figure);
                 self.add_value(index, figure.value, round.as_deref());
             } else {
                 self.leave_out("value", &key.0, &format!("{} is not a finite number", figure.metric));
@@ -353,11 +353,11 @@ impl SampleCollector {
     }
 
     /// The index of the series to which the figure at a position in a run belongs. `indices` are those of the series of runs
-    /// with this key; adds a series if none of them has the metric and the unit of the figure.
+    /// with this subject and these conditions; adds a series if none of them has the metric and the unit of the figure.
     fn find_or_add_series(
         &mut self,
         indices: &mut Vec<usize>,
-        key: &RunKey,
+        (subject, conditions): (&str, &Conditions),
         position: usize,
         figure: &ToolFigure,
     ) -> usize {
@@ -373,8 +373,8 @@ impl SampleCollector {
         self.round_counts.push(BTreeMap::new());
         self.series.push(Series {
             name: String::new(),
-            subject: key.0.clone(),
-            conditions: key.1.clone(),
+            subject: subject.into(),
+            conditions: conditions.clone(),
             metric: figure.metric.clone(),
             unit: figure.unit.clone(),
             direction: figure.direction,
@@ -501,5 +501,21 @@ mod tests {
         let samples = collect(vec![run_with("1"), run_with("8"), run_with("1")]);
         let shown: Vec<_> = samples.series.iter().map(|series| (series.name.as_str(), series.values.len())).collect();
         assert_eq!(shown, [("cp[threads=1]", 2), ("cp[threads=8]", 1)]);
+    }
+
+    #[test]
+    fn the_order_of_conditions_does_not_matter() {
+        let run_with = |conditions: [(&str, &str); 2]| {
+            let mut run = cp_run(None, 1.0);
+            for (name, value) in conditions {
+                run.conditions.set(name, value);
+            }
+            run
+        };
+        let samples = collect(vec![
+            run_with([("note", "cold"), ("goos", "linux")]),
+            run_with([("goos", "linux"), ("note", "cold")]),
+        ]);
+        assert_eq!((samples.series.len(), samples.series[0].values.len()), (1, 2));
     }
 }
