@@ -86,15 +86,16 @@ function describeEvent(event) {
   }
 }
 
-function showConnection(status) {
+// Shows the state of the connection: connecting, running, lost or ended. The hint tells the reader what to do.
+function showConnection(status, hint = "") {
   live.dataset.state = status;
-  setText("connection", status);
+  setText("connection", status + hint);
 }
 
 const source = new EventSource(live.dataset.events);
 source.addEventListener("open", () => showConnection("running"));
 source.addEventListener("error", () => {
-  if (live.dataset.state !== "ended") showConnection(source.readyState === EventSource.CLOSED ? "lost; reload the page" : "lost");
+  if (live.dataset.state !== "ended") showConnection("lost", source.readyState === EventSource.CLOSED ? "; reload the page" : "");
 });
 source.addEventListener("state", (message) => {
   state = JSON.parse(message.data);
