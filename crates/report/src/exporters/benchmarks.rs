@@ -183,12 +183,13 @@ fn export_hyperfine(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     write_json(&json!({ "results": results }), out)
 }
 
-/// The result of one task of one variant as JSON, from its elapsed times and from the user and system times of all tasks.
+/// The result of one task of one variant as JSON, from its elapsed times and from the user and system times of all tasks. A time
+/// that the run does not have is null.
 fn hyperfine_result_json(elapsed: &MetricValues, user: &[MetricValues], system: &[MetricValues]) -> Value {
     let values = |series: &MetricValues| series.values.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
     let mean_of_same_task = |metric: &[MetricValues]| {
         let same_task = metric.iter().find(|other| (other.task, other.variant) == (elapsed.task, elapsed.variant));
-        same_task.map_or(0.0, |same_task| mean(values(same_task)))
+        same_task.map(|same_task| mean(values(same_task)))
     };
     let times = values(elapsed);
     json!({
@@ -352,5 +353,13 @@ mod tests {
             [gobench_name("rm tree\n"), gobench_name("größe"), gobench_name("über"), gobench_name("")],
             ["Rm_tree_", "Größe", "über", ""]
         );
+    }
+
+    #[test]
+    fn times_that_a_run_does_not_have_are_null_in_hyperfine_json() {
+        let (task, variant) = (TaskId::new("cp"), Variant { name: "xfs".into(), levels: BTreeMap::new() });
+        let elapsed = MetricValues { task: &task, variant: &variant, values: vec![(0, 1.0), (1, 3.0)] };
+        let result = hyperfine_result_json(&elapsed, &[], &[]);
+        assert_eq!((&result["mean"], &result["user"]), (&json!(2.0), &Value::Null));
     }
 }
