@@ -44,7 +44,8 @@ fn parse_curves(bytes: &[u8]) -> Result<FileCurves, FileFault> {
     let sheet = Sheet::parse(&decode_text(bytes)?)?;
     check_limit("rows", sheet.rows.len() + usize::from(!sheet.is_headerless), MAX_ROWS)?;
     let columns = CurveColumns::find(&sheet)?;
-    let mut curves: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+    // By the parts of their names: joined, `a b` and `c` would be the same as `a` and `b c`.
+    let mut curves: BTreeMap<Vec<String>, Vec<Point>> = BTreeMap::new();
     let outcomes = OutcomeColumns::find(&sheet);
     let (mut client_counts, mut failure_counts) = (BTreeSet::new(), BTreeMap::new());
     for row in &sheet.rows {
@@ -55,9 +56,9 @@ fn parse_curves(bytes: &[u8]) -> Result<FileCurves, FileFault> {
         if is_absent(&row[columns.throughput]) {
             continue;
         }
-        let (name, clients, throughput) = columns.read_point(row)?;
+        let (name_parts, clients, throughput) = columns.read_point(row)?;
         let round = sheet.round_column.map(|column| &row[column]).filter(|round| !is_absent(round));
-        curves.entry(name).or_default().push((clients, round, throughput));
+        curves.entry(name_parts).or_default().push((clients, round, throughput));
         client_counts.insert(clients.to_bits());
     }
     check_limit("numbers of clients", client_counts.len(), MAX_CLIENT_COUNTS)?;
@@ -65,8 +66,9 @@ fn parse_curves(bytes: &[u8]) -> Result<FileCurves, FileFault> {
         failure_counts.into_iter().map(|(why, count)| LeftOut { kind: "run", subject: String::new(), why, count });
     let left_out = LeftOut::describe_all(&failures.collect::<Vec<_>>());
     let mut series = vec![];
-    for (name, points) in &curves {
-        series.push(build_series(name, points).map_err(|error| FileFault::in_file(error.to_string()))?);
+    for (name_parts, points) in &curves {
+        let name = if name_parts.is_empty() { "throughput".to_string() } else { name_parts.join(" ") };
+        series.push(build_series(&name, points).map_err(|error| FileFault::in_file(error.to_string()))?);
     }
     if series.is_empty() {
         let reasons = left_out.map(|list| format!("; left out: {list}"));
@@ -167,11 +169,11 @@ impl CurveColumns {
         Ok(CurveColumns { clients, throughput, names, settings })
     }
 
-    /// The name of the curve, the number of clients and the throughput in a row.
+    /// The parts of the name of the curve, the number of clients and the throughput in a row.
     ///
     /// # Errors
     /// The number of clients or the throughput is not a number.
-    fn read_point(&self, row: &StringRecord) -> Result<(String, f64, f64), FileFault> {
+    fn read_point(&self, row: &StringRecord) -> Result<(Vec<String>, f64, f64), FileFault> {
         let line = row.position().map_or(0, csv::Position::line) as usize;
         let number = |column: usize, role: &str| {
             let text = &row[column];
@@ -179,9 +181,8 @@ impl CurveColumns {
         };
         let setting = |(column, header): &(usize, String)| format!("{header}={}", &row[*column]);
         let names = self.names.iter().map(|column| row[*column].to_string());
-        let name: Vec<String> = names.chain(self.settings.iter().map(setting)).collect();
-        let name = if name.is_empty() { "throughput".to_string() } else { name.join(" ") };
-        Ok((name, number(self.clients, "number of clients")?, number(self.throughput, "throughput")?))
+        let name_parts = names.chain(self.settings.iter().map(setting)).collect();
+        Ok((name_parts, number(self.clients, "number of clients")?, number(self.throughput, "throughput")?))
     }
 }
 
@@ -238,6 +239,13 @@ mod tests {
         let names: Vec<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
         assert_eq!(names, ["block_size=1048576", "block_size=4096"]);
         assert_eq!(curves[1].x, [[100.0], [190.0]]);
+    }
+
+    #[test]
+    fn names_that_differ_only_in_their_parts_separate_curves() {
+        let curves = parse(b"fs,options,n,x\na b,c,1,10\na b,c,2,20\na,b c,1,30\na,b c,2,60\n").unwrap();
+        let values: Vec<&[Vec<f64>]> = curves.iter().map(|curve| curve.x.as_slice()).collect();
+        assert_eq!(values, [[[30.0], [60.0]], [[10.0], [20.0]]]);
     }
 
     #[test]
