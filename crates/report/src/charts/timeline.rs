@@ -5,7 +5,7 @@ use crate::number::{ordinal, with_unit};
 use crate::phrases::{overall_figure_name, task_label};
 use crate::time_series::{self, TimeSeries, left_out_note};
 use crate::{chart_context::ChartContext, charts::latency::choose_tasks, drawing::colour::ORANGE};
-use fsarena_core::event::{Activity, NoteKind};
+use fsarena_core::event::{Activity, NoteKind, Outcome};
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::comparison::median;
@@ -25,7 +25,7 @@ struct CellPoint {
     /// The index of the variant.
     variant: usize,
     round: u32,
-    /// The throughput of its tasks in per cent of the median of all cells.
+    /// The throughput of its tasks in per cent of the median of the same tasks in all cells.
     throughput_percent: f64,
     /// Seconds spent waiting until the machine was idle.
     idle_s: f64,
@@ -46,14 +46,14 @@ pub fn run_timeline_charts(context: &ChartContext) -> Vec<Chart> {
     let metric = context.report.analyses.first().map_or(String::new(), overall_figure_name);
     let caption = format!(
         "One point a cell, at the time it began: throughput, the work of a cell over its {metric}, in per cent of \
-         the median of all cells. A line that rises or falls shows a machine that drifts. Below: the share of each cell's \
-         time that went into idle wait and warm-up, which no figure counts; orange marks cells that \
+         the median of the same tasks in all cells. A line that rises or falls shows a machine that drifts. Below: the share \
+         of each cell's time that went into idle wait and warm-up, which no figure counts; orange marks cells that \
          began on a busy machine. A point is one measurement and has no interval.{}{}",
         match round_step {
             1 => String::new(),
             step => format!(" Every {} round is drawn.", ordinal(step.into())),
         },
-        context.undrawn_variants_note(&drawn, "no cell with a value of every task"),
+        context.undrawn_variants_note(&drawn, "no cell that was done and has a value"),
     );
     let panels = vec![cell_throughput_panel(context, &cells), unmeasured_time_panel(context, &cells)];
     let mut legend = context.line_legend(&drawn);
@@ -70,7 +70,7 @@ pub fn run_timeline_charts(context: &ChartContext) -> Vec<Chart> {
 /// The values of the tasks of one cell, summed up.
 #[derive(Clone, Default)]
 struct CellSums {
-    /// The sum of the logarithms of the tasks' values.
+    /// The sum of the logarithms of the tasks' values, each divided by the median of the task in all cells.
     log_sum: f64,
     /// Number of tasks with a value.
     task_count: usize,
@@ -78,35 +78,31 @@ struct CellSums {
     warm_up_s: f64,
 }
 
-/// The cells with a value of the first metric for every task.
+/// The cells that were done and have a value of the first metric. Cells of different workloads have different tasks.
 fn cell_points(context: &ChartContext) -> Vec<CellPoint> {
     let record = context.record();
     let Some(analysis) = context.report.analyses.first() else { return vec![] };
     let Some((metric, values)) = record.metric(&analysis.metric.id) else { return vec![] };
-    let sums = sums_by_cell(record, &values);
-    let task_count = sums.iter().map(|sum| sum.task_count).max().unwrap_or(0);
-    // The mean logarithm weighs all tasks alike, however long they take.
-    let log_means: Vec<(usize, f64)> = (sums.iter().enumerate())
-        .filter(|(_, sum)| task_count > 0 && sum.task_count == task_count)
-        .map(|(index, sum)| (index, sum.log_sum / task_count as f64))
-        .collect();
-    let median_log_mean = median(&log_means.iter().map(|(_, log_mean)| *log_mean).collect::<Vec<_>>()).unwrap_or(0.0);
     // A rate or a score is a throughput. For a time, less time means more throughput.
     let is_rate = matches!(metric.unit, Unit::PerSecond | Unit::BytesPerSecond);
     let sign = if is_rate || metric.direction == Direction::Higher { 1.0 } else { -1.0 };
     let run_start = record.cells.iter().map(|cell| cell.started_at).fold(f64::INFINITY, f64::min);
     let mut cells = vec![];
-    for (index, log_mean) in log_means {
-        let cell = &record.cells[index];
+    for (cell, sums) in record.cells.iter().zip(sums_by_cell(record, &values)) {
+        if cell.outcome != Outcome::Done || sums.task_count == 0 {
+            continue;
+        }
         let spent_s = |part: Activity| cell.spent_on(part) as f64 / 1e9;
+        // The mean logarithm weighs all tasks alike, however long they take.
+        let log_mean = sums.log_sum / sums.task_count as f64;
         cells.push(CellPoint {
             start_s: cell.started_at - run_start,
             end_s: cell.started_at - run_start + spent_s(Activity::Total),
             variant: cell.variant,
             round: cell.round,
-            throughput_percent: 100.0 * (sign * (log_mean - median_log_mean)).exp(),
+            throughput_percent: 100.0 * (sign * log_mean).exp(),
             idle_s: spent_s(Activity::Idle),
-            warm_up_s: sums[index].warm_up_s,
+            warm_up_s: sums.warm_up_s,
         });
     }
     cells
@@ -115,11 +111,13 @@ fn cell_points(context: &ChartContext) -> Vec<CellPoint> {
 /// Sums up the samples of each cell: the values of a metric above zero, and the warm-up. `values` are by sample.
 fn sums_by_cell(record: &RunRecord, values: &[f64]) -> Vec<CellSums> {
     let warm_ups_ns = record.metric("warmup_ns").map(|(_, values)| values);
+    let log_medians = log_medians_by_task(record, values);
     let mut sums = vec![CellSums::default(); record.cells.len()];
     for (sample, value) in values.iter().enumerate() {
         let sum = &mut sums[record.samples.cell[sample] as usize];
-        if *value > 0.0 && record.tasks[record.samples.task[sample] as usize].in_totals {
-            sum.log_sum += value.ln();
+        let log_median = log_medians[record.samples.task[sample] as usize];
+        if let Some(log_median) = log_median.filter(|_| *value > 0.0) {
+            sum.log_sum += value.ln() - log_median;
             sum.task_count += 1;
         }
         if let Some(warm_ups_ns) = &warm_ups_ns
@@ -129,6 +127,18 @@ fn sums_by_cell(record: &RunRecord, values: &[f64]) -> Vec<CellSums> {
         }
     }
     sums
+}
+
+/// For each task the median of the logarithms of its values above zero, in all cells. `None` for a task that has no such value
+/// or that totals leave out.
+fn log_medians_by_task(record: &RunRecord, values: &[f64]) -> Vec<Option<f64>> {
+    let mut logs_by_task = vec![vec![]; record.tasks.len()];
+    for (task, value) in record.samples.task.iter().zip(values) {
+        if *value > 0.0 && record.tasks[*task as usize].in_totals {
+            logs_by_task[*task as usize].push(value.ln());
+        }
+    }
+    logs_by_task.iter().map(|logs| median(logs)).collect()
 }
 
 /// The cells with a task that began on a busy machine, by round and variant.
@@ -162,7 +172,7 @@ fn cell_throughput_panel(context: &ChartContext, cells: &[CellPoint]) -> Panel {
     }
     let x_axis = Axis { label: String::new(), ..time_axis(cells) };
     let y_axis = Axis::from_zero("% of the median", max_percent, Unit::Percent);
-    Panel::new("throughput, median of all cells = 100%", x_axis, y_axis, 230, marks)
+    Panel::new("throughput, median of the same tasks in all cells = 100%", x_axis, y_axis, 230, marks)
 }
 
 /// The panel of the share of each cell's time that went into idle wait and warm-up.

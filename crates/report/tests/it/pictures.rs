@@ -147,3 +147,29 @@ fn a_higher_score_is_a_higher_throughput_over_time() {
     let (_, highest) = dots.max_by(|(a, _), (b, _)| a.total_cmp(b)).unwrap();
     assert_eq!(highest, timeline.legend.iter().find(|key| key.label == "xfs").unwrap().colour);
 }
+
+#[test]
+fn cells_of_different_workloads_have_one_scale_over_time() {
+    let mut record = fixture::run(&["ext4", "xfs"], 9);
+    // The cells of odd rounds do other tasks, which take a hundred times as long.
+    let tasks = record.tasks.clone();
+    for mut task in tasks.clone() {
+        task.id.name.push_str("-large");
+        record.tasks.push(task);
+    }
+    let elapsed = record.reading_column("elapsed_ns").unwrap();
+    for row in 0..record.samples.len() {
+        if record.cells[record.samples.cell[row] as usize].round % 2 == 1 {
+            record.samples.task[row] += tasks.len() as u32;
+            record.samples.values[elapsed][row] *= 100.0;
+        }
+    }
+    let charts = charts_of_run(record);
+    let dots = find_chart(&charts, "timeline").panels[0].marks.iter().filter_map(|mark| match mark {
+        Mark::Dot { point, .. } => Some(point.1),
+        _ => None,
+    });
+    let percents: Vec<f64> = dots.collect();
+    assert_eq!(percents.len(), 2 * 9);
+    assert!(percents.iter().all(|percent| (90.0..110.0).contains(percent)), "{percents:?}");
+}
