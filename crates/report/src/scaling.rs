@@ -344,10 +344,15 @@ fn format_exponent(exponent: f64) -> String {
     format!("{exponent:.2}").replace('-', "−")
 }
 
-/// An amount, rounded to three digits, with commas: `98,400`.
+/// An estimated amount, rounded to three digits, with commas: `98,400`.
 pub(crate) fn format_amount(amount: f64) -> String {
     let step = 10f64.powf((amount.abs().max(1.0).log10().floor() - 2.0).max(0.0));
-    let digits = ((amount / step).round() * step).to_string();
+    format_exact_amount((amount / step).round() * step)
+}
+
+/// An amount that was measured, not rounded, with commas: `4,096`.
+fn format_exact_amount(amount: f64) -> String {
+    let digits = amount.to_string();
     if digits.contains('.') { digits } else { group_digits(&digits) }
 }
 
@@ -397,8 +402,9 @@ mod tests {
     }
 
     #[test]
-    fn amounts_have_three_digits_and_commas() {
+    fn estimated_amounts_have_three_digits_and_measured_ones_all() {
         assert_eq!([98_437.0, 1e6, 999.0, 22.4].map(format_amount), ["98,400", "1,000,000", "999", "22"]);
+        assert_eq!([4096.0, 1e6, 0.5].map(format_exact_amount), ["4,096", "1,000,000", "0.5"]);
     }
 
     fn sentences_about(points: &[(f64, f64)]) -> Vec<String> {

@@ -2,7 +2,8 @@
 //! law, the bend and the cost beyond the data, as sentences, as a table and as JSON.
 
 use super::{
-    contender_names, finite_or_none, fit_json, format_amount, format_exponent, formula_of_growth, name_without_level,
+    contender_names, finite_or_none, fit_json, format_amount, format_exact_amount, format_exponent, formula_of_growth,
+    name_without_level,
 };
 use crate::document::{Document, Table, row};
 use crate::error::Error;
@@ -255,8 +256,8 @@ impl GrowthCurves {
         let cost = |index: usize| self.format_value(ln_means[index].exp());
         let range_sentence = format!(
             "From {} to {} {}, {} goes from {} to {}.",
-            format_amount(*first),
-            format_amount(*last),
+            format_exact_amount(*first),
+            format_exact_amount(*last),
             self.setting,
             self.quantity(),
             cost(0),
@@ -266,7 +267,7 @@ impl GrowthCurves {
         if let (Some(beyond), Some(cost)) = (growth.extrapolation, self.describe_cost_beyond(growth)) {
             sentences.push(format!(
                 "At {} {} it is {cost}, if nothing bends beyond the data.",
-                format_amount(beyond.amount),
+                format_exact_amount(beyond.amount),
                 self.setting
             ));
         }
@@ -331,7 +332,7 @@ impl GrowthCurves {
             document.heading(2, "Figures");
             for GrowthCurve { growth, .. } in &self.curves {
                 let points = growth.series.n.iter().zip(growth.series.log_means());
-                let rows = points.map(|(n, ln_mean)| row![format_amount(*n), self.format_value(ln_mean.exp())]);
+                let rows = points.map(|(n, ln_mean)| row![format_exact_amount(*n), self.format_value(ln_mean.exp())]);
                 document.table(Table::of_figures([self.setting.as_str(), &growth.series.name]).with_rows(rows));
             }
         }
