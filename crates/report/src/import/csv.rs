@@ -164,7 +164,11 @@ fn export_column_roles(sheet: &Sheet) -> Result<Vec<ColumnRole>, FileFault> {
 fn foreign_column_role(sheet: &Sheet, column: usize) -> Result<ColumnRole, FileFault> {
     let header = &sheet.headers[column];
     let is_run_number = header.eq_ignore_ascii_case("run") && sheet.is_numeric(column);
-    if Some(column) == sheet.round_column || is_run_number || is_one_of(header, IGNORED_COLUMNS) {
+    if Some(column) == sheet.round_column
+        || is_run_number
+        || sheet.has_row_numbers(column)
+        || is_one_of(header, IGNORED_COLUMNS)
+    {
         return Ok(ColumnRole::Ignored);
     }
     if is_setting(header) {
@@ -321,6 +325,12 @@ mod tests {
         let samples = parse_samples("1.5\n2.5\n");
         assert_eq!(samples.series[0].values, [1.5, 2.5]);
         assert_eq!((samples.series[0].metric.as_str(), &samples.series[0].rounds), ("column 1", &None));
+    }
+
+    #[test]
+    fn a_column_of_numbers_without_a_name_is_ignored() {
+        let samples = parse_samples(",fs,elapsed_s\n0,a,1.5\n1,a,2.5\n");
+        assert_eq!(names_metrics_and_values(&samples), [("", "elapsed", vec![1.5, 2.5])]);
     }
 
     #[test]

@@ -115,6 +115,11 @@ impl Sheet {
         values.peek().is_some() && values.all(is_number)
     }
 
+    /// Whether a column has the numbers of the rows: pandas and R write these in a column without a name.
+    pub fn has_row_numbers(&self, column: usize) -> bool {
+        self.headers[column].is_empty() && self.is_numeric(column)
+    }
+
     /// The fields of a column that state a value.
     fn values(&self, column: usize) -> impl Iterator<Item = &str> {
         self.rows.iter().map(move |row| &row[column]).filter(|field| !is_absent(field))

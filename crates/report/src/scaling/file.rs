@@ -143,6 +143,7 @@ impl CurveColumns {
         for (column, header) in headers.iter().enumerate() {
             if column == clients
                 || Some(column) == sheet.round_column
+                || sheet.has_row_numbers(column)
                 || OutcomeColumnKind::detect(sheet, column).is_some()
             {
                 continue;
@@ -280,6 +281,7 @@ mod tests {
             "jobs_per_s,clients\n5,1\n9,2\n",
             "n_ops,iops,num_clients\n7,5,1\n8,9,2\n",
             "# iops,threads\n5,1\n9,2\n",
+            ",n,mbps\n0,1,5\n1,2,9\n",
             "Clients,Throughput (MB/s),Latency (ms)\n1,5,3\n2,9,4\n",
         ] {
             let curves = parse(text.as_bytes()).unwrap();
