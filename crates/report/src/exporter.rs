@@ -3,7 +3,7 @@
 use crate::{error::Error, report::Report};
 use fsarena_core::setting_text::setting;
 use serde_json::Value;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::{fs::File, path::Path};
 
 /// A function that prints a report to a stream.
@@ -20,14 +20,46 @@ pub(crate) fn write_json(value: &Value, out: &mut dyn Write) -> Result<(), Error
     Ok(writeln!(out)?)
 }
 
-/// Creates a file, and writes to it through a buffer.
+/// Creates a file if it is missing, and writes to it through a buffer. If `write` fails before its first output, an existing file
+/// keeps its content.
 ///
 /// # Errors
 /// If the file cannot be written, or `write` fails.
 pub(crate) fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
-    let mut out = BufWriter::new(File::create(path).map_err(Error::file(path))?);
+    let file = File::options().write(true).create(true).truncate(false).open(path).map_err(Error::file(path))?;
+    let mut out = BufWriter::new(ReplacedFile { file, is_emptied: false });
     write(&mut out)?;
     out.flush().map_err(Error::file(path))
+}
+
+/// A file whose old content is removed before the first output.
+struct ReplacedFile {
+    file: File,
+    /// Whether the old content has been removed.
+    is_emptied: bool,
+}
+
+impl ReplacedFile {
+    fn remove_old_content(&mut self) -> io::Result<()> {
+        // Pipes and devices have no content to remove.
+        if !self.is_emptied && self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.is_emptied = true;
+        Ok(())
+    }
+}
+
+impl Write for ReplacedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.remove_old_content()?;
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.remove_old_content()?;
+        self.file.flush()
+    }
 }
 
 /// A format to which fsarena can export a report.

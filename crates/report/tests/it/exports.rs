@@ -243,6 +243,18 @@ proptest! {
 }
 
 #[test]
+fn an_export_that_the_run_has_no_data_for_keeps_an_existing_file() {
+    let report = fixture::report(fixture::run(&["ext4", "xfs"], 2), &[]).unwrap();
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("existing-export");
+    std::fs::write(&path, "x".repeat(1 << 20)).unwrap();
+    let error = find("fio").unwrap().write(&report, &path).unwrap_err().to_string();
+    assert!(error.contains("has no reads or writes of a load"), "{error}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "x".repeat(1 << 20));
+    find("junit").unwrap().write(&report, &path).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), fixture::export(&report, "junit"));
+}
+
+#[test]
 fn reports_have_no_samples_and_are_refused_by_name() {
     for format in ["json", "junit", "html"] {
         let file = export_run(fixture::run(&["ext4", "xfs"], 2), format);
