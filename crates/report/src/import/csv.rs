@@ -210,8 +210,8 @@ struct ColumnMetric<'a> {
     direction: Direction,
 }
 
-/// Suffixes of column names in the files of other programs, after a `_`, and the units that they stand for.
-const FOREIGN_UNITS: [(&str, &str); 16] = [
+/// Suffixes of column names in the files of other programs, after a `_` or as the whole name, and the units that they stand for.
+const FOREIGN_UNITS: [(&str, &str); 20] = [
     ("ms", "ms"),
     ("us", "µs"),
     ("usec", "µs"),
@@ -225,6 +225,10 @@ const FOREIGN_UNITS: [(&str, &str); 16] = [
     ("kb_s", "kB/s"),
     ("gb_s", "GB/s"),
     ("gib_s", "GiB/s"),
+    ("b_s", "B/s"),
+    ("bytes_s", "B/s"),
+    ("ops_s", "ops/s"),
+    ("req_s", "req/s"),
     ("mb_per_s", "MB/s"),
     ("mib_per_s", "MiB/s"),
     ("kib_per_s", "KiB/s"),
@@ -258,9 +262,9 @@ fn metric_of_column(header: &str, is_export: bool) -> ColumnMetric<'_> {
 fn foreign_unit(header: &str) -> Option<&str> {
     let bracketed = |open, close| header.strip_suffix(close)?.rsplit_once(open).map(|(_, unit)| unit.trim());
     let suffixed = |(suffix, symbol): &(&str, &'static str)| {
-        let start = header.len().checked_sub(suffix.len() + 1)?;
-        let has_suffix = header.get(start..)?.strip_prefix('_')?.eq_ignore_ascii_case(suffix);
-        has_suffix.then_some(*symbol)
+        let name = header.get(..header.len().checked_sub(suffix.len())?)?;
+        let has_suffix = header[name.len()..].eq_ignore_ascii_case(suffix);
+        (has_suffix && (name.is_empty() || name.ends_with('_'))).then_some(*symbol)
     };
     bracketed('(', ')').or_else(|| bracketed('[', ']')).or_else(|| FOREIGN_UNITS.iter().find_map(suffixed))
 }
@@ -385,6 +389,9 @@ mod tests {
         let units: Vec<_> = samples.series.iter().map(|series| (series.unit.as_str(), series.direction)).collect();
         let (up, down) = (Direction::Higher, Direction::Lower);
         assert_eq!(units, [("MiB/s", up), ("ms", down), ("µs", down), ("MiB/s", up)]);
+        let samples = parse_samples("mb_s,ms,ops_s,read_bytes_s,elapsed_s\n1,2,3,4,5\n");
+        let units: Vec<_> = samples.series.iter().map(|series| (series.unit.as_str(), series.direction)).collect();
+        assert_eq!(units, [("MB/s", up), ("ms", down), ("ops/s", up), ("B/s", up), ("s", down)]);
     }
 
     #[test]
