@@ -55,15 +55,15 @@ fn export_junit(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let mut xml = Writer::new_with_indent(&mut *out, b' ', 2);
     xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None))).map_err(Error::Xml)?;
     // XML forbids control characters, even escaped.
-    let name = escape::line(&report.record.plan.name);
-    let run = escape::line(&report.record.id);
+    let record = &report.record;
+    let [name, run, started] = [&record.plan.name, &record.id, &record.started].map(|text| escape::line(text));
     xml.create_element("testsuites")
         .with_attributes(counts)
         .write_inner_content(|xml| {
             xml.create_element("testsuite")
                 .with_attribute(("name", name.as_str()))
                 .with_attribute(("id", run.as_str()))
-                .with_attribute(("timestamp", report.record.started.as_str()))
+                .with_attribute(("timestamp", started.as_str()))
                 .with_attributes(counts)
                 .write_inner_content(|xml| {
                     report.claims.iter().try_for_each(|judged| write_test_case(xml, &name, judged))

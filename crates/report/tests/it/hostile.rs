@@ -154,6 +154,12 @@ fn charts_and_markdown_show_hostile_text_as_text() {
 }
 
 #[test]
+fn xml_has_no_control_characters() {
+    let xml = fixture::export(&report_with_text("<\u{1b}[31m&\"'"), "junit");
+    assert!(xml.contains("timestamp=") && !xml.contains('\u{1b}'), "{xml}");
+}
+
+#[test]
 fn a_page_loads_nothing_from_other_places() {
     let page = page_with_text("plain");
     for scheme in ["http://", "https://", "//cdn"] {
