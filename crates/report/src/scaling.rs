@@ -48,7 +48,7 @@ pub fn scaling_page(source: &str, scalings: &[Scaling], shows_figures: bool) -> 
     Page { document, json: page_json(source, scalings) }
 }
 
-/// A table with the mean throughput of a curve for each number of clients.
+/// A table with the geometric mean of the throughput of a curve for each number of clients.
 fn figure_table(scaling: &Scaling) -> Table {
     let rows = scaling.series.n.iter().zip(scaling.series.log_means());
     let rows = rows.map(|(n, mean)| row![n.to_string(), three_digits(mean.exp())]);

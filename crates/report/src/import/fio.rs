@@ -1,4 +1,4 @@
-//! The importer of fio's JSON (`--output-format=json`), versions 2.0 to 3.41. Each JSON document is one run. Of the snapshots
+//! The importer of fio's JSON (`--output-format=json`), versions 2.1 to 3.42. Each JSON document is one run. Of the snapshots
 //! that `--status-interval` prints of one run, only the last counts.
 
 use super::importer::{FileFault, Importer};
