@@ -108,7 +108,7 @@ pub fn time_spent_charts(context: &ChartContext) -> Vec<Chart> {
     let panel = Panel::with_rows("", x_axis, names, (60, 30), bars.flatten().collect());
     let mut legend: Vec<LegendKey> =
         (TIME_PARTS.iter()).map(|(_, label, colour)| LegendKey::new(*label, *colour, KeySign::Area(1.0))).collect();
-    legend.push(LegendKey::new("other: preparing, reading counters", theme::PAPER, KeySign::Area(1.0)));
+    legend.push(LegendKey::new("other: preparing, booting guests, reading counters", theme::PAPER, KeySign::Area(1.0)));
     let caption = "The time of all cells of a variant, added up: what was timed, making and mounting filesystems, waiting \
                  until the machine was idle, and the rest. Sums are exact and have no interval.";
     vec![Chart { panels: vec![panel], legend, ..Chart::new("spent", "Where the time went", caption) }]
