@@ -85,7 +85,7 @@ fn read_table(text: &str, collector: &mut SampleCollector) -> Result<(), FileFau
         let subject = name_columns.iter().map(|column| &row[*column]).collect::<Vec<_>>().join(separator);
         let mut run = ToolRun::new(subject, &conditions);
         run.failure = outcomes.as_ref().and_then(|outcomes| outcomes.describe_failure(&sheet, row));
-        run.round = sheet.round_column.map(|column| row[column].to_string()).filter(|round| !round.is_empty());
+        run.round = sheet.round_column.map(|column| row[column].to_string()).filter(|round| !is_absent(round));
         for (column, metric) in &metric_columns {
             let field = &row[*column];
             let value = if is_absent(field) { None } else { field.parse().ok() };
@@ -322,6 +322,13 @@ mod tests {
         );
         assert_eq!(samples.series[1].direction, Direction::Higher);
         assert_eq!(samples.series[0].rounds.as_ref().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_row_without_a_round_is_not_paired() {
+        let rounds = |csv: &str| parse_samples(csv).series[0].rounds.clone();
+        assert_eq!(rounds("round,elapsed_s\n1,1.5\nNA,2.5\n"), None);
+        assert_eq!(rounds("round,elapsed_s\n1,1.5\n2,2.5\n").unwrap().len(), 2);
     }
 
     #[test]
