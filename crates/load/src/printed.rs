@@ -227,7 +227,10 @@ impl PrintedMetrics {
     /// # Errors
     /// The first invalid line, or the first rule that found no value.
     pub fn finish(mut self) -> Result<Vec<(MetricSpec, f64)>, String> {
-        self.end_line();
+        // After a newline there is no further line, which a rule such as `(.*)` would match.
+        if !self.line.is_empty() {
+            self.end_line();
+        }
         if let Some(error) = self.first_error {
             return Err(error);
         }
@@ -365,6 +368,8 @@ mod tests {
         let rule = "tps per_s higher: tps = ([0-9.]+)";
         assert_eq!(read_metrics(&[rule], &["tps = 1\ntps = 2.5 (excluding)\n"]).unwrap(), [("tps_per_s".into(), 2.5)]);
         assert_eq!(read_metrics(&[], &["nothing\n"]).unwrap(), []);
+        // The output ends with the newline, not with an empty line.
+        assert_eq!(read_metrics(&["tps per_s higher: ^(.*)$"], &["5\n"]).unwrap(), [("tps_per_s".into(), 5.0)]);
     }
 
     #[test]
