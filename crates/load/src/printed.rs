@@ -253,8 +253,9 @@ fn parse_metric_line(text: &str) -> Result<(MetricSpec, f64), String> {
     }
 }
 
-/// Characters that may stand between the digits of a number.
-const DIGIT_SEPARATORS: [char; 5] = ['.', ',', '\'', '’', '_'];
+/// Characters that may stand between the digits of a number. The last two are no-break spaces, which separate thousands
+/// in some languages.
+const DIGIT_SEPARATORS: [char; 7] = ['.', ',', '\'', '’', '_', '\u{a0}', '\u{202f}'];
 
 /// Parses a finite number.
 pub fn parse_number(text: &str) -> Result<f64, String> {
@@ -270,8 +271,8 @@ pub fn parse_nonnegative(text: &str) -> Option<f64> {
 /// Checks that a number in a line is complete, and not a part of a longer number, such as `1.5` of `1.5e+06`, `1` of
 /// `1,234` or `12.5` of `12.5k`. `number_range` is its position in bytes.
 ///
-/// A letter or per cent sign after the number, and digits or a sign before it, make it a part, unless the pattern
-/// requires them. `is_required` receives the line with another character in that position, and returns whether the
+/// A letter or per cent sign after the number, and digits, a sign or a decimal point before it, make it a part, unless the
+/// pattern requires them. `is_required` receives the line with another character in that position, and returns whether the
 /// pattern no longer finds the number there. With `is_percent`, a per cent sign may follow.
 ///
 /// # Errors
@@ -336,10 +337,13 @@ fn number_continues(after: &str) -> bool {
     starts_with_digit(after.strip_prefix(DIGIT_SEPARATORS).unwrap_or(after))
 }
 
-/// Whether a number starts in the text before it, with digits or a minus sign.
+/// Whether a number starts in the text before it, with digits, a minus sign or a decimal point.
 fn number_starts_before(before: &str) -> bool {
-    if let Some(rest) = before.strip_suffix('-') {
-        return rest.is_empty() || rest.ends_with(|c: char| c.is_whitespace() || "=:(".contains(c));
+    let can_precede_number = |c: char| c.is_whitespace() || "=:([{,;|\"'<>".contains(c);
+    if let Some(rest) = before.strip_suffix(['-', '.'])
+        && (rest.is_empty() || rest.ends_with(can_precede_number))
+    {
+        return true;
     }
     ends_with_digit(before.strip_suffix(DIGIT_SEPARATORS).unwrap_or(before))
 }
@@ -474,9 +478,21 @@ mod tests {
     #[test]
     fn a_part_of_a_longer_number_is_an_error() {
         let rule = "tps per_s higher: tps = ([0-9.]+)";
-        for rest in
-            ["1.5e+06", "1.5E6", "1,234.5", "12.5k", "12.5M/s", "12.5%", "1'234", "12.5µ", "1’234", "1_000", "5:06"]
-        {
+        for rest in [
+            "1.5e+06",
+            "1.5E6",
+            "1,234.5",
+            "12.5k",
+            "12.5M/s",
+            "12.5%",
+            "1'234",
+            "12.5µ",
+            "1’234",
+            "1_000",
+            "5:06",
+            "1\u{202f}234",
+            "1\u{a0}234",
+        ] {
             let error = read_metrics(&[rule], &[&format!("tps = {rest}\n")]).unwrap_err();
             assert!(error.contains(&format!("`tps = {rest}`")) && error.contains("part of"), "{rest}: {error}");
         }
@@ -485,7 +501,14 @@ mod tests {
         }
         // The end of a longer number.
         assert!(read_metrics(&["lat ns lower: ([0-9.]+) ms"], &["1,234.5 ms"]).unwrap_err().contains("part of"));
-        assert!(read_metrics(&["lat ns lower: ([0-9.]+) ms"], &["lat -4.5 ms"]).unwrap_err().contains("part of"));
+        for line in ["lat -4.5 ms", "lat,-4.5 ms", "[-4.5 ms]"] {
+            assert!(read_metrics(&["lat ns lower: ([0-9.]+) ms"], &[line]).unwrap_err().contains("part of"), "{line}");
+        }
+        assert!(read_metrics(&["lat s lower: ([0-9]+)"], &["lat .5"]).unwrap_err().contains("part of `.5`"));
+        assert_eq!(read_metrics(&["lat s lower: ([0-9]+)"], &["lat ....5"]).unwrap()[0].1, 5.0);
+        // A range, or a name with a number.
+        assert_eq!(read_metrics(&["lat s lower: lat.*-([0-9]+)"], &["lat 4-5"]).unwrap()[0].1, 5.0);
+        assert_eq!(read_metrics(&["lat s lower: ([0-9]+)"], &["node-5"]).unwrap()[0].1, 5.0);
         // A pattern that requires the text after the number.
         assert_eq!(read_metrics(&["lat s lower: ([0-9.]+)ms"], &["12.5ms"]).unwrap()[0].1, 12.5);
         assert!(read_metrics(&["lat s lower: ([0-9.]+).*"], &["12.5ms"]).is_err());
