@@ -106,12 +106,14 @@ impl Invocation {
         let (reader, mut child) = self.spawn().map_err(to_command_error)?;
         let mut output =
             CommandOutput { reader, bytes: 0, tail: vec![], printed: PrintedMetrics::with_rules(&self.metric_rules) };
-        let kill_reason = self.watch(&child, &mut output, start).map_err(to_command_error)?;
-        if kill_reason.is_some() {
+        let watched = self.watch(&child, &mut output, start);
+        if !matches!(watched, Ok(None)) {
             process::kill_group_of(&child);
         }
         let status = child.wait().map_err(to_command_error)?;
         let killed_survivors = reap_survivors();
+        // After an error, too, the command and its processes have ended.
+        let kill_reason = watched.map_err(to_command_error)?;
         output.read_rest();
         if let Some(signal) = cancel::received_signal() {
             return Err(CommandError::Interrupted { program: program(), signal }.into());
