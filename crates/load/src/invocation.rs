@@ -223,7 +223,11 @@ fn reap_survivors() -> Vec<String> {
         }
         if start.elapsed() > EXIT_TIMEOUT {
             for pid in live_children(&sys_root) {
-                names.push(process::describe(&sys_root, pid.as_raw_nonzero().get()));
+                let name = process::describe(&sys_root, pid.as_raw_nonzero().get());
+                // A killed process can take longer to end than this loop waits.
+                if !names.contains(&name) {
+                    names.push(name);
+                }
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
         }
