@@ -117,7 +117,8 @@ impl FioJob {
         let file_names = self.value("filename");
         let count = match file_names {
             Some(names) => names.split(':').count() as u64,
-            None => self.value("nrfiles").and_then(|text| text.parse().ok()).unwrap_or(1),
+            // As every number of fio, it can have a suffix: `1k` is 1024.
+            None => self.value("nrfiles").and_then(parse_size).unwrap_or(1),
         };
         let option_bytes = |name: &str| self.value(name).and_then(parse_largest_size).unwrap_or(0);
         let filesize_bytes = self.size_option("filesize")?.map(|bytes| bytes.saturating_mul(count));
@@ -251,6 +252,7 @@ mod tests {
         assert_eq!(needs("size=1m\nnumjobs=4"), (4 << 20, 4));
         assert_eq!(needs("size=1m\nnumjobs=4\nfilename=a:b"), (1 << 20, 2));
         assert_eq!(needs("filesize=4k-16k\nnrfiles=10\nnumjobs=2"), (2 * 10 * 16384, 20));
+        assert_eq!(needs("filesize=1m\nnrfiles=1k"), (1 << 30, 1024));
         assert_eq!(needs("size=1m\noffset=1m\noffset_increment=1m\nnumjobs=2\nfilename=a"), (4 << 20, 1));
         assert_eq!(needs("rw=read"), (0, 1));
         let error = job("rw=read\nsize=50%").file_needs().unwrap_err();
