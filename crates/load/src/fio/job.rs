@@ -127,8 +127,10 @@ impl FioJob {
         // Clones share named files.
         let file_sets = if file_names.is_some() { 1 } else { clones };
         let increments = option_bytes("offset_increment").saturating_mul(clones);
+        let text = |name| self.value(name).unwrap_or_default();
+        let generated_names = || format!("[{}]{}", self.section_name, text("filename_format"));
         Ok(FileNeeds {
-            file_set_key: file_names.map_or_else(|| format!("[{}]", self.name), String::from),
+            file_set_key: format!("{}/{}", text("directory"), file_names.map_or_else(generated_names, String::from)),
             bytes: bytes.saturating_mul(file_sets).saturating_add(increments),
             count: count.saturating_mul(file_sets),
         })
@@ -257,6 +259,20 @@ mod tests {
         assert_eq!(needs("rw=read"), (0, 1));
         let error = job("rw=read\nsize=50%").file_needs().unwrap_err();
         assert_eq!(error.location, "a.fio:3");
+    }
+
+    #[test]
+    fn jobs_share_files_of_one_name_in_one_directory() {
+        let keys = |text: &str| -> Vec<String> {
+            let jobs = JobFile::parse("a.fio", text).unwrap().jobs();
+            jobs.iter().map(|job| job.file_needs().unwrap().file_set_key).collect()
+        };
+        let share = |text: &str| keys(text)[0] == keys(text)[1];
+        assert!(share("[a]\nfilename=f\n[b]\nfilename=f"));
+        assert!(!share("[a]\nfilename=f\ndirectory=x\n[b]\nfilename=f\ndirectory=y"));
+        // fio names the files after the section.
+        assert!(!share("[a]\nname=n\n[b]\nname=n") && share("[a]\nname=m\n[a]\nname=n"));
+        assert!(!share("[a]\n[a]\nfilename_format=x.$filenum"));
     }
 
     #[test]
