@@ -118,9 +118,14 @@ pub fn combine_jobs(jobs: &[&JobFigures]) -> Result<TaskOutput, String> {
     }
     if !directions.is_empty() {
         let longest_ms = directions.iter().map(|totals| totals.longest_ms).fold(0.0, f64::max);
+        let operations: f64 = directions.iter().map(|totals| totals.operations).sum();
+        let rate_per_s: f64 = match jobs {
+            [_] => directions.iter().map(|totals| totals.rate_per_s).sum(),
+            _ => operations * 1e3 / longest_ms,
+        };
         readings.set(reading::LOAD_ELAPSED, longest_ms * 1e6);
-        readings.set("all_iops_per_s", directions.iter().map(|totals| totals.rate_per_s).sum());
-        readings.set("all_operations_count", directions.iter().map(|totals| totals.operations).sum());
+        readings.set("all_iops_per_s", rate_per_s);
+        readings.set("all_operations_count", operations);
         set_latencies(&mut readings, "all_", &all_latencies);
     }
     let syncs: f64 = jobs.iter().filter_map(|job| job.json["sync"]["total_ios"].as_f64()).sum();
@@ -245,6 +250,12 @@ mod tests {
         assert_eq!(both.get("read_latency_mean_ns"), Some(2.5));
         assert_eq!(both.get("read_latency_p50_ns"), Some(200.0));
         assert_eq!(both.get("all_latency_max_ns"), Some(900.0));
+        // 1 read in 1 s beside 3 writes in 2 s: 4 operations in 2 s.
+        let writer =
+            b.replace("\"write\"", "\"idle\"").replace("\"read\"", "\"write\"").replace("\"idle\"", "\"read\"");
+        let mixed = parse(&text(&[a.clone(), writer])).unwrap();
+        let rates = ["read_iops_per_s", "write_iops_per_s", "all_iops_per_s"].map(|id| mixed.get(id));
+        assert_eq!(rates, [Some(1.0), Some(1.5), Some(2.0)]);
         // A job alone has what fio printed, and clones without histograms have no percentile.
         let alone = parse(&text(std::slice::from_ref(&a))).unwrap();
         assert_eq!((alone.get("read_iops_per_s"), alone.get("read_latency_p50_ns")), (Some(1.5), Some(77.0)));
