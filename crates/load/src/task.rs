@@ -5,6 +5,7 @@ use crate::invocation::Invocation;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{CommandEnd, CommandRecord};
 use fsarena_core::sample::{Readings, TaskOutput};
+use fsarena_core::{plan::ALL_TASKS, published::LIFECYCLE_TASKS};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
 
@@ -79,6 +80,11 @@ pub fn info<const N: usize>(name: &str, title: impl Into<String>, params: [(&str
     let params = params.map(|(name, value)| (name.into(), value)).into();
     let id = TaskId { name: name.into(), params };
     TaskInfo { id, title: title.into(), number: None, in_totals: true }
+}
+
+/// Whether reports and claims give this name of a task another meaning.
+pub fn is_reserved_name(name: &str) -> bool {
+    LIFECYCLE_TASKS.contains(&name) || ALL_TASKS.contains(&name)
 }
 
 /// Returns the first free name of `name`, `name-2`, `name-3`, …

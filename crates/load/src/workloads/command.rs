@@ -98,7 +98,7 @@ impl TimedCommand {
             };
             let name = match settings.text("name") {
                 "" => task::first_free_name(&program_name(&settings), |name| {
-                    commands.iter().all(|command| command.name != name)
+                    commands.iter().all(|command| command.name != name) && !task::is_reserved_name(name)
                 }),
                 name => name.to_string(),
             };
@@ -151,6 +151,9 @@ impl TimedCommand {
         }
         if !self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
             return Some(format!("task name `{}`: use letters, digits, - and _", self.name));
+        }
+        if task::is_reserved_name(&self.name) {
+            return Some(format!("task name `{}`: fsarena uses it itself; choose another name", self.name));
         }
         None
     }
@@ -382,6 +385,28 @@ fn check_first_program(job: &Job, first: &TimedCommand) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{self, task_ids};
+
+    /// A job with these tasks, each with its settings.
+    fn job_of(tasks: &[&[(&str, &str)]]) -> Job {
+        let mut tables = vec![];
+        for settings in tasks {
+            let values = settings.iter().map(|(id, text)| (id.to_string(), SettingValue::Text(text.to_string())));
+            tables.push(SettingValue::Table(values.collect()));
+        }
+        let task_def = DEF.settings.iter().find(|def| def.id == "task").unwrap();
+        let mut job = testing::job(&DEF, 1, &[]);
+        job.settings.0.insert("task".into(), task_def.kind.convert(SettingValue::List(tables)).unwrap());
+        job
+    }
+
+    #[test]
+    fn no_task_has_a_name_that_fsarena_uses() {
+        let job = job_of(&[&[("cmd", "mount /a")], &[("cmd", "mount /b")], &[("cmd", "tar x")]]);
+        assert_eq!(task_ids(&CommandWorkload.outline(&job)), ["mount-2", "mount-3", "tar"]);
+        let error = CommandWorkload.survey(&job_of(&[&[("cmd", "true"), ("name", "total")]])).unwrap_err();
+        assert!(error.to_string().contains("task name `total`: fsarena uses it itself"), "{error}");
+    }
 
     #[test]
     fn absolute_paths_are_found_in_commands() {

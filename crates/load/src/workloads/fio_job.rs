@@ -10,7 +10,6 @@ use crate::task::{self, Action, Result, Task, TaskError, failed_to};
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness_note, remark_note};
 use fsarena_core::event::Note;
 use fsarena_core::names::distinct;
-use fsarena_core::plan::ALL_TASKS;
 use fsarena_core::sample::{TaskOutput, TaskPart};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::setting_text::setting;
@@ -39,8 +38,6 @@ const DEF: WorkloadDef = WorkloadDef {
 const LAYOUT_FILE: &str = "layout.fio";
 /// Longest name of a task in bytes. If the names of its jobs together are longer, the task has only the first.
 const MAX_TASK_NAME_BYTES: usize = 60;
-/// Names of tasks that every run has.
-const LIFECYCLE_TASKS: [&str; 3] = ["mkfs", "mount", "unmount"];
 /// Smallest space of the filesystem in bytes, because logs and state files of fio need some too.
 const MIN_SPACE_BYTES: u64 = 16 << 20;
 
@@ -111,9 +108,7 @@ fn task_name(job_name: &str) -> String {
 /// Returns the first unused name of `name`, `name-2`, …, and adds it to the used names.
 fn take_unused_name(used_names: &mut Vec<String>, name: &str) -> String {
     let unused_name = task::first_free_name(name, |candidate| {
-        used_names.iter().all(|used_name| used_name != candidate)
-            && !LIFECYCLE_TASKS.contains(&candidate)
-            && !ALL_TASKS.contains(&candidate)
+        used_names.iter().all(|used_name| used_name != candidate) && !task::is_reserved_name(candidate)
     });
     used_names.push(unused_name.clone());
     unused_name
