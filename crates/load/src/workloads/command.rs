@@ -371,7 +371,8 @@ fn is_relative_path(program: &str) -> bool {
 /// Checks that the program of the first task can exist: it is not on the filesystem under test, which is empty, or a
 /// command before the task may put it there.
 fn check_first_program(job: &Job, first: &TimedCommand) -> Result<()> {
-    let earlier_scripts = [job.settings.text("once"), job.settings.text("setup"), first.setting_text(job, "prepare")];
+    let setting = |id| job.settings.text(id);
+    let earlier_scripts = [setting("once"), setting(SETUP_ONCE), setting("setup"), first.setting_text(job, "prepare")];
     let program = &first.argv[0];
     if !is_relative_path(program) || earlier_scripts.iter().any(|script| !script.is_empty()) {
         return Ok(());
@@ -406,6 +407,17 @@ mod tests {
         assert_eq!(task_ids(&CommandWorkload.outline(&job)), ["mount-2", "mount-3", "tar"]);
         let error = CommandWorkload.survey(&job_of(&[&[("cmd", "true"), ("name", "total")]])).unwrap_err();
         assert!(error.to_string().contains("task name `total`: fsarena uses it itself"), "{error}");
+    }
+
+    #[test]
+    fn a_setup_can_put_the_first_program_on_the_filesystem() {
+        let survey = |setting: &str| {
+            let mut job = job_of(&[&[("run", "./build.sh")]]);
+            job.settings.0.insert(setting.into(), SettingValue::Text("cp /bin/true build.sh".into()));
+            CommandWorkload.survey(&job)
+        };
+        assert!(survey("setup").is_ok() && survey(SETUP_ONCE).is_ok() && survey("prepare").is_ok());
+        assert!(survey("check").is_err_and(|error| error.to_string().contains("which is empty")));
     }
 
     #[test]
