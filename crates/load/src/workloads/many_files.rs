@@ -142,7 +142,8 @@ fn verify_checksum(path: &Path, contents: &[u8]) -> Result<()> {
     if split_contents.is_some_and(|(data, checksum)| crc32fast::hash(data).to_le_bytes() == *checksum) {
         return Ok(());
     }
-    Err(TaskError::Unfit(format!("{} has another checksum than when it was written", path.display())))
+    let text = format!("DATA LOSS: {} has another checksum than when it was written", path.display());
+    Err(TaskError::Violation(text))
 }
 
 /// The contents of files, by their numbers.
@@ -267,8 +268,8 @@ mod tests {
         contents[17] ^= 1;
         std::fs::write(&last_path, contents).unwrap();
         let layout = FileLayout::from_job(&job);
-        let error = layout.read_all(&dir.path().join("many-files")).unwrap_err().to_string();
-        assert!(error.contains("2/1/file-40.bin has another checksum"), "{error}");
+        let error = layout.read_all(&dir.path().join("many-files")).unwrap_err();
+        assert!(matches!(&error, TaskError::Violation(text) if text.contains("2/1/file-40.bin has another checksum")));
     }
 
     #[test]
