@@ -470,14 +470,27 @@ fn database_error(doing: &'static str, path: PathBuf) -> impl FnOnce(rusqlite::E
 /// [`TaskError::Violation`] with the damaged or missing part.
 fn verify_database(dir: &Path, settings: &TableSettings, inserted_rows: u64) -> Result<()> {
     let path = database_path(dir);
-    match find_damage(&path, settings, inserted_rows).map_err(database_error("checking", path.clone()))? {
+    let damage = match find_damage(&path, settings, inserted_rows) {
+        // SQLite reports damage that keeps it from reading a page as an error.
+        Err(error) if is_caused_by_damage(&error) => Some(error.to_string()),
+        result => result.map_err(database_error("checking", path.clone()))?,
+    };
+    match damage {
         None => Ok(()),
         Some(damage) => Err(TaskError::Violation(format!("DATA LOSS: {}: {damage}", path.display()))),
     }
 }
 
+/// Whether SQLite returned an error because the contents of a file are not those of a database.
+fn is_caused_by_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
 /// Describes the first damaged or missing part of a database, or returns `None` if it is intact.
 fn find_damage(path: &Path, settings: &TableSettings, inserted_rows: u64) -> rusqlite::Result<Option<String>> {
+    if !path.exists() {
+        return Ok(Some("missing".into()));
+    }
     let connection = Connection::open(path)?;
     let check_result: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if check_result != "ok" {
@@ -557,7 +570,11 @@ mod tests {
         drop(connection);
         assert!(check_error(0).starts_with("DATA LOSS") && check_error(0).contains("row 7 of table data is damaged"));
         std::fs::write(&path, &std::fs::read(&path).unwrap()[..8192]).unwrap();
-        assert!(check_error(0).contains("data.db"), "{}", check_error(0));
+        assert!(check_error(0).starts_with("DATA LOSS"), "{}", check_error(0));
+        std::fs::write(&path, [b'x'; 8192]).unwrap();
+        assert!(check_error(0).starts_with("DATA LOSS"), "{}", check_error(0));
+        std::fs::remove_file(&path).unwrap();
+        assert!(check_error(0).ends_with("data.db: missing"), "{}", check_error(0));
     }
 
     #[test]
