@@ -8,7 +8,7 @@ use crate::task::{self, Action, Result, StartState, Task, failed_to};
 use crate::workload::{Job, Room};
 use crate::{pace::rate_name, payload};
 use fsarena_core::sample::{Fold, ReadingDef, Readings, TaskOutput, Unit};
-use fsarena_core::{cell::TaskInfo, metric::reading, schedule::mix, setting::SettingDef};
+use fsarena_core::{cell::TaskInfo, metric::reading, names::distinct, schedule::mix, setting::SettingDef};
 use fsarena_engine::{BlockPicker, LoadOutcome, Pattern};
 use fsarena_sys::cpu::{self, ProcessCpuTimes};
 use fsarena_sys::kernel::SysRoot;
@@ -332,16 +332,17 @@ pub struct ServeTask {
 }
 
 impl ServeTask {
-    /// Every combination of rates and numbers of threads. The first one also runs from a cold cache, as an additional
-    /// task with the title `cold_title`.
+    /// Every combination of rates and numbers of threads, without repetitions. The first one also runs from a cold
+    /// cache, as an additional task with the title `cold_title`.
     pub fn combinations(job: &Job, thread_counts: &[Option<u32>], cold_title: &str) -> Vec<ServeTask> {
+        let rates = distinct(job.settings.ints("rates"));
         let mut tasks = vec![];
-        for threads in thread_counts {
-            for rate_per_s in job.settings.ints("rates") {
+        for threads in distinct(thread_counts.iter().copied()) {
+            for rate_per_s in rates.iter().copied() {
                 if tasks.is_empty() {
-                    tasks.push(ServeTask::new("cold", cold_title, *threads, rate_per_s));
+                    tasks.push(ServeTask::new("cold", cold_title, threads, rate_per_s));
                 }
-                tasks.push(ServeTask::new("serve", "Serve", *threads, rate_per_s));
+                tasks.push(ServeTask::new("serve", "Serve", threads, rate_per_s));
             }
         }
         tasks

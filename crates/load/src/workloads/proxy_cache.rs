@@ -432,7 +432,7 @@ mod tests {
         let job = |seconds| {
             let changed_settings = [
                 ("rates", "500,0"),
-                ("threads", "2,256"),
+                ("threads", "2,256,2"),
                 ("seconds", seconds),
                 ("cache_bytes", "262144"),
                 ("l1", "2"),

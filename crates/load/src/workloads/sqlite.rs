@@ -57,7 +57,7 @@ impl DatabaseTask {
     /// The tasks of all combinations of settings, in order. Tasks that do not change the size of the database come
     /// first, so that their work is the same in all variants.
     fn combinations(job: &Job) -> Vec<DatabaseTask> {
-        let rates = job.settings.ints(pace::RATES.id);
+        let rates = distinct(job.settings.ints(pace::RATES.id));
         let mut tasks = vec![];
         for journal in distinct(job.settings.words("journal")) {
             for synchronous in distinct(job.settings.words("synchronous")) {
@@ -534,6 +534,8 @@ mod tests {
         assert_eq!(outline.len(), 2 * 4 + 2 * 3);
         assert_eq!(outline[0], "update[journal=wal,rate=max,synchronous=full]");
         assert_eq!(outline[3], "checkpoint[journal=wal,synchronous=full]");
+        let repeated = self::job(&[&changed_settings[..], &[("rates", "0,0")]].concat());
+        assert_eq!(task_ids(&Sqlite.outline(&repeated)), outline);
         let mut performed_ids = vec![];
         for task in Sqlite.tasks(&job, &place).unwrap() {
             let id = task.info.id;

@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn tasks_fill_the_cache_serve_from_cold_and_serve_at_each_rate() {
-        let outline = SquidWorkload.outline(&job(&DEF, 3, &[("rates", "50,0")]));
+        let outline = SquidWorkload.outline(&job(&DEF, 3, &[("rates", "50,0,50")]));
         assert_eq!(task_ids(&outline), ["fill", "cold[rate=50]", "serve[rate=50]", "serve[rate=max]"]);
         assert!(SquidWorkload.survey(&job(&DEF, 3, &[("rates", "1")])).unwrap().room.bytes > 64 << 20);
     }
