@@ -139,11 +139,9 @@ impl Workload for Sqlite {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let room = Room {
-            bytes: table_settings(job).space_bytes(pace::task_bound(job, SECONDS_BY_SCALE)),
-            inodes: 8,
-            source_bytes: 4096,
-        };
+        let bound = pace::task_bound(job, SECONDS_BY_SCALE);
+        let insert_tasks = distinct(job.settings.ints(pace::RATES.id)).len() as u64;
+        let room = Room { bytes: table_settings(job).space_bytes(bound, insert_tasks), inodes: 8, source_bytes: 4096 };
         Ok(Survey { room, remarks: remarks(job), ..Survey::default() })
     }
 
@@ -252,18 +250,19 @@ struct TableSettings {
 }
 
 impl TableSettings {
-    /// Largest size of the database and its journals in bytes, after tasks with this bound.
-    fn space_bytes(&self, bound: Bound) -> u64 {
-        let inserted_rows = match bound {
-            Bound::Operations(operations) => operations * self.batch_rows,
+    /// Largest size of the database and its journals in bytes, after this number of insert tasks, each with this bound.
+    fn space_bytes(&self, bound: Bound, insert_tasks: u64) -> u64 {
+        let rows_per_task = match bound {
+            Bound::Operations(operations) => operations.saturating_mul(self.batch_rows),
             Bound::Seconds(seconds) => {
                 (seconds * (self.batch_rows * MAX_COMMITS_PER_S).min(MAX_ROWS_PER_S) as f64) as u64
             }
             _ => 0,
         };
+        let rows = self.rows.saturating_add(rows_per_task.saturating_mul(insert_tasks));
         // 32 bytes for a row's header, twice the rows because pages can be half empty, and the journals.
-        2 * (self.rows + inserted_rows) * (self.value_bytes as u64 + 32)
-            + 2 * LOG_PAGE_BYTES * (self.log_commits() + 2000)
+        let row_bytes = 2 * (self.value_bytes as u64 + 32);
+        rows.saturating_mul(row_bytes).saturating_add(2 * LOG_PAGE_BYTES * (self.log_commits() + 2000))
     }
 
     /// Number of commits that fill the log before the task `checkpoint`.
@@ -556,6 +555,16 @@ mod tests {
             performed_ids.push(id.to_string());
         }
         assert_eq!(performed_ids, outline);
+    }
+
+    #[test]
+    fn the_room_holds_the_rows_of_the_insert_tasks_of_all_rates() {
+        let bytes = |rates| {
+            let changed_settings = [("rates", rates), ("operations", "1000"), ("batch", "10"), ("value", "68")];
+            Sqlite.survey(&job(&changed_settings)).unwrap().room.bytes
+        };
+        // Each insert task adds 10,000 rows of 100 bytes with their headers, in pages that are half empty.
+        assert_eq!(bytes("0,10,20") - bytes("0"), 2 * 2 * 10_000 * 100);
     }
 
     #[test]
