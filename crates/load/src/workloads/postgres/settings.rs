@@ -4,6 +4,7 @@ use crate::task::{self, Result, TaskError};
 use crate::workload::Job;
 use fsarena_core::setting::{SettingDef, parse_size};
 use fsarena_core::{cell::TaskInfo, names::distinct};
+use std::collections::BTreeMap;
 
 /// The settings.
 pub const SETTINGS: &[SettingDef] = &[
@@ -179,12 +180,24 @@ pub fn render_conf(user_settings: &[(String, String)], clients: u32) -> String {
     text
 }
 
-/// The settings that switch off [`SAFETY_SETTINGS`], as `NAME=VALUE`.
+/// The settings that switch off [`SAFETY_SETTINGS`], as `NAME=VALUE`. If a name occurs several times, its last value
+/// counts.
 pub fn weakened_settings(user_settings: &[(String, String)]) -> Vec<String> {
-    let is_off = |value: &str| ["off", "false", "no", "0", "local"].contains(&value.to_ascii_lowercase().as_str());
+    let last_values: BTreeMap<&str, &str> =
+        user_settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let weakened =
-        user_settings.iter().filter(|(name, value)| SAFETY_SETTINGS.contains(&name.as_str()) && is_off(value));
+        last_values.into_iter().filter(|(name, value)| SAFETY_SETTINGS.contains(name) && switches_off(value));
     weakened.map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+/// Whether PostgreSQL takes a value for off: `0`, or the beginning of another word for off, such as `f`.
+fn switches_off(value: &str) -> bool {
+    match value.to_ascii_lowercase().as_str() {
+        "0" | "local" => true,
+        // `o` can also be the beginning of `on`.
+        "" | "o" => false,
+        beginning => ["off", "false", "no"].iter().any(|word| word.starts_with(beginning)),
+    }
 }
 
 /// The setting `max_wal_size` in bytes, the soft limit of the write-ahead log: 1 GiB by default. A number without a
@@ -235,6 +248,13 @@ mod tests {
         assert_eq!(max_wal_bytes(&user_settings("max_wal_size=80")), 80 << 20);
         assert_eq!(max_wal_bytes(&[]), 1 << 30);
         assert_eq!(weakened_settings(&user_settings("fsync=off;full_page_writes=on")), ["fsync=off"]);
+        assert_eq!(weakened_settings(&user_settings("fsync=off;fsync=on")), [""; 0]);
+        for off in ["off", "OF", "f", "False", "no", "n", "0"] {
+            assert_eq!(weakened_settings(&user_settings(&format!("fsync={off}"))), [format!("fsync={off}")]);
+        }
+        for on in ["on", "true", "t", "yes", "1"] {
+            assert_eq!(weakened_settings(&user_settings(&format!("fsync={on}"))), [""; 0], "{on}");
+        }
     }
 
     proptest! {
