@@ -164,15 +164,15 @@ impl Service {
         Err(TaskError::Unfit(format!("{} {reason}: {}", self.def.name, last_lines(&log))))
     }
 
-    /// Shuts the server down cleanly with a signal and waits until it has ended, so that its data is on disk.
+    /// Shuts the server down cleanly with a signal, and returns its exit status once it has ended.
     ///
     /// # Errors
     /// If the server does not end within the time limit.
-    pub fn stop(mut self, signal: Signal, timeout: Duration) -> Result<()> {
+    pub fn stop(&mut self, signal: Signal, timeout: Duration) -> Result<ExitStatus> {
         self.send_signal(signal);
         poll_until(timeout, || !matches!(self.exit_status(), Ok(None)) || cancel::received_signal().is_some());
-        if self.exit_status()?.is_some() {
-            return Ok(());
+        if let Some(status) = self.exit_status()? {
+            return Ok(status);
         }
         cancel::check().map_err(|error| TaskError::Unfit(error.to_string()))?;
         let (name, seconds) = (self.def.name, timeout.as_secs());
@@ -213,4 +213,22 @@ fn poll_until(timeout: Duration, mut condition: impl FnMut() -> bool) {
 pub fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().rev().take(ERROR_LOG_LINES).collect();
     describe_output(&lines.into_iter().rev().collect::<Vec<_>>().join("; ")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static SHELL_DEF: ServiceDef = ServiceDef { name: "sh", users: &[], end_signal: Signal::KILL };
+
+    #[test]
+    fn a_stopped_server_has_its_exit_status() {
+        let dir = tempfile::tempdir().unwrap();
+        let log_path = dir.path().join("log");
+        let mut command = SHELL_DEF.command(Path::new("sh"), None);
+        command.args(["-c", "trap 'exit 3' TERM; echo up > \"$0\"; while :; do sleep 0.01; done"]).arg(&log_path);
+        let mut service = SHELL_DEF.start(command, &log_path).unwrap();
+        service.wait_for_log(|log| log.contains("up")).unwrap();
+        assert_eq!(service.stop(Signal::TERM, WAIT_TIMEOUT).unwrap().code(), Some(3));
+    }
 }

@@ -89,12 +89,18 @@ impl Cluster {
         Ok(service)
     }
 
-    /// Ends the server after a last checkpoint.
+    /// Ends the server after a last checkpoint, so that its data is on disk.
     ///
     /// # Errors
-    /// If the server does not end within the time limit.
-    pub fn stop(&self, service: Service) -> Result<()> {
-        service.stop(Signal::INT, STOP_TIMEOUT)
+    /// If the server does not end within the time limit, or fails. The error has the last lines of its log.
+    pub fn stop(&self, mut service: Service) -> Result<()> {
+        let status = service.stop(Signal::INT, STOP_TIMEOUT)?;
+        if status.success() {
+            return Ok(());
+        }
+        let log = service.last_log_lines();
+        let reason = format!("postgres failed at its end ({status}): {log}{}", failure_hint(&log, &self.data_dir));
+        Err(TaskError::Unfit(reason))
     }
 
     /// Creates a database and fills it with the tables of pgbench.

@@ -122,8 +122,8 @@ impl Squid {
     ///
     /// # Errors
     /// If squid does not end within the time limit.
-    pub fn stop(self) -> Result<()> {
-        self.service.stop(Signal::TERM, STOP_TIMEOUT)
+    pub fn stop(mut self) -> Result<()> {
+        self.service.stop(Signal::TERM, STOP_TIMEOUT).map(drop)
     }
 
     /// CPU time of all threads of squid in nanoseconds. Its helper processes do nothing with this configuration.
