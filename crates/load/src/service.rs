@@ -5,8 +5,10 @@
 
 use crate::error::{Result, TaskError, failed_to};
 use fsarena_core::setting_text::setting;
-use fsarena_sys::{argv, cancel, dirs, limits, process, process_output::describe_output, user::User};
+use fsarena_sys::{argv, cancel, dirs, limits, none_if_missing, process, process_output::describe_output, user::User};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -57,10 +59,12 @@ impl ServiceDef {
     ///
     /// # Errors
     /// If it cannot be written or given to the user.
-    pub fn write_owned_file(&self, file: &Path, text: &str, user: Option<&User>) -> Result<()> {
-        std::fs::write(file, text).map_err(failed_to("write", file))?;
+    pub fn write_owned_file(&self, path: &Path, text: &str, user: Option<&User>) -> Result<()> {
+        let written = create_in_owned_dir(path).and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file));
+        let file = written.map_err(failed_to("write", path))?;
         let Some(user) = user else { return Ok(()) };
-        user.chown_to_user(file).map_err(TaskError::io(format!("give {} to user {}", file.display(), user.name)))
+        let given = std::os::unix::fs::fchown(&file, Some(user.uid), Some(user.gid));
+        given.map_err(TaskError::io(format!("give {} to user {}", path.display(), user.name)))
     }
 
     /// Checks that the server's user may pass through the directory and all its parent directories.
@@ -113,6 +117,16 @@ impl ServiceDef {
         let child = limits::spawn(command.process_group(0)).map_err(TaskError::io(format!("start {}", self.name)))?;
         Ok(Service { def: self, child, log_path: log_path.into() })
     }
+}
+
+/// Creates a file in a directory of the server's user, and replaces an existing one. Follows no symbolic link, because
+/// that user may have put one there.
+///
+/// # Errors
+/// If the existing file cannot be removed or the new one cannot be created.
+pub fn create_in_owned_dir(path: &Path) -> io::Result<File> {
+    none_if_missing(std::fs::remove_file(path))?;
+    File::create_new(path)
 }
 
 impl Service {
@@ -220,6 +234,19 @@ mod tests {
     use super::*;
 
     static SHELL_DEF: ServiceDef = ServiceDef { name: "sh", users: &[], end_signal: Signal::KILL };
+
+    #[test]
+    fn a_link_in_a_directory_of_the_server_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (conf, target) = (dir.path().join("conf"), dir.path().join("target"));
+        std::fs::write(&target, "kept").unwrap();
+        std::os::unix::fs::symlink(&target, &conf).unwrap();
+        for text in ["first", "second"] {
+            SHELL_DEF.write_owned_file(&conf, text, None).unwrap();
+            assert_eq!(std::fs::read_to_string(&conf).unwrap(), text);
+        }
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "kept");
+    }
 
     #[test]
     fn a_stopped_server_has_its_exit_status() {

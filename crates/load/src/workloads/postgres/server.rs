@@ -1,6 +1,6 @@
 //! A PostgreSQL cluster: its files, its server, and the programs that connect to it.
 
-use crate::service::{Service, ServiceDef};
+use crate::service::{Service, ServiceDef, create_in_owned_dir};
 use crate::task::{Result, TaskError, failed_to};
 use crate::workloads::postgres::settings::{self, PgbenchTask, PostgresSettings, database_name};
 use crate::{invocation::failure_hint, workload::Place};
@@ -9,7 +9,7 @@ use fsarena_sys::{CommandError, program, user::User};
 use rustix::process::Signal;
 use std::{
     io::Write,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -67,7 +67,9 @@ impl Cluster {
         self.run_checked(&argv.args(["-U", "postgres", "-D"]).arg(&self.data_dir))?;
         let path = self.data_dir.join("postgresql.conf");
         let text = settings::render_conf(&settings.conf, settings.clients);
-        let mut file = std::fs::OpenOptions::new().append(true).open(&path).map_err(failed_to("write", &path))?;
+        // The directory belongs to the server's user, who may have put a link there.
+        let opened = std::fs::OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW).open(&path);
+        let mut file = opened.map_err(failed_to("write", &path))?;
         file.write_all(text.as_bytes()).map_err(failed_to("write", &path))
     }
 
@@ -77,7 +79,7 @@ impl Cluster {
     /// If it does not start. The error has the last lines of its log.
     pub fn start(&self) -> Result<Service> {
         let log_path = self.log_dir.join("server.log");
-        let log_files = std::fs::File::create(&log_path).and_then(|file| Ok((file.try_clone()?, file)));
+        let log_files = create_in_owned_dir(&log_path).and_then(|file| Ok((file.try_clone()?, file)));
         let (stdout, stderr) = log_files.map_err(failed_to("make", &log_path))?;
         let mut command = SERVICE_DEF.command(&self.program_dir.join("postgres"), self.user.as_ref());
         command.arg("-D").arg(&self.data_dir).env("LC_ALL", "C").stdout(stdout).stderr(stderr);
