@@ -7,6 +7,7 @@ use fsarena_sys::{cpu, kernel::SysRoot, user::User};
 use rustix::process::Signal;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -168,8 +169,11 @@ impl SharedMemory {
             let Some(service_name) = lock_name.to_str().and_then(|name| name.strip_suffix(LOCK_SUFFIX)) else {
                 continue;
             };
-            let is_unused = service_name == self.service_name || is_unlocked(&dir.join(&lock_name));
-            if !service_name.starts_with(SERVICE_PREFIX) || !is_unused {
+            // Other programs have lock files in this directory, too.
+            if !service_name.starts_with(SERVICE_PREFIX) {
+                continue;
+            }
+            if service_name != self.service_name && !is_unlocked(&dir.join(&lock_name)) {
                 continue;
             }
             let memory_prefix = format!("{service_name}-");
@@ -190,9 +194,11 @@ impl Drop for SharedMemory {
     }
 }
 
-/// Whether a file can be read and no process has locked it.
+/// Whether a file can be read and no process has locked it. Every user can put a link or a pipe in its directory: a link
+/// does not count, and opening a pipe does not wait for a writer.
 fn is_unlocked(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+    let opened = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    opened.is_ok_and(|file| file.try_lock().is_ok())
 }
 
 #[cfg(test)]
@@ -207,6 +213,12 @@ mod tests {
             std::fs::write(dir.path().join(format!("{}-cf__queues.shm", memory.service_name)), "").unwrap();
         }
         std::fs::write(dir.path().join("fsarena-a-run"), "").unwrap();
+        // Opening a pipe without O_NONBLOCK would wait for a writer.
+        for name in ["other-lock", "fsarena1-lock"] {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            let path = dir.path().join(name);
+            rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        }
         // As if its process had been killed.
         let SharedMemory { _lock: lock, .. } = &killed;
         lock.unlock().unwrap();
@@ -219,7 +231,12 @@ mod tests {
         let service_name = &running.service_name;
         assert_eq!(
             remaining_files,
-            ["fsarena-a-run".into(), format!("{service_name}-cf__queues.shm"), format!("{service_name}{LOCK_SUFFIX}")]
+            [
+                "fsarena-a-run".into(),
+                format!("{service_name}-cf__queues.shm"),
+                format!("{service_name}{LOCK_SUFFIX}"),
+                "other-lock".into()
+            ]
         );
     }
 }
