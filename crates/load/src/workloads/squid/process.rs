@@ -3,6 +3,7 @@
 use crate::service::{Service, ServiceDef, last_lines};
 use crate::task::{Result, TaskError, failed_to};
 use crate::web::CacheSettings;
+use fsarena_core::setting_text::setting;
 use fsarena_sys::{cpu, kernel::SysRoot, user::User};
 use rustix::process::Signal;
 use std::fs::File;
@@ -51,9 +52,10 @@ impl SquidInstallation {
     /// Creates the directories, and the cache in them (`squid -z`).
     ///
     /// # Errors
-    /// If the directories cannot be created, or squid's user cannot reach them.
+    /// If the directories cannot be created, squid's user cannot reach them, or their paths have blanks.
     pub fn create(&self) -> Result<()> {
         for dir in [&self.cache_dir, &self.run_dir] {
+            check_path(dir)?;
             SERVICE_DEF.make_owned_dir(dir, self.user.as_ref())?;
         }
         let config = self.write_config(3128)?;
@@ -91,6 +93,17 @@ impl SquidInstallation {
         command.args(args).arg("-f").arg(config).args(["-n", &memory.service_name]);
         command
     }
+}
+
+/// Checks that squid reads a path in its configuration as one word.
+fn check_path(path: &Path) -> Result<()> {
+    if !path.to_string_lossy().contains(char::is_whitespace) {
+        return Ok(());
+    }
+    let runs = setting("runs", "/var/tmp/runs");
+    Err(TaskError::Unfit(format!(
+        "squid cannot read paths with blanks, such as {path:?}; keep the runs elsewhere: {runs}"
+    )))
 }
 
 impl Squid {
@@ -204,6 +217,16 @@ fn is_unlocked(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_that_squid_would_split_are_refused() {
+        assert!(check_path(Path::new("/var/tmp/runs/1.d/cache")).is_ok());
+        let error = check_path(Path::new("/var/my runs/cache")).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "squid cannot read paths with blanks, such as \"/var/my runs/cache\"; keep the runs elsewhere: runs=/var/tmp/runs"
+        );
+    }
 
     #[test]
     fn the_memory_of_ended_squids_is_removed_and_that_of_running_ones_stays() {
