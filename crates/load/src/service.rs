@@ -148,8 +148,8 @@ impl Service {
         last_lines(&self.read_log())
     }
 
-    /// Whether its main process has ended. Leaves the exit status for [`Service::exit_status`].
-    fn has_ended(&self) -> bool {
+    /// Whether its main process has ended. Leaves the exit status for [`Service::stop`].
+    pub fn has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), options), Ok(None))
     }
@@ -256,6 +256,8 @@ mod tests {
         command.args(["-c", "trap 'exit 3' TERM; echo up > \"$0\"; while :; do sleep 0.01; done"]).arg(&log_path);
         let mut service = SHELL_DEF.start(command, &log_path).unwrap();
         service.wait_for_log(|log| log.contains("up")).unwrap();
+        assert!(!service.has_ended());
         assert_eq!(service.stop(Signal::TERM, WAIT_TIMEOUT).unwrap().code(), Some(3));
+        assert!(service.has_ended());
     }
 }

@@ -201,6 +201,7 @@ impl SquidCell {
             Ok::<_, TaskError>((clients.into_tally(), elapsed))
         })?;
         let client_ns = cpu::process_cpu_ns(own_pid).unwrap_or(0).saturating_sub(client_ns_before);
+        squid.check_running()?;
         let mut readings = tally_readings(&tally, elapsed)?;
         account.sync_and_record(&self.installation.cache_dir, &mut readings)?;
         // Read after the sync, because squid's last writes are part of the cost of serving.

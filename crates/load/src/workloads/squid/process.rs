@@ -132,6 +132,18 @@ impl Squid {
         Ok(squid)
     }
 
+    /// Checks that squid has not ended.
+    ///
+    /// # Errors
+    /// If squid has ended. The error has the last lines of its log.
+    pub fn check_running(&self) -> Result<()> {
+        if self.service.has_ended() {
+            let log = self.service.last_log_lines();
+            return Err(TaskError::Unfit(format!("squid ended while the clients sent requests: {log}")));
+        }
+        Ok(())
+    }
+
     /// Shuts squid down in order, so that it writes its index to disk.
     ///
     /// # Errors
