@@ -314,6 +314,16 @@ mod tests {
         assert_eq!(FileIoSettings::resolve(&job(&[("total_bytes", "1000000"), ("files", "10")])).file_bytes, 7 * 16384);
     }
 
+    #[test]
+    fn a_device_is_filled_to_the_last_byte() {
+        // 65 blocks of 16 KiB, and 16 MiB.
+        for (total_bytes, block_bytes) in [("1064960", 16_u32 << 10), ("16777216", 1 << 20)] {
+            let settings = FileIoSettings::resolve(&job(&[("files", "1"), ("total_bytes", total_bytes)]));
+            assert_eq!(settings.fill_job().block_bytes, block_bytes);
+            assert!(settings.total_bytes().is_multiple_of(block_bytes.into()));
+        }
+    }
+
     /// The name of each task, and the first word that the log has for its preparation.
     fn preparation_words(tasks: Vec<Task>) -> Vec<(String, Option<String>)> {
         let first_word = |action: Action| match action {

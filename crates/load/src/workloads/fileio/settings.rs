@@ -207,7 +207,8 @@ impl FileIoSettings {
     pub fn fill_job(&self) -> engine::LoadJob {
         engine::LoadJob {
             open: OpenMode { direct: true, ..OpenMode::default() },
-            block_bytes: self.file_bytes.min(1 << 20) as u32,
+            // At most 1 MiB, and a divisor of the size, because the engine leaves out an incomplete block at the end.
+            block_bytes: 1 << self.file_bytes.trailing_zeros().min(20),
             pattern: Pattern::Sequential { shared_cursor: true },
             read_share: 0.0,
             sync_end: true,
