@@ -111,16 +111,20 @@ fn remarks(settings: &FileIoSettings) -> Vec<Note> {
 
 /// The text of the note on the program that did the I/O.
 fn engine_remark(settings: &FileIoSettings) -> String {
-    match settings.tool {
-        Tool::Native => format!(
+    match (settings.tool, settings.events) {
+        (Tool::Native, 0) => format!(
             "engine=native: each task ended when MSER-5 and the SNIA rule called it steady, after {} s at the latest; the warm-up is left out",
             settings.max_seconds
         ),
-        Tool::Sysbench => format!(
+        (Tool::Native, events) => format!("engine=native: each task ended after {events} operations; none is left out"),
+        (Tool::Sysbench, 0) => format!(
             "engine=sysbench: the real sysbench ran {} s for each task, without a warm-up, and wrote zeros",
             sysbench::whole_seconds(settings)
         ),
-        Tool::Fio => "engine=fio: the real fio ran. Each thread has its own sequential cursor, and only the file just written to is synced: both unlike sysbench".into(),
+        (Tool::Sysbench, events) => format!(
+            "engine=sysbench: the real sysbench ran {events} operations for each task, without a warm-up, and wrote zeros"
+        ),
+        (Tool::Fio, _) => "engine=fio: the real fio ran. Each thread has its own sequential cursor, and only the file just written to is synced: both unlike sysbench".into(),
     }
 }
 
@@ -420,6 +424,15 @@ mod tests {
                 "{mode}"
             );
         }
+    }
+
+    #[test]
+    fn the_remark_on_the_engine_says_when_tasks_ended() {
+        let remark =
+            |changed_settings: &[(&str, &str)]| engine_remark(&FileIoSettings::resolve(&job(changed_settings)));
+        assert!(remark(&[("seconds", "9")]).contains("called it steady, after 9 s at the latest"));
+        assert!(remark(&[("events", "7")]).contains("ended after 7 operations"));
+        assert!(remark(&[("events", "7"), ("engine", "sysbench")]).contains("ran 7 operations"));
     }
 
     #[test]
