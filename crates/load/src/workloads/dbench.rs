@@ -79,7 +79,7 @@ impl Workload for DbenchWorkload {
             inodes: clients * (stats.peak_files + stats.directories),
             source_bytes: if self.stores_load(&settings) { program.encode().len() as u64 } else { 0 },
         };
-        Ok(Survey { room, remarks: remarks(self.source, &settings), ..Survey::default() })
+        Ok(Survey { room, remarks: remarks(self.source, &settings, stats.peak_bytes), ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
@@ -124,8 +124,8 @@ impl Workload for DbenchWorkload {
     }
 }
 
-/// The notes on this workload in every report.
-fn remarks(source: LoadSource, settings: &DbenchSettings) -> Vec<Note> {
+/// The notes on this workload in every report. `peak_bytes` is the largest size of all files of a client at one time.
+fn remarks(source: LoadSource, settings: &DbenchSettings, peak_bytes: u64) -> Vec<Note> {
     let mut notes = vec![remark_note(engine_remark(source, settings))];
     if !settings.uses_real_dbench {
         let content = if settings.options.content == Content::Zeros { "zeros, as dbench does" } else { "noise" };
@@ -134,9 +134,11 @@ fn remarks(source: LoadSource, settings: &DbenchSettings) -> Vec<Note> {
     if let Some(rate) = settings.options.rate_mb_s {
         notes.push(remark_note(format!("each client moves at most {rate} MB/s")));
     }
-    let cache_text = "each client has about 24 MB of files and goes through the page cache: only synced data (Flush) and data \
-                  written back meanwhile reach the device";
-    notes.push(remark_note(cache_text));
+    notes.push(remark_note(format!(
+        "each client has at most {:.1} MB of files and goes through the page cache: only synced data (Flush) and data \
+         written back meanwhile reach the device",
+        peak_bytes as f64 / 1e6
+    )));
     notes
 }
 
@@ -234,6 +236,8 @@ Close 1 0x0
         let room = DBENCH.survey(&job(&DBENCH, &[("loadfile", &path), ("clients", "1,20")])).unwrap().room;
         assert_eq!((room.bytes, room.inodes), (2 * 20 * 1000, 20 * 2));
         assert!((50..500).contains(&room.source_bytes), "{room:?}");
+        let remarks = remarks(LoadSource::Loadfile, &DbenchSettings::resolve(&job(&DBENCH, &[])), 24_360_000);
+        assert!(remarks.iter().any(|note| note.text.starts_with("each client has at most 24.4 MB of files")));
         let room_of_real_dbench =
             DBENCH.survey(&job(&DBENCH, &[("loadfile", &path), ("engine", "dbench")])).unwrap().room;
         assert_eq!(room_of_real_dbench.source_bytes, 0);
