@@ -42,6 +42,7 @@ pub struct Argv {
     args: Vec<OsString>,
     cwd: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
+    removed_env: Vec<OsString>,
     discards_stdout: bool,
     ignores_cancel: bool,
     writable_paths: Option<Vec<PathBuf>>,
@@ -96,6 +97,12 @@ impl Argv {
     /// Sets a variable in its environment.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Argv {
         self.env.push((name.as_ref().into(), value.as_ref().into()));
+        self
+    }
+
+    /// Removes variables of this process from its environment.
+    pub fn remove_env<S: AsRef<OsStr>>(mut self, names: impl IntoIterator<Item = S>) -> Argv {
+        self.removed_env.extend(names.into_iter().map(|name| name.as_ref().to_os_string()));
         self
     }
 
@@ -190,6 +197,9 @@ impl Argv {
         command.args(&program_words[1..]).args(&self.args).stdin(Stdio::null()).process_group(0);
         if self.writable_paths.is_some() {
             command.env_clear().envs(std::env::vars_os().filter(|(name, _)| is_safe_variable(name)));
+        }
+        for name in &self.removed_env {
+            command.env_remove(name);
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value))).envs(journal_variable());
         if let Some(dir) = &self.cwd {
@@ -363,6 +373,13 @@ mod tests {
     fn run_confined(target: &Path, script: &str) -> bool {
         let shell = Argv::new("sh").args(["-c", script, "sh"]).arg(target);
         shell.confine_writes_to([target]).run().unwrap().status.success()
+    }
+
+    #[test]
+    fn a_removed_variable_is_not_in_the_environment() {
+        let has_path = |argv: Argv| argv.run().unwrap().stdout.lines().any(|line| line.starts_with("PATH="));
+        assert!(has_path(Argv::new("/usr/bin/env")));
+        assert!(!has_path(Argv::new("/usr/bin/env").remove_env(["PATH"])));
     }
 
     #[test]

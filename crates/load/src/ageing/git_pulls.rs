@@ -38,6 +38,27 @@ const GIT_CONFIG: &str = "[gc]\n auto = 0\n[maintenance]\n auto = false\n[pack]\
                       [safe]\n directory = *\n[uploadpack]\n allowAnySHA1InWant = true\n[init]\n defaultBranch = main\n\
                       [user]\n name = F\n email = f@example.org\n[core]\n autocrlf = false\n[protocol \"file\"]\n allow = always\n";
 
+/// The environment variables that point git to a repository and to its configuration (`git rev-parse --local-env-vars`).
+/// git sets some of them for hooks and for `git bisect run`, and they would lead every command to that repository.
+const REPOSITORY_VARIABLES: [&str; 16] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
 impl GitPulls {
     /// The pulls of a generated history, or of a repository up to its current commit.
     ///
@@ -47,7 +68,7 @@ impl GitPulls {
         let git_version = Argv::new("git").arg("version").run_checked(&mut |_| ())?.stdout.trim().to_string();
         let Some(path) = repository else { return Ok(GitPulls { seed, pulls, repository: None, git_version }) };
         let command = Argv::new("git").args(["-c", "safe.directory=*", "-C"]).arg(&path).args(["rev-parse", "HEAD"]);
-        let head = command.run_checked(&mut |_| ())?.stdout.trim().to_string();
+        let head = command.remove_env(REPOSITORY_VARIABLES).run_checked(&mut |_| ())?.stdout.trim().to_string();
         // The seed does not change the history of a repository, so all images have the same one.
         Ok(GitPulls { seed: 0, pulls, repository: Some((path, head)), git_version })
     }
@@ -128,6 +149,9 @@ impl GitPulls {
         let path = source_dir.join("history.git");
         git.command(source_dir, ["init", "-q", "--bare", "history.git"]).run_checked(&mut |_| ())?;
         let mut import = Command::new("git");
+        for name in REPOSITORY_VARIABLES {
+            import.env_remove(name);
+        }
         import.current_dir(&path).args(["fast-import", "--quiet", "--done"]).envs(git.environment());
         let mut child = import.stdin(Stdio::piped()).spawn().map_err(failed_to("start git in", &path))?;
         let write_result = match child.stdin.take() {
@@ -165,7 +189,7 @@ impl GitCommands {
     }
 
     fn command<const N: usize>(&self, dir: &Path, args: [&str; N]) -> Argv {
-        let argv = Argv::new("git").args(args).cwd(dir);
+        let argv = Argv::new("git").args(args).cwd(dir).remove_env(REPOSITORY_VARIABLES);
         self.environment().into_iter().fold(argv, |argv, (name, value)| argv.env(name, value))
     }
 
