@@ -4,8 +4,9 @@
 use crate::error::{Result, TaskError, failed_to};
 use crate::program::op::{SPLIT_LETTERS, numbered_name};
 use rustix::fs::{
-    Advice, AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, UTIME_NOW, copy_file_range,
-    fadvise, fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, openat, readlinkat, statat, symlinkat, unlinkat,
+    Advice, AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, UTIME_NOW, chmodat,
+    copy_file_range, fadvise, fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, openat, readlinkat, statat,
+    symlinkat, unlinkat,
 };
 use rustix::{io::Errno, path::Arg};
 use std::ffi::{CString, OsStr};
@@ -56,7 +57,13 @@ fn copy_in_kernel(source: &File, target: &File, to: &Path) -> Result<bool> {
 pub fn copy_tree(from: &Path, to: &Path, may_clone: bool) -> Result<()> {
     let mode = Mode::from_raw_mode(read_status_by_name(CWD, from, from)?.st_mode & 0o777);
     mkdirat(CWD, to, mode).map_err(failed_to("mkdir", to))?;
-    read_status_by_name(CWD, to, to)?;
+    let made_mode = Mode::from_raw_mode(read_status_by_name(CWD, to, to)?.st_mode & 0o7777);
+    // cp(1), too, makes a read-only directory writable until it has copied the entries.
+    let change_mode = |mode| chmodat(CWD, to, mode, AtFlags::empty()).map_err(failed_to("change the mode of", to));
+    let is_read_only = !made_mode.contains(Mode::RWXU);
+    if is_read_only {
+        change_mode(made_mode | Mode::RWXU)?;
+    }
     let dir = open_file(from, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::DIRECTORY)?;
     read_status(&dir, from)?;
     let mut entries = read_directory(&dir, from, usize::MAX)?;
@@ -74,7 +81,7 @@ pub fn copy_tree(from: &Path, to: &Path, may_clone: bool) -> Result<()> {
             }
         }
     }
-    Ok(())
+    if is_read_only { change_mode(made_mode) } else { Ok(()) }
 }
 
 fn copy_link(from: &Path, to: &Path) -> Result<()> {
@@ -318,6 +325,22 @@ fn piece_name(index: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_read_only_directory_is_copied_with_its_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&from).unwrap();
+        std::fs::write(from.join("file"), "text").unwrap();
+        let set_mode = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        set_mode(&from, 0o555);
+        copy_tree(&from, &to, false).unwrap();
+        assert_eq!(std::fs::read_to_string(to.join("file")).unwrap(), "text");
+        assert_eq!(to.metadata().unwrap().permissions().mode() & 0o700, 0o500);
+        // So that the directory can be removed.
+        [&from, &to].into_iter().for_each(|path| set_mode(path, 0o755));
+    }
 
     #[test]
     fn pieces_are_named_in_base_26() {
