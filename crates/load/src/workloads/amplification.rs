@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// The workload.
 pub struct Amplification;
 
-/// The readings that only this workload has.
+/// The readings that only workloads of equal calls have: this one and `many-files`.
 pub const READINGS: &[ReadingDef] =
     &[ReadingDef::neutral(reading::CALLS, Unit::Count)
         .help("calls of the task: files made, renamed, written, removed")];
