@@ -10,6 +10,7 @@ use crate::task::{Action, Result, Task, TaskError};
 use crate::web::{self, CacheSettings, ClientDraws, CostAccount, NOISE_BYTES, RequestMix, ServeTask, WebObject};
 use crate::web::{fill_task_info, object_noise, serve_outline};
 use crate::workload::{Job, Place, Survey, Workload, remark_note};
+use bytesize::ByteSize;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, event::Note, schedule::mix};
 use fsarena_engine::custom_load::{self, CustomLoad, CustomLoadConfig};
@@ -83,10 +84,10 @@ impl Workload for ProxyCache {
 /// The notes on this workload in every report.
 fn remarks(cache: &CacheSettings) -> Vec<Note> {
     let text = format!(
-        "proxy-cache models Squid's ufs: a cache of {} MiB, objects of PolyMix-4, {:.0}% of requests recur \
+        "proxy-cache models Squid's ufs: a cache of {}, objects of PolyMix-4, {:.0}% of requests recur \
          (Zipf {}); the index is in memory, objects are written in pages of 4 KiB and never synced; misses \
          cost no network. Dirty data is written at the end of a task, before its CPU time is read",
-        cache.bytes >> 20,
+        ByteSize(cache.bytes),
         100.0 * cache.recurrence,
         cache.zipf,
     );

@@ -5,6 +5,7 @@ use crate::pace::{self, PacedLoad};
 use crate::payload::{Noise, make_empty_dir, read_number, save_number};
 use crate::task::{Action, Result, Task, TaskError, failed_to};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark_note};
+use bytesize::ByteSize;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{event::Note, sample::TaskOutput};
@@ -136,10 +137,10 @@ fn remarks(job: &Job, settings: &LogSettings) -> Vec<Note> {
     let is_paced = job.settings.ints(pace::RATES.id).iter().any(|rate| *rate > 0);
     let latency_text = if is_paced { "; at a set rate latency counts from when a record was due" } else { "" };
     let text = format!(
-        "wal: records of {} bytes in segments of {} KiB {allocation}, {} kept; a commit ends when fdatasync returns{latency_text}; all \
+        "wal: records of {} bytes in segments of {} {allocation}, {} kept; a commit ends when fdatasync returns{latency_text}; all \
          kept records are read back and compared after each task",
         settings.record_bytes,
-        settings.segment_bytes >> 10,
+        ByteSize(settings.segment_bytes),
         settings.kept_segments
     );
     vec![remark_note(text)]
@@ -508,6 +509,13 @@ mod tests {
             assert_eq!(sizes.len(), 3, "{allocation}");
             assert!(sizes.iter().all(|size| *size <= 4096 && (allocation == "append" || *size == 4096)));
         }
+    }
+
+    #[test]
+    fn the_remark_has_the_size_of_small_segments() {
+        let remark = |job: Job| remarks(&job, &log_settings(&job)).remove(0).text;
+        assert!(remark(job(&[("segment", "512")])).contains("in segments of 512 B whose"));
+        assert!(remark(job(&[("segment", "67108864")])).contains("in segments of 64.0 MiB whose"));
     }
 
     #[test]
