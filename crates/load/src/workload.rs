@@ -331,7 +331,11 @@ impl Demands {
         for path in paths {
             let path = path.as_ref();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if !path_hashes.insert(hasher.hash_one(path.to_string_lossy().to_lowercase())) {
+            let lower_case = match path.to_str() {
+                Some(text) => text.to_lowercase().into_bytes(),
+                None => path.as_os_str().as_encoded_bytes().to_ascii_lowercase(),
+            };
+            if !path_hashes.insert(hasher.hash_one(lower_case)) {
                 demands.case_clash.get_or_insert_with(|| path.into());
             }
             let is_reserved = |letter: char| RESERVED_CHARACTERS.contains(&letter) || letter.is_control();
@@ -406,6 +410,7 @@ pub mod testing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
     fn demands_of(names: &[&str]) -> Demands {
         Demands::of_paths(names.iter().map(Path::new))
@@ -423,6 +428,10 @@ mod tests {
             (path("t/Digest::MD5.3"), path("t/Digest::MD5.3"))
         );
         assert_eq!(demands_of(&["t/etc."]).reserved_name, path("t/etc."));
+        // `Müller`, `Möller` and `MüLLER` in Latin-1.
+        let latin_1 = [&b"t/M\xfcller"[..], b"t/M\xf6ller", b"t/M\xfcLLER"].map(OsStr::from_bytes);
+        assert_eq!(Demands::of_paths(latin_1[..2].iter()).case_clash, None);
+        assert_eq!(Demands::of_paths(latin_1.iter()).case_clash, Some(latin_1[2].into()));
     }
 
     #[test]
