@@ -10,3 +10,6 @@ pub mod tree_copy;
 
 pub use churn::{ChurnOperations, ChurnPlan};
 pub use git_pulls::GitPulls;
+
+/// The directory of an aged filesystem, below its root, that ageing creates files in.
+pub const AGED_DIR: &str = "aged";

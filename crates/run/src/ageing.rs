@@ -9,8 +9,6 @@ use fsarena_sys::Error;
 use serde::{Deserialize, Serialize};
 use std::{path::Path, time::Duration};
 
-/// The directory of an aged filesystem, below its root, that ageing creates files in.
-pub const AGED_DIR: &str = "aged";
 /// The directory for a copy of these files, below the directory of the agent.
 const TREE_DIR: &str = "tree";
 
@@ -96,8 +94,8 @@ impl AgeingMethod {
     }
 }
 
-/// Performs a step on the files in `root`, which is [`AGED_DIR`] of the filesystem, or for a setup the directory of its
-/// workload.
+/// Performs a step on the files in `root`, which is [`fsarena_load::ageing::AGED_DIR`] of the filesystem, or for a setup
+/// the directory of its workload.
 /// `agent_dir` is the directory of the agent. Returns the state of the files after the step; None if the history has further
 /// parts.
 ///

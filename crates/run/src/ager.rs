@@ -1,7 +1,7 @@
 //! The interface to agents that age filesystems, in this kernel or in guests, and its implementation for this kernel.
 //! The format of checkpoints is the same for both.
 
-use crate::ageing::{AGED_DIR, AgeingStep};
+use crate::ageing::AgeingStep;
 use crate::axes::Confinement;
 use crate::backing::{BackingDevices, make_stack};
 use crate::child;
@@ -17,6 +17,7 @@ use fsarena_core::matrix;
 use fsarena_fs::def::FsDef;
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::safety::ScratchDevice;
+use fsarena_load::ageing::AGED_DIR;
 use fsarena_sys::undo::{MadeDir, UndoStep};
 use fsarena_sys::{cancel, mount};
 use std::cell::RefCell;

@@ -1,6 +1,7 @@
 //! `aged-tree`: searches and copies the files that an aged filesystem holds, each from a cold cache, like the git
 //! benchmark of Conway et al. (FAST 2017). A filesystem of the same run without age holds the same files, copied fresh.
 
+use crate::ageing::AGED_DIR;
 use crate::program::{self, Driver, Op};
 use crate::task::{Action, Result, StartState, Task, TaskError, failed_to, info};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark_note};
@@ -21,8 +22,6 @@ const DEF: WorkloadDef = WorkloadDef {
         .help("bytes of room for the copy, in addition to the aged files")],
 };
 
-/// The directory of the files of an aged filesystem, beside that of the work.
-const AGED_DIR: &str = "aged";
 /// The word that a search looks for, in every file to its end.
 const SEARCHED_WORD: &str = "fsarena";
 
