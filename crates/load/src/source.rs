@@ -6,7 +6,7 @@ use crate::tree::{GeneratedTree, TOP_DIR, TreeEntry};
 use crate::workload::{Demands, Job, remark_note};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
 use fsarena_sys::cancel;
-use std::io::{BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::fs::MetadataExt};
 use tar::{Builder, EntryType, Header};
@@ -269,6 +269,9 @@ fn walk_dir(dir: &Path, top: String) -> impl Iterator<Item = Result<SourceEntry>
             failed_to("read the tree at", &path)(error)
         };
         let entry = entry.map_err(unreadable)?;
+        if entry.depth() == 0 && !entry.file_type().is_dir() {
+            return Err(failed_to("read the tree at", dir)(io::ErrorKind::NotADirectory));
+        }
         let metadata = entry.metadata().map_err(unreadable)?;
         let path_in_dir = entry.path().strip_prefix(dir).unwrap_or(entry.path());
         // Joining an empty path would leave a slash at the end.
@@ -469,6 +472,17 @@ mod tests {
     fn the_error_for_a_missing_tree_has_its_path() {
         let error = TreeSource::Directories(vec!["/does not exist".into()]).measure().unwrap_err();
         assert!(error.to_string().starts_with("read the tree at /does not exist: "), "{error}");
+    }
+
+    #[test]
+    fn a_file_instead_of_a_directory_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("linux.tar");
+        std::fs::write(&file, "").unwrap();
+        for dirs in [vec![file.clone()], vec![dir.path().into(), file.clone()]] {
+            let error = TreeSource::Directories(dirs).measure().unwrap_err().to_string();
+            assert_eq!(error, format!("read the tree at {}: not a directory", file.display()));
+        }
     }
 
     #[test]
