@@ -87,7 +87,8 @@ fn run_processes(shared: &SharedState) -> Result<RunMeasurements> {
             Ok(child) => children.push(child),
             Err(source) => {
                 shared.counters.start_phase(Phase::Over);
-                children.into_iter().try_for_each(reap)?;
+                // Reaps all children, and reports only that a process could not be started.
+                children.into_iter().for_each(|child| drop(reap(child)));
                 let problem =
                     format!("no process for client {number}; take fewer clients, or raise `ulimit -u` and `ulimit -n`");
                 return Err(TaskError::Missing(format!("{problem}: {source}")));
