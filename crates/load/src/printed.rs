@@ -139,6 +139,8 @@ pub struct PrintedMetrics {
     rules: Vec<MetricRule>,
     /// The bytes of the current line so far.
     line: Vec<u8>,
+    /// Whether a carriage return ended the last line. A newline right after it belongs to that end.
+    is_after_return: bool,
     declared: DeclaredMetrics,
     /// The unit of each printed name, and the line or rule that declared the unit.
     units: BTreeMap<String, (Unit, String)>,
@@ -156,13 +158,19 @@ impl PrintedMetrics {
         PrintedMetrics { rules: rules.to_vec(), ..PrintedMetrics::default() }
     }
 
-    /// Reads a piece of the output.
+    /// Reads a piece of the output. A carriage return ends a line too, because programs write their progress with it.
     pub fn read_piece(&mut self, piece: &[u8]) {
-        for part in piece.split_inclusive(|byte| *byte == b'\n') {
+        for part in piece.split_inclusive(|byte| is_line_end(*byte)) {
+            let is_rest_of_line_end = self.is_after_return && part == b"\n";
+            let is_empty_progress = self.line.is_empty() && part == b"\r";
+            self.is_after_return = part.ends_with(b"\r");
+            if is_rest_of_line_end || is_empty_progress {
+                continue;
+            }
             // One byte more than the limit shows that the line is longer.
             let max_bytes = (MAX_LINE_BYTES + 1).saturating_sub(self.line.len());
             self.line.extend(&part[..part.len().min(max_bytes)]);
-            if part.ends_with(b"\n") {
+            if part.last().copied().is_some_and(is_line_end) {
                 self.end_line();
             }
         }
@@ -175,7 +183,7 @@ impl PrintedMetrics {
             return self.line.clear();
         }
         let mut bytes = std::mem::take(&mut self.line);
-        if bytes.len() > MAX_LINE_BYTES && !bytes.ends_with(b"\n") {
+        if bytes.len() > MAX_LINE_BYTES && !bytes.last().copied().is_some_and(is_line_end) {
             // Cut before a word, because the first half of a number is another number.
             bytes.truncate(MAX_LINE_BYTES);
             bytes.truncate(bytes.iter().rposition(u8::is_ascii_whitespace).unwrap_or(0));
@@ -241,6 +249,10 @@ impl PrintedMetrics {
         }
         Ok(self.declared.metrics().map(|metric| (metric.clone(), self.values[&metric.id])).collect())
     }
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
 }
 
 /// Parses the words after [`METRIC_PREFIX`], such as `tps 1234.5 per_s higher over=max`.
@@ -374,6 +386,15 @@ mod tests {
         assert_eq!(read_metrics(&[], &["nothing\n"]).unwrap(), []);
         // The output ends with the newline, not with an empty line.
         assert_eq!(read_metrics(&["tps per_s higher: ^(.*)$"], &["5\n"]).unwrap(), [("tps_per_s".into(), 5.0)]);
+    }
+
+    #[test]
+    fn a_carriage_return_ends_a_line() {
+        let progress = format!("{}fsarena-metric: a 1 s lower\r", "copied 10%\r".repeat(1000));
+        assert_eq!(read_metrics(&[], &[&progress, "\nend\n"]).unwrap(), [("a_s".into(), 1.0)]);
+        let rule = "share percent higher: ^([0-9]+)%$";
+        assert_eq!(read_metrics(&[rule], &["\r1%\r\r2%\r", "\n"]).unwrap(), [("share_percent".into(), 2.0)]);
+        assert_eq!(read_metrics(&["tps per_s higher: ^(.*)$"], &["5\r\n"]).unwrap(), [("tps_per_s".into(), 5.0)]);
     }
 
     #[test]
