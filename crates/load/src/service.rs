@@ -55,6 +55,15 @@ impl ServiceDef {
         self.check_reachable(dir, user)
     }
 
+    /// Creates an empty directory like [`ServiceDef::make_owned_dir`], and removes an existing one with its contents.
+    ///
+    /// # Errors
+    /// If the existing directory cannot be removed, and those of [`ServiceDef::make_owned_dir`].
+    pub fn make_empty_owned_dir(&self, dir: &Path, user: Option<&User>) -> Result<()> {
+        none_if_missing(std::fs::remove_dir_all(dir)).map_err(failed_to("empty", dir))?;
+        self.make_owned_dir(dir, user)
+    }
+
     /// Writes a file that the server's user owns.
     ///
     /// # Errors
@@ -246,6 +255,17 @@ mod tests {
             assert_eq!(std::fs::read_to_string(&conf).unwrap(), text);
         }
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "kept");
+    }
+
+    #[test]
+    fn an_owned_directory_is_emptied() {
+        let dir = tempfile::tempdir().unwrap();
+        let logs = dir.path().join("logs");
+        for _ in 0..2 {
+            SHELL_DEF.make_empty_owned_dir(&logs, None).unwrap();
+            assert_eq!(std::fs::read_dir(&logs).unwrap().count(), 0);
+            std::fs::write(logs.join("log.1"), "").unwrap();
+        }
     }
 
     #[test]

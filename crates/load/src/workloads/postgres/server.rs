@@ -135,7 +135,8 @@ impl Cluster {
         task: PgbenchTask,
     ) -> Result<(String, Vec<String>)> {
         let thread_log_dir = self.log_dir.join("pgbench");
-        SERVICE_DEF.make_owned_dir(&thread_log_dir, self.user.as_ref())?;
+        // A pgbench that failed in an earlier cell has left its logs.
+        SERVICE_DEF.make_empty_owned_dir(&thread_log_dir, self.user.as_ref())?;
         let argv = self.program_argv("pgbench").args(pgbench_arguments(settings, task));
         let argv =
             argv.arg(format!("--log-prefix={}", thread_log_dir.join("log").display())).arg(database_name(task.scale));
