@@ -226,8 +226,8 @@ impl TreeSource {
     }
 }
 
-/// The tree that a generated source describes. Its seed is mixed with a number of its own, so that its random numbers are not
-/// those of the contents, which have the plain seed.
+/// The tree that a generated source describes. A constant is mixed into its seed, so that its random numbers differ from
+/// those of the contents, which use the seed itself.
 fn generated_tree(seed: u64, files: u64, twins_per_10_000: u64) -> GeneratedTree {
     GeneratedTree { seed: mix(seed, 3), files, twins_per_10_000 }
 }

@@ -197,7 +197,7 @@ impl FioJob {
 /// Describes what is wrong with a job's name; None if it can be the name of a file.
 fn find_name_problem(name: &str) -> Option<String> {
     if name.is_empty() || name.trim() != name {
-        return Some("the name of a job is empty, or has a blank at its begin or end".into());
+        return Some("the name of a job is empty, or begins or ends with a blank".into());
     }
     if name.contains('/') || name == "." || name == ".." {
         return Some(format!(
