@@ -124,8 +124,7 @@ impl FileLayout {
         let mut buffer = vec![0; FILE_BYTES_LIMITS.1 as usize + 1];
         self.for_each_file(root, |path, _| {
             let mut file = File::open(path).map_err(failed_to("open", path))?;
-            let read_bytes = file.read(&mut buffer).map_err(failed_to("read", path))?;
-            verify_checksum(path, &buffer[..read_bytes])
+            read_and_verify(&mut file, path, &mut buffer)
         })?;
         Ok(self.readings())
     }
@@ -136,14 +135,27 @@ impl FileLayout {
     }
 }
 
-/// Fails unless the last four bytes of a file are the CRC-32 of the others.
-fn verify_checksum(path: &Path, contents: &[u8]) -> Result<()> {
-    let split_contents = contents.split_last_chunk::<CHECKSUM_BYTES>();
-    if split_contents.is_some_and(|(data, checksum)| crc32fast::hash(data).to_le_bytes() == *checksum) {
-        return Ok(());
+/// Reads a file until its contents have their checksum: with one call, except on a filesystem that returns a file in
+/// parts.
+fn read_and_verify(file: &mut impl Read, path: &Path, buffer: &mut [u8]) -> Result<()> {
+    let mut read_bytes = 0;
+    loop {
+        let part_bytes = file.read(&mut buffer[read_bytes..]).map_err(failed_to("read", path))?;
+        read_bytes += part_bytes;
+        if has_checksum(&buffer[..read_bytes]) {
+            return Ok(());
+        }
+        if part_bytes == 0 {
+            let text = format!("DATA LOSS: {} has another checksum than when it was written", path.display());
+            return Err(TaskError::Violation(text));
+        }
     }
-    let text = format!("DATA LOSS: {} has another checksum than when it was written", path.display());
-    Err(TaskError::Violation(text))
+}
+
+/// Whether the last four bytes of a file are the CRC-32 of the others.
+fn has_checksum(contents: &[u8]) -> bool {
+    let split_contents = contents.split_last_chunk::<CHECKSUM_BYTES>();
+    split_contents.is_some_and(|(data, checksum)| crc32fast::hash(data).to_le_bytes() == *checksum)
 }
 
 /// The contents of files, by their numbers.
@@ -270,6 +282,19 @@ mod tests {
         let layout = FileLayout::from_job(&job);
         let error = layout.read_all(&dir.path().join("many-files")).unwrap_err();
         assert!(matches!(&error, TaskError::Violation(text) if text.contains("2/1/file-40.bin has another checksum")));
+    }
+
+    #[test]
+    fn a_file_that_is_read_in_parts_is_intact() {
+        let mut contents = vec![];
+        FileContents::new(1).fill_buffer(0, &mut contents);
+        let (first, rest) = contents.split_at(1000);
+        let verify = |rest: &[u8]| {
+            let mut buffer = vec![0; FILE_BYTES_LIMITS.1 as usize + 1];
+            read_and_verify(&mut first.chain(rest), Path::new("f"), &mut buffer)
+        };
+        assert!(verify(rest).is_ok());
+        assert!(verify(&rest[1..]).is_err() && verify(&[]).is_err());
     }
 
     #[test]
