@@ -139,8 +139,20 @@ impl TreeSource {
         matches!(self, TreeSource::Generated { .. })
     }
 
-    /// The note that describes the tree in every report.
-    pub fn note(&self) -> Note {
+    /// The notes on the tree in every report. `tree_size` is that of [`TreeSource::measure`].
+    pub fn notes(&self, tree_size: &TreeSize) -> Vec<Note> {
+        let mut notes = vec![self.describe()];
+        if tree_size.special_files > 0 {
+            let count = tree_size.special_files;
+            notes.push(remark_note(format!(
+                "{count} sockets, pipes and devices of the tree were left out of the archive"
+            )));
+        }
+        notes
+    }
+
+    /// The note that describes the tree.
+    fn describe(&self) -> Note {
         let text = match self {
             TreeSource::Directories(dirs) => {
                 let dirs: Vec<_> = dirs.iter().map(|dir| dir.to_string_lossy()).collect();

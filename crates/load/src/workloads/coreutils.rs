@@ -199,14 +199,7 @@ impl CoreutilsSettings {
     /// The notes in every report. `bytes` is the largest size of all files at one time.
     fn remarks(&self, tree_size: &TreeSize, bytes: u64) -> Vec<Note> {
         let mut notes = Vec::from(self.driver.remarks());
-        notes.push(self.source.note());
-        if tree_size.special_files > 0 {
-            let text = format!(
-                "{} sockets, pipes and devices of the tree were left out of the archive",
-                tree_size.special_files
-            );
-            notes.push(remark_note(text));
-        }
+        notes.extend(self.source.notes(tree_size));
         let (zero_tasks, other_tasks): (Vec<&TaskDef>, Vec<&TaskDef>) =
             self.tasks.iter().copied().partition(|task| task.needs == FileGroup::Big || task.makes == FileGroup::Big);
         if !zero_tasks.is_empty() {

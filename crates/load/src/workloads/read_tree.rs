@@ -63,7 +63,8 @@ impl Workload for ReadTree {
         let inodes = tree_size.files + tree_size.directories + tree_size.symlinks;
         let room = Room { bytes: tree_size.unpacked_bytes(), inodes, source_bytes: tree_size.archive_bytes };
         let text = "each task begins with a new mount and a cold cache; the calls are made in-process";
-        Ok(Survey { room, demands, remarks: vec![remark_note(text), source.note()], ..Survey::default() })
+        let remarks = [vec![remark_note(text)], source.notes(&tree_size)].concat();
+        Ok(Survey { room, demands, remarks, ..Survey::default() })
     }
 
     fn make_inputs(&self, job: &Job, place: &Place) -> Result<()> {

@@ -35,7 +35,8 @@ impl Workload for Tree {
         let bytes = tree_size.unpacked_bytes();
         // The source disk has both the archive and the unpacked tree while it is unpacked.
         let room = Room { bytes, inodes, source_bytes: bytes + tree_size.archive_bytes };
-        let remarks = Driver::from_settings(&job.settings).remarks().into_iter().chain([source.note()]).collect();
+        let mut remarks = Vec::from(Driver::from_settings(&job.settings).remarks());
+        remarks.extend(source.notes(&tree_size));
         // cp(1) without -p does not restore owners.
         Ok(Survey { room, demands: Demands { foreign_owner: None, ..demands }, remarks, ..Survey::default() })
     }
@@ -122,6 +123,15 @@ mod tests {
         Tree.make_inputs(&job, &place).unwrap();
         assert_eq!(std::fs::read_to_string(place.source_dir.join("tree/f")).unwrap(), "contents");
         assert!(Tree.tasks(&job, &place).is_ok() && Tree.survey(&job).unwrap().room.source_bytes > 0);
+    }
+
+    #[test]
+    fn a_socket_that_is_left_out_of_a_real_tree_gets_a_remark() {
+        let dir = tempfile::tempdir().unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("s")).unwrap();
+        let job = job(&DEF, 7, &[("tree", dir.path().to_str().unwrap())]);
+        let notes = Tree.survey(&job).unwrap().remarks;
+        assert!(notes.iter().any(|note| note.text.starts_with("1 sockets, pipes and devices")), "{notes:?}");
     }
 
     #[test]
