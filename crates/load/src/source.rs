@@ -98,10 +98,13 @@ impl TreeSize {
     }
 
     /// Counts an entry of a real directory, and adds the demands of its type and its owner to `demands`. Returns its
-    /// path in the tree, whose demands the caller adds. Each name of a hard-linked file counts as a file, because the
-    /// archive has its contents under each name.
-    fn count_source_entry(&mut self, entry: SourceEntry, demands: &mut Demands) -> Result<PathBuf> {
+    /// path in the tree, whose demands the caller adds; `None` if the archive leaves the entry out. Each name of a
+    /// hard-linked file counts as a file, because the archive has its contents under each name.
+    fn count_source_entry(&mut self, entry: SourceEntry, demands: &mut Demands) -> Result<Option<PathBuf>> {
         self.count_entry(entry.kind, &entry.path_in_tree, entry.bytes());
+        if entry.kind == EntryType::Block {
+            return Ok(None);
+        }
         if entry.kind == EntryType::Symlink {
             let target = std::fs::read_link(&entry.path).map_err(failed_to("read link", &entry.path))?;
             self.archive_bytes += long_name_bytes(&target);
@@ -110,7 +113,7 @@ impl TreeSize {
         if (entry.metadata.uid(), entry.metadata.gid()) != (0, 0) {
             demands.foreign_owner.get_or_insert_with(|| entry.path_in_tree.clone());
         }
-        Ok(entry.path_in_tree)
+        Ok(Some(entry.path_in_tree))
     }
 }
 
@@ -192,7 +195,7 @@ impl TreeSource {
                     let path_in_tree = entry.and_then(|entry| tree_size.count_source_entry(entry, &mut entry_demands));
                     path_in_tree.map_err(|error| first_error = Some(error)).ok()
                 });
-                let name_demands = Demands::of_paths(paths_in_tree);
+                let name_demands = Demands::of_paths(paths_in_tree.flatten());
                 demands = entry_demands.merge(name_demands);
                 if let Some(error) = first_error {
                     return Err(error);
@@ -458,6 +461,14 @@ mod tests {
         assert_eq!((tree_size.files, tree_size.directories, tree_size.symlinks, tree_size.special_files), (1, 2, 1, 1));
         assert_eq!((demands.symlink, demands.reserved_name), (Some("tree/a".into()), Some("tree/b c/f\n".into())));
         assert_eq!(tree_size.bytes_in_blocks, 4096);
+    }
+
+    #[test]
+    fn an_entry_that_the_archive_leaves_out_demands_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("a:socket")).unwrap();
+        let demands = TreeSource::Directories(vec![dir.path().into()]).measure().unwrap().1;
+        assert_eq!((demands.reserved_name, demands.longest_name), (None, Some("tree".into())));
     }
 
     #[test]
