@@ -284,14 +284,20 @@ fn walk_dir(dir: &Path, top: String) -> impl Iterator<Item = Result<SourceEntry>
             failed_to("read the tree at", &path)(error)
         };
         let entry = entry.map_err(unreadable)?;
-        if entry.depth() == 0 && !entry.file_type().is_dir() {
-            return Err(failed_to("read the tree at", dir)(io::ErrorKind::NotADirectory));
-        }
-        let metadata = entry.metadata().map_err(unreadable)?;
+        let (kind, metadata) = if entry.depth() == 0 {
+            // If `dir` is a link to a directory, `entry` is the link.
+            let metadata = dir.metadata().map_err(failed_to("read the tree at", dir))?;
+            if !metadata.is_dir() {
+                return Err(failed_to("read the tree at", dir)(io::ErrorKind::NotADirectory));
+            }
+            (EntryType::Directory, metadata)
+        } else {
+            (entry_type(&entry), entry.metadata().map_err(unreadable)?)
+        };
         let path_in_dir = entry.path().strip_prefix(dir).unwrap_or(entry.path());
         // Joining an empty path would leave a slash at the end.
         let path_in_tree = if entry.depth() == 0 { PathBuf::from(&top) } else { Path::new(&top).join(path_in_dir) };
-        Ok(SourceEntry { kind: entry_type(&entry), path_in_tree, metadata, path: entry.into_path() })
+        Ok(SourceEntry { kind, path_in_tree, metadata, path: entry.into_path() })
     })
 }
 
@@ -495,6 +501,21 @@ mod tests {
     fn the_error_for_a_missing_tree_has_its_path() {
         let error = TreeSource::Directories(vec!["/does not exist".into()]).measure().unwrap_err();
         assert!(error.to_string().starts_with("read the tree at /does not exist: "), "{error}");
+    }
+
+    #[test]
+    fn a_link_to_a_directory_stands_for_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let [directory, link] = ["linux-6.1", "linux"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::write(directory.join("f"), "1").unwrap();
+        std::os::unix::fs::symlink("linux-6.1", &link).unwrap();
+        let source = TreeSource::Directories(vec![link]);
+        assert_eq!(
+            archive_entries(&source),
+            [("tree".into(), EntryType::Directory, 0), ("tree/f".into(), EntryType::Regular, 1)]
+        );
+        assert_eq!(source.measure().unwrap().1.symlink, None);
     }
 
     #[test]
