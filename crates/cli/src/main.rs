@@ -93,7 +93,7 @@ fn parse_command_line(config: Option<&Config>, style: ExitStyle) -> Cli {
 /// Adds a hint to the error of a command line like `run git clone x`: to time a program, write it after `--`. For `load`,
 /// names what replaces an option of fio.
 fn with_program_hint(mut error: clap::Error) -> clap::Error {
-    let args: Vec<String> = std::env::args().collect();
+    let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let Some(ContextValue::String(wrong_arg)) = error.get(ContextKind::InvalidArg) else { return error };
     if args.get(1).is_some_and(|word| word == "load") {
         if let Some(tip) = fio_advice(&error, wrong_arg) {

@@ -192,7 +192,7 @@ fn begin(args: Args) -> Result<Bisector, Failure> {
     let state = Bisection {
         format: FORMAT_VERSION,
         id: String::new(),
-        command: std::env::args().skip(1).collect(),
+        command: std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect(),
         source,
         template,
         plan: plan_toml,

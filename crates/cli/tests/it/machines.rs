@@ -300,6 +300,14 @@ fn a_directory_whose_name_is_not_utf8_is_refused_with_a_remedy() {
 }
 
 #[test]
+fn an_argument_that_is_not_utf8_is_a_usage_error() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.fsarena(&["run", "--no-such-flag"]);
+    let output = expect_refusal(&sandbox, 2, command.arg(OsStr::from_bytes(b"o\xffd")));
+    assert!(output.contains("'--no-such-flag'"), "{output}");
+}
+
+#[test]
 fn without_path_and_home_a_run_finds_its_programs() {
     if !runs_as_root() {
         return;
