@@ -20,7 +20,7 @@ use fsarena_run::{axes, preflight::guests, registry};
 use fsarena_store::RunSummary;
 use fsarena_sys::{kernel::SysRoot, program};
 use serde::Serialize;
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, io::Write, path::Path};
 
 /// List studies, applications, filesystems, workloads, metrics, factors, guest kernels, exporters, runs or baselines
 #[derive(Debug, clap::Args)]
@@ -447,7 +447,11 @@ pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
 /// The kernels of Debian's suites, the oldest first; none on a machine without apt.
 pub fn suite_kernels(kernel_dirs: &KernelDirs) -> Result<Vec<DebianKernel>, Failure> {
     if let Err(error) = kernel_dirs.apt_dirs.refresh(&mut |_| {}) {
-        eprintln!("The package lists of Debian could not be fetched, so kernels may be missing: {error}");
+        // A closed standard error must not end the command.
+        let _ = writeln!(
+            std::io::stderr(),
+            "The package lists of Debian could not be fetched, so kernels may be missing: {error}"
+        );
     }
     if program::find("apt-cache").is_none() {
         return Ok(vec![]);

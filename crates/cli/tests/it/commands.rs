@@ -268,3 +268,18 @@ fn a_closed_or_full_output_ends_a_report_with_the_right_code() {
         assert!(output.status.code() == Some(6) && stderr.contains("No space left"), "{format}: {stderr}");
     }
 }
+
+/// A history leaves out a run that cannot be read, and says so on standard error, which may be closed.
+#[test]
+fn a_closed_standard_error_does_not_end_a_history() {
+    let (sandbox, _) = make_sandbox();
+    let damaged = sandbox.runs_dir().join("20260101-000000-bad-2222");
+    std::fs::create_dir(&damaged).unwrap();
+    std::fs::write(damaged.join("run.db"), "").unwrap();
+    let (_, stderr) = sandbox.expect(0, &["history"]);
+    assert!(stderr.contains("run 20260101-000000-bad-2222 is left out"), "{stderr}");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = sandbox.fsarena(&["history"]).stderr(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+}
