@@ -492,9 +492,9 @@ pub struct RunRow {
 impl Row for RunRow {
     const COLUMNS: &'static [&'static str] = &["run", "study", "started", "status", "variants"];
 
-    /// Formats the start to the second: `2026-11-21 20:15:04Z`.
+    /// Formats the start to the second: `2026-11-21 20:15:04Z`. A run that cannot be read has no start.
     fn table_text(&self, field: &str) -> Option<String> {
-        let seconds = self.started.split('.').next().filter(|_| field == "started")?;
+        let seconds = self.started.get(.."2026-11-21T20:15:04".len()).filter(|_| field == "started")?;
         Some(seconds.replace('T', " ") + "Z")
     }
 }
@@ -517,6 +517,18 @@ pub fn runs(runs_dir: &Path) -> Result<Vec<RunRow>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_has_its_start_to_the_second_and_a_damaged_run_has_none() {
+        let start = |started: &str| {
+            let (run, study, status) = Default::default();
+            RunRow { run, study, started: started.into(), status, variants: vec![] }.table_text("started")
+        };
+        for started in ["2026-11-21T20:15:04.789012Z", "2026-11-21T20:15:04Z"] {
+            assert_eq!(start(started).as_deref(), Some("2026-11-21 20:15:04Z"));
+        }
+        assert_eq!(start(""), None);
+    }
 
     #[test]
     fn a_series_names_the_newest_kernel_at_hand_or_else_of_the_suites() {
