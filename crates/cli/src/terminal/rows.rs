@@ -1,6 +1,6 @@
 //! Lays out rows as a table of text.
 
-use fsarena_core::row::Row;
+use fsarena_core::{escape, row::Row};
 use fsarena_report::document::terminal::fit_columns;
 use serde_json::Value;
 use textwrap::core::display_width;
@@ -92,15 +92,17 @@ fn lay_out_row(row: &[String], widths: &[usize]) -> String {
     lines
 }
 
-/// The text of a field of a row.
+/// The text of a field of a row. Control characters in it are escaped: the row of a run quotes a database that may come from
+/// elsewhere.
 fn field_text(row: &impl Row, fields: &Value, field: &str) -> String {
-    row.table_text(field).unwrap_or_else(|| match &fields[field] {
+    let text = row.table_text(field).unwrap_or_else(|| match &fields[field] {
         Value::Null => String::new(),
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.into(),
         Value::String(text) => text.clone(),
         Value::Array(names) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
         other => other.to_string(),
-    })
+    });
+    escape::lines(&text).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -143,5 +145,14 @@ mod tests {
         let rows = [Listed { name: "dbench-like", accepts: "a whole number", help: "see /a/path/that/is/longer" }];
         let table = lay_out_table(&rows, Some(20)).unwrap();
         assert!(table.ends_with("\n    see\n    /a/path/that/is/longer\n"), "{table}");
+    }
+
+    #[test]
+    fn control_characters_are_escaped() {
+        let rows = [Listed { name: "a\u{1b}[2Jb", accepts: "", help: "one\ntwo" }];
+        let table = lay_out_table(&rows, None).unwrap();
+        // The name has 11 characters and ACCEPTS has 7, each with a gap of 2.
+        let expected = format!("\na\\u{{1b}}[2Jb{}one\n{}two\n", " ".repeat(2 + 9), " ".repeat(13 + 9));
+        assert!(table.ends_with(&expected), "{table:?}");
     }
 }
