@@ -70,7 +70,7 @@ fn values_fn_for(arg: &Arg) -> Option<ValuesFn> {
         ("a" | "b", _) => levels_of_variant,
         // In other commands `--variant` takes the name of a variant of a run.
         ("variant", _) if arg.get_help_heading() == Some("Variants") => levels_of_variant,
-        ("baseline", _) => |_| without_help(baseline::baseline_names(&RunsDir::default_path())),
+        ("baseline", _) => |_| without_help(runs_dir().map_or(vec![], |dir| baseline::baseline_names(&dir))),
         ("engine", _) if accepts_any => |_| choices("engine"),
         ("cache", _) if accepts_any => |_| choices("cache"),
         (_, "STUDY" | "STUDY|PLAN.toml|JOB.fio") => |_| studies(),

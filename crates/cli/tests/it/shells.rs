@@ -31,6 +31,9 @@ fn complete_in_bash(sandbox: &Sandbox, words: &[&str]) -> String {
 fn bash_completes_names_that_fsarena_looks_up() {
     let sandbox = Sandbox::new();
     let id = stored::store_run(&sandbox.runs_dir()).id();
+    let baseline = sandbox.dir.join("elsewhere/baselines/main");
+    std::fs::create_dir_all(&baseline).unwrap();
+    std::fs::write(baseline.join("baseline.json"), "").unwrap();
     for (words, expected) in [
         (&["rec"][..], "recover"),
         (&["run", "wi"], "wilton"),
@@ -58,6 +61,7 @@ fn bash_completes_names_that_fsarena_looks_up() {
         (&["report", "--current", "xf"], "xfs"),
         (&["list", "fact"], "factors"),
         (&["run", "--runs", "nowhere", "--resume", "2"], ""),
+        (&["ab", "--runs", "elsewhere", "--baseline", "mai"], "main"),
     ] {
         assert_eq!(complete_in_bash(&sandbox, words), expected, "{words:?}");
     }
