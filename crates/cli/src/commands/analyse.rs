@@ -108,7 +108,8 @@ pub fn run(args: Args) -> CommandResult {
     if args.input.ends_with(".csv") || Path::new(&args.input).is_file() || input::is_stream(&args.input) {
         return analyse_file(&args);
     }
-    let record = fsarena_store::read(&RunDir::find(&args.runs.dir, &args.input)?)?;
+    let run_dir = RunDir::find(&args.runs.dir, &args.input)?;
+    let record = fsarena_store::read(&run_dir)?;
     let reruns_cells = args.explain.is_some() || args.profile.is_some() || args.confirm;
     let grid = growth::grid_setting(&record).filter(|_| !reruns_cells && !args.scaling);
     if let Some(setting) = args.over.as_deref().or(grid) {
@@ -134,7 +135,7 @@ pub fn run(args: Args) -> CommandResult {
     if let Some(task) = &args.profile {
         handle_signals()?;
         let mut progress = Progress::new(args.quiet);
-        let page = rerun::profile_variants(runs_dir, &args.input, &record, task, &mut progress)?;
+        let page = rerun::profile_variants(runs_dir, &run_dir, &record, task, &mut progress)?;
         return output::print_page(&page, &args.format);
     }
     if let Some(task) = &args.explain {

@@ -353,9 +353,10 @@ fn functions_that_grew(state: &Bisection, runs_dir: &Path, progress: &mut Progre
     let Some(run) = last_run(state, last_good, first_bad).filter(|_| state.figures_are_counts) else {
         return Ok(None);
     };
-    let record = fsarena_store::read(&RunDir::find(runs_dir, run)?)?;
+    let run_dir = RunDir::find(runs_dir, run)?;
+    let record = fsarena_store::read(&run_dir)?;
     let task = task_that_grew(&record);
-    Ok(Some(rerun::profile_variants(runs_dir, run, &record, &task, progress)?))
+    Ok(Some(rerun::profile_variants(runs_dir, &run_dir, &record, &task, progress)?))
 }
 
 /// The task whose median count differs most between the two variants of a run; empty if none has counts.

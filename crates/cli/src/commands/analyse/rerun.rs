@@ -153,11 +153,11 @@ pub fn locks_page(record: &RunRecord, traced: &TracedTask, profile: &Profile) ->
 }
 
 /// Runs every variant of a run that counted instructions once more, and returns the page of the functions in which a task
-/// executed its instructions. Writes flame graphs into the directory of the run. Does not store samples, because sampling
-/// itself executes instructions.
+/// executed its instructions. Writes flame graphs into `run_dir`, the directory of the run. Does not store samples, because
+/// sampling itself executes instructions.
 pub fn profile_variants(
     runs_dir: &Path,
-    run_name: &str,
+    run_dir: &RunDir,
     record: &RunRecord,
     task: &str,
     progress: &mut dyn Consumer,
@@ -183,7 +183,7 @@ pub fn profile_variants(
         })
     };
     let variants: Vec<VariantStacks> = names.into_iter().filter_map(sampled).collect();
-    let dir = RunDir::find(runs_dir, run_name)?.path().join(FLAME_GRAPHS_DIR);
+    let dir = run_dir.path().join(FLAME_GRAPHS_DIR);
     let flame_graphs = functions::write_flame_graphs(&dir, &task.to_string(), &variants)?;
     Ok(functions::instructions_page(&record.id, &task.to_string(), &variants, &flame_graphs))
 }
