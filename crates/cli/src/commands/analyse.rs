@@ -68,7 +68,7 @@ pub struct Args {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["confirm", "explain"])]
     fresh: Option<String>,
     /// Number of rounds of --confirm; confirmation needs 8
-    #[arg(long, value_name = "N", default_value_t = 8, requires = "confirm")]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..), requires = "confirm")]
     rounds: u32,
     /// Trace the kernel locks that a task waits for, as root [default task: the worst cell of the largest finding]
     #[arg(long, value_name = "TASK", num_args = 0..=1, default_missing_value = "")]

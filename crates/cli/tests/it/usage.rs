@@ -229,6 +229,7 @@ fn flags_that_do_not_apply_are_refused() {
         ("analyse latest --metric iosp", "Did you mean `iops`?"),
         ("analyse published:engel --metric iops", "--metric: published:engel has one metric"),
         ("analyse published:engel --profile", "--profile: published:engel was measured"),
+        ("analyse latest --confirm --rounds 0", "invalid value '0' for '--rounds <N>'"),
         ("analyse a.csv --confirm", "--confirm: a.csv is a file"),
         ("analyse a.csv --ceiling 1GB/s", "--ceiling: a.csv is a file of curves"),
         ("selftest --exact --budget 1m", "cannot be used with"),
