@@ -152,7 +152,7 @@ pub fn run(args: Args) -> CommandResult {
 
 /// Analyses a CSV file or standard input as curves.
 fn analyse_file(args: &Args) -> CommandResult {
-    args.refuse(&["metric", "ceiling"], "is a file of curves")?;
+    args.refuse(&["metric", "ceiling", "over"], "is a file of curves")?;
     args.refuse(&RERUN_FLAGS, "is a file, and nothing of it can be run again")?;
     let origin = if args.input == "-" { "standard input" } else { &args.input };
     let bytes = input::read_once(&args.input, file::MAX_BYTES).map_err(Failure::for_path(Path::new(origin)))?;
@@ -196,6 +196,7 @@ fn analyse_published(args: &Args, name: &str) -> CommandResult {
         "was measured on a machine of long ago, so no cell of it can be run again here; run the study first (`fsarena \
          list studies`), and analyse that run",
     )?;
+    args.refuse(&["over"], "has its own setting; leave out the flag")?;
     let set = published::find_published(name)?;
     if let Some(curves) = growth::growth_of_published(&set, args.metric.as_deref())? {
         return output::print_page(&curves.page(&args.input, args.tables), &args.format);
@@ -207,6 +208,7 @@ fn analyse_published(args: &Args, name: &str) -> CommandResult {
     if let Some(curves) = curves::client_curves_of_published(&set)? {
         return print_scaling(args, &args.input, curves, FILE_SEED);
     }
+    args.refuse(&["scaling"], "has no curves")?;
     let stated_ceiling = study::find(&set.study).and_then(|study| study.device_bytes_per_s);
     let matrix = Matrix::new(&matrix::matrix_rows_of_published(&set)?)?;
     let analysis = find_anomalies(&matrix, args.ceiling.or(stated_ceiling));
