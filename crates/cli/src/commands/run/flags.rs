@@ -20,7 +20,7 @@ use std::{io::Write, time::Duration};
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
 const FLAGS_KEPT_BY_RESUME: &str = "plan on variant fs options mkfs mount factor vary kernel modules guest_memory guest_timeout fresh_guests \
-    fixed_layout scale tree workload set grid engine modes bs threads rounds warmup shard max_rounds budget find by seed claim \
+    fixed_layout scale tree workload set grid engine modes bs threads rounds warmup shard max_rounds budget find within by seed claim \
     size erase precondition other age_images repository after stage \
     cmd name setup prepare check cache input env metric_regex timeout command";
 
