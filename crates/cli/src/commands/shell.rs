@@ -1,6 +1,6 @@
 //! `fsarena shell`: a shell on a fresh filesystem, in a guest.
 
-use super::run::{absolute_kernel_level, environment_variable};
+use super::run::{absolute_kernel_level, absolute_text, environment_variable};
 use crate::commands::{handle_signals, run_unstored};
 use crate::failure::{CommandResult, Failure, usage_error};
 use crate::flags::{absolute_path, parse_byte_size};
@@ -94,7 +94,7 @@ impl Args {
             ("task".into(), vec![Value::Table(Table::from_iter([("run".into(), command.to_vec().into())]))].into()),
         ]);
         if let Some(input) = &self.input {
-            workload.insert("input".into(), absolute_path(input)?.display().to_string().into());
+            workload.insert("input".into(), absolute_text(input)?.into());
         }
         let variables = self.env.iter().map(|variable| environment_variable(variable));
         workload.insert("env".into(), variables.collect::<Result<Vec<_>, _>>()?.into());

@@ -308,6 +308,19 @@ fn an_argument_that_is_not_utf8_is_a_usage_error() {
 }
 
 #[test]
+fn an_input_or_a_variable_that_is_not_utf8_is_refused() {
+    let sandbox = Sandbox::new();
+    let odd_text = OsStr::from_bytes(b"o\xffd");
+    let run = ["run", "--on", "dir:home", "--cmd", "true"];
+    let mut command = sandbox.fsarena(&[&run[..], &["--input"]].concat());
+    let output = expect_refusal(&sandbox, 2, command.arg(odd_text));
+    assert!(output.contains("this one is not UTF-8"), "{output}");
+    let mut command = sandbox.fsarena(&[&run[..], &["--env", "ODD"]].concat());
+    let output = expect_refusal(&sandbox, 2, command.env("ODD", odd_text));
+    assert!(output.contains("--env ODD: its value here is not UTF-8 text"), "{output}");
+}
+
+#[test]
 fn without_path_and_home_a_run_finds_its_programs() {
     if !runs_as_root() {
         return;

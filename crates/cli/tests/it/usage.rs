@@ -223,6 +223,7 @@ fn flags_that_do_not_apply_are_refused() {
         ("run plan.toml --on ram --other home --other-signature ext4", "requires --other DEVICE"),
         ("run plan.toml --on ram --erase-signature ext4", "--erase"),
         ("ab plan.toml --a dir=home --b dir=shims --size 1g", "--size"),
+        ("run --metric-regex x", "--metric-regex: add --cmd COMMAND"),
         ("run --resume latest --within 2%", "cannot be used with"),
         ("compare latest latest --margin 2%", "--margin applies to files"),
         ("compare latest latest --from csv", "--from applies to files"),

@@ -1,12 +1,11 @@
 //! Flags for the user's own commands to time, and the plan that they make.
 
+use super::overrides::absolute_text;
 use crate::failure::{Failure, usage_error};
-use crate::flags::ExplicitFlags;
-use crate::flags::parse_duration;
+use crate::flags::{ExplicitFlags, format_flag, parse_duration};
 use clap::builder::NonEmptyStringValueParser;
 use fsarena_core::study;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{env::VarError, path::PathBuf, time::Duration};
 use toml::{Table, Value};
 
 /// The flags for the commands to time. They make a plan of the workload `command`.
@@ -67,7 +66,10 @@ pub fn environment_variable(variable: &str) -> Result<String, Failure> {
     }
     match std::env::var(variable) {
         Ok(value) => Ok(format!("{variable}={value}")),
-        Err(_) => usage_error(format!("--env {variable}: no such variable here; write --env {variable}=VALUE")),
+        Err(VarError::NotUnicode(_)) => usage_error(format!("--env {variable}: its value here is not UTF-8 text")),
+        Err(VarError::NotPresent) => {
+            usage_error(format!("--env {variable}: no such variable here; write --env {variable}=VALUE"))
+        }
     }
 }
 
@@ -94,8 +96,7 @@ impl CommandFlags {
             workload.insert("metric_regex".into(), self.metric_regex.clone().into());
         }
         if let Some(input) = &self.input {
-            let input = std::path::absolute(input).map_err(Failure::for_path(input))?;
-            workload.insert("input".into(), input.display().to_string().into());
+            workload.insert("input".into(), absolute_text(input)?.into());
         }
         if !self.env.is_empty() {
             let variables =
@@ -106,7 +107,8 @@ impl CommandFlags {
         if tasks.is_empty() {
             let Some(flag) = workload.keys().next() else { return Ok(None) };
             let instead = format!("in a plan: --set {flag}=VALUE");
-            return usage_error(format!("--{flag}: add --cmd COMMAND, or a command after `--`; {instead}"));
+            let flag = format_flag(flag, "");
+            return usage_error(format!("{flag}: add --cmd COMMAND, or a command after `--`; {instead}"));
         }
         workload.insert("use".into(), "command".into());
         workload.insert("task".into(), tasks.into());
