@@ -66,7 +66,10 @@ const DEFAULT_IMAGE_SIZE: ByteSize = ByteSize::gib(2);
 pub fn run(args: Args) -> CommandResult {
     handle_signals()?;
     let command = match args.command.is_empty() {
-        true => vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into())],
+        true => {
+            let shell = std::env::var("SHELL").ok().filter(|shell| !shell.is_empty());
+            vec![shell.unwrap_or_else(|| "/bin/sh".into())]
+        }
         false => args.command.clone(),
     };
     let parsed_plan = PlanFile::parse("the command line", args.plan_text(&command)?.as_bytes())?;
