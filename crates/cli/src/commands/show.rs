@@ -5,6 +5,7 @@ use crate::terminal::rows::lay_out_table;
 use crate::{commands::list, flags::RunsDir, output};
 use clap::builder::PossibleValuesParser;
 use fsarena_core::names::{nearest, unknown_name};
+use fsarena_core::number::plural;
 use fsarena_core::{exit::ExitCode, published::PublishedSet, record::CommandLogLine, study};
 use fsarena_report::{commands::format_logged_command, published};
 use fsarena_store::RunDir;
@@ -62,7 +63,8 @@ pub fn run(args: Args) -> CommandResult {
         }
         let (plan, commands) = (run.plan()?, read_commands(&run)?);
         print_text_or_json(&args.format, "a run", run_text(&run, &commands)?, || {
-            Ok(json!({ "run": run.id(), "path": run.path(), "plan": plan, "commands": commands }))
+            let path = run.path().display().to_string();
+            Ok(json!({ "run": run.id(), "path": path, "plan": plan, "commands": commands }))
         })
     }
 }
@@ -108,7 +110,7 @@ fn run_text(run: &RunDir, commands: &[CommandLogLine]) -> Result<String, Failure
     let lines: Vec<String> = commands.iter().map(|line| format_logged_command(&line.command)).collect();
     let count = match lines.len() {
         0 => "no commands: the run ended before its first one".into(),
-        count => format!("{count} commands"),
+        count => plural(count, "command"),
     };
     Ok(format!("# {}\n\n{plan}\n# {count}\n{}\n", run.path().display(), lines.join("\n")))
 }

@@ -2,7 +2,7 @@
 //! text. fsarena works, or refuses before it makes anything and names the remedy; it never reports a bug.
 
 use crate::common::gate::{BackgroundRun, Gate, When};
-use crate::common::{Sandbox, runs_as_root, text};
+use crate::common::{Sandbox, runs_as_root, stored, text};
 use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -305,6 +305,21 @@ fn an_argument_that_is_not_utf8_is_a_usage_error() {
     let mut command = sandbox.fsarena(&["run", "--no-such-flag"]);
     let output = expect_refusal(&sandbox, 2, command.arg(OsStr::from_bytes(b"o\xffd")));
     assert!(output.contains("'--no-such-flag'"), "{output}");
+}
+
+#[test]
+fn results_name_files_and_runs_whose_paths_are_not_utf8() {
+    let sandbox = Sandbox::new();
+    let odd_path = sandbox.dir.join(OsStr::from_bytes(b"o\xffd"));
+    let load = ["load", "--size", "64k", "--number-ios", "4", "-q", "--format", "json", "--file"];
+    let output = expect_exit(0, sandbox.fsarena(&load).arg(&odd_path));
+    assert!(output.contains("o\u{fffd}d\""), "{output}");
+    std::fs::remove_file(&odd_path).unwrap();
+    stored::store_run(&sandbox.runs_dir());
+    std::fs::rename(sandbox.runs_dir(), &odd_path).unwrap();
+    let show = ["show", "latest", "--format", "json"];
+    let output = expect_exit(0, sandbox.fsarena(&show).env("FSARENA_RUNS", &odd_path));
+    assert!(output.contains("o\u{fffd}d/"), "{output}");
 }
 
 #[test]

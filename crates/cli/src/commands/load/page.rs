@@ -35,11 +35,13 @@ pub fn data_page(
     }
     lines.extend(describe_extent_check(outcome));
     document.list(lines);
+    // `json!` panics for a path that is not UTF-8.
+    let paths: Vec<String> = files.paths().iter().map(|path| path.display().to_string()).collect();
     let json = json!({
         "format": 1,
         "name": name,
         "job": job,
-        "files": { "paths": files.paths(), "bytes_each": files.bytes_per_file() },
+        "files": { "paths": paths, "bytes_each": files.bytes_per_file() },
         "interrupted": interrupted,
         "reached": data_path,
         "device_share_ratio": share,
