@@ -1,8 +1,9 @@
 //! `fsarena watch`: measures what a request costs on a machine in production, without generating load.
 
+use crate::commands::{handle_signals, run::absolute_text};
 use crate::failure::{CommandResult, Failure, usage_error};
 use crate::flags::{ListFormat, RunsDir, absolute_path, parse_duration};
-use crate::{commands::handle_signals, output};
+use crate::output;
 use fsarena_core::{exit::ExitCode, metric::reading};
 use fsarena_probe::watch::{CounterSpec, Recorder, ServiceSpec, Watch, WatchedPlace, Watcher, Window, WindowMark};
 use fsarena_store::RunDir;
@@ -108,7 +109,7 @@ impl Args {
         if let Some(log) = &self.log {
             fsarena_sys::input::open(log).map_err(Failure::for_path(log))?;
         }
-        let cgroups = self.service.iter().filter(|name| name.contains('/')).map(PathBuf::from);
+        let cgroups = self.service.iter().filter(|text| is_path(text)).map(PathBuf::from);
         for path in [&self.path, &self.device].into_iter().flatten().cloned().chain(cgroups) {
             path.metadata().map_err(Failure::for_path(&path))?;
         }
@@ -134,10 +135,20 @@ impl Args {
         // A watch can be resumed in another directory, so its paths are absolute.
         let [path, device] = [&self.path, &self.device].map(|path| path.as_deref().map(absolute_path).transpose());
         let place = WatchedPlace { path: path?, device: device? };
-        let services = self.service.iter().map(|text| ServiceSpec::parse(text)).collect();
+        let services = self.service.iter().map(|text| parse_service(text)).collect::<Result<_, _>>()?;
         Ok(Watch { name, counter, place, services, window_length: self.window, reading_interval: self.every }
             .checked()?)
     }
+}
+
+/// Whether a value of `--service` is the path of a cgroup's directory instead of a name or a process id.
+fn is_path(text: &str) -> bool {
+    text.contains('/')
+}
+
+/// Parses a value of `--service`. The path of a cgroup's directory becomes absolute.
+fn parse_service(text: &str) -> Result<ServiceSpec, Failure> {
+    if is_path(text) { Ok(ServiceSpec::parse(&absolute_text(text.as_ref())?)) } else { Ok(ServiceSpec::parse(text)) }
 }
 
 /// Watches until a signal arrives or the windows are done. Stores and prints each window when it closes.
@@ -253,4 +264,18 @@ fn window_json(window: &Window) -> Value {
         "readings": window.readings,
         "marks": window.marks.iter().map(mark).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_a_name_a_process_or_the_absolute_path_of_a_cgroup() {
+        assert_eq!(parse_service("nginx").unwrap(), ServiceSpec::Name("nginx".into()));
+        assert_eq!(parse_service("42").unwrap(), ServiceSpec::Pid(42));
+        assert_eq!(parse_service("/sys/fs/cgroup/a").unwrap(), ServiceSpec::Cgroup("/sys/fs/cgroup/a".into()));
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(parse_service("a.slice/b").unwrap(), ServiceSpec::Cgroup(here.join("a.slice/b")));
+    }
 }
