@@ -209,7 +209,10 @@ fn resume(args: &Args, run_name: &str) -> CommandResult {
     let request = RunRequest::resume(run, args.erase_signature.clone(), args.other_signature.clone())?;
     let (plan_name, has_later_stages) = (request.plan.name.clone(), stages::has_later_stages(&request.plan));
     let (code, run) = execute_plan(args, request)?;
-    if has_later_stages && let Some(run) = run {
+    if has_later_stages
+        && cancel::received_signal().is_none()
+        && let Some(run) = run
+    {
         args.print_message(&format!("go on with the stages after it: fsarena run {plan_name} --after {}", run.id()));
     }
     Ok(code)
