@@ -235,7 +235,7 @@ fn comparison_plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failu
     for (id, levels) in std::mem::take(&mut overrides.factors) {
         match &levels[..] {
             [level] if !template.contains_key(&id) => drop(common.insert(id, level.clone())),
-            [_] => return usage_error(format!("--{id}: --variant has its own {id}; leave out one of them")),
+            [_] => return usage_error(format!("--{id}: each candidate has its own {id}; leave out the flag")),
             _ => return usage_error(format!("--{id}: all candidates have the same {id}, so name one level")),
         }
     }
