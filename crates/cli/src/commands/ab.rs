@@ -76,10 +76,10 @@ pub fn run(args: Args) -> CommandResult {
     let baseline = baseline.map(|name| Baseline::open(runs_dir, &name)).transpose()?;
     let a = match &baseline {
         Some(baseline) => baseline_levels(baseline, runs_dir)?,
-        None => run::absolute_levels(a.unwrap_or_default())?,
+        None => run::absolute_variant(a.unwrap_or_default())?,
     };
     run.refuse_ignored(a.contains_key(factor::DIR))?;
-    let variants = [a, run::absolute_levels(b)?];
+    let variants = [a, run::absolute_variant(b)?];
     run::run_plan(run, |run| {
         let main_metric = run.metric.first().map(String::as_str);
         let mut overrides = run.overrides()?;

@@ -163,12 +163,9 @@ fn begin(args: Args) -> Result<Bisector, Failure> {
             }
         }
         (None, Some((id, levels))) => {
-            let absolute_level = |level: &str| {
-                let levels = run::absolute_levels(Levels::from([(id.clone(), level.into())]))?;
-                Ok(levels.into_values().next().unwrap_or_default())
-            };
+            let absolute_level = |level: &str| run::absolute_level(&id, level);
             (good, bad) = (absolute_level(&good)?, absolute_level(&bad)?);
-            let levels = levels.iter().map(|level| absolute_level(level)).collect::<Result<_, Failure>>()?;
+            let levels = levels.iter().map(|level| absolute_level(level)).collect::<Result<_, _>>()?;
             template.insert(id, LEVEL_PLACEHOLDER.into());
             CandidateSource::List(levels)
         }
@@ -231,7 +228,7 @@ fn comparison_plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failu
         ));
     }
     let mut overrides = run.overrides()?;
-    let mut common = run::absolute_levels(common)?;
+    let mut common = run::absolute_variant(common)?;
     for (id, levels) in std::mem::take(&mut overrides.factors) {
         match &levels[..] {
             [level] if !template.contains_key(&id) => drop(common.insert(id, level.clone())),

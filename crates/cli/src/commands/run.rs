@@ -10,7 +10,7 @@ pub mod variants;
 
 pub use command_flags::environment_variable;
 pub use flags::{Args, FactorLevels, parse_factor};
-pub use overrides::{absolute_kernel_level, absolute_levels, absolute_text};
+pub use overrides::{absolute_kernel_level, absolute_level, absolute_text, absolute_variant};
 use variants::plan_of_variants;
 
 use crate::commands::{handle_signals, run_unstored};
@@ -86,7 +86,7 @@ fn resolve_plan(args: &Args, parsed_plan: &ParsedPlan, overrides: Overrides) -> 
     if args.variant.is_empty() {
         return Ok(registry::resolve(parsed_plan, &overrides)?);
     }
-    let variants = args.variant.iter().cloned().map(absolute_levels).collect::<Result<Vec<_>, _>>()?;
+    let variants = args.variant.iter().cloned().map(absolute_variant).collect::<Result<Vec<_>, _>>()?;
     plan_of_variants(&variants, parsed_plan.clone(), overrides)
 }
 

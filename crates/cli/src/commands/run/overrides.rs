@@ -43,7 +43,11 @@ impl Args {
                 factors.push((id.to_string(), levels));
             }
         }
-        factors.extend(self.factor.iter().cloned());
+        for (id, levels) in &self.factor {
+            // The plan refuses a directory, because `--on` names it.
+            let levels = if id == factor::DIR { levels.clone() } else { absolute_levels(id, levels)? };
+            factors.push((id.clone(), levels));
+        }
         let other = self.other.as_deref().map(absolute_path).transpose()?;
         let mut settings = self.set.iter().map(absolute_setting).collect::<Result<Vec<_>, _>>()?;
         let trees: Vec<String> = self.tree.iter().map(|dir| absolute_text(dir)).collect::<Result<_, _>>()?;
@@ -90,15 +94,11 @@ impl Args {
         })
     }
 
-    /// The factors and levels of `--vary`, each factor once. The paths of directories and kernels are absolute.
+    /// The factors and levels of `--vary`, each factor once.
     fn vary_levels(&self) -> Result<Vec<(String, Vec<String>)>, Failure> {
         let mut vary: Vec<(String, Vec<String>)> = vec![];
         for (id, levels) in &self.vary {
-            let levels = levels.iter().map(|level| {
-                let variant = absolute_levels(Levels::from([(id.clone(), level.clone())]))?;
-                Ok(variant.into_values().next().unwrap_or_default())
-            });
-            let levels = levels.collect::<Result<Vec<_>, Failure>>()?;
+            let levels = absolute_levels(id, levels)?;
             match vary.iter_mut().find(|(known, _)| known == id) {
                 Some((_, known_levels)) => known_levels.extend(levels),
                 None => vary.push((id.clone(), levels)),
@@ -190,15 +190,25 @@ pub(super) fn kernel_path(level: &str) -> PathBuf {
 }
 
 /// Makes the paths of directories, kernels and programs among the levels of a variant absolute.
-pub fn absolute_levels(mut variant: Levels) -> Result<Levels, Failure> {
+pub fn absolute_variant(mut variant: Levels) -> Result<Levels, Failure> {
     for (id, level) in &mut variant {
-        match id.as_str() {
-            factor::DIR | factor::MKFS_PROGRAM if !level.is_empty() => *level = absolute_text(level.as_ref())?,
-            factor::KERNEL => *level = absolute_kernel_level(level)?,
-            _ => {}
-        }
+        *level = absolute_level(id, level)?;
     }
     Ok(variant)
+}
+
+/// Makes the levels of a factor absolute if they are paths of directories, kernels or programs.
+fn absolute_levels(id: &str, levels: &[String]) -> Result<Vec<String>, Failure> {
+    levels.iter().map(|level| absolute_level(id, level)).collect()
+}
+
+/// Makes a level of a factor absolute if it is the path of a directory, a kernel or a program.
+pub fn absolute_level(id: &str, level: &str) -> Result<String, Failure> {
+    match id {
+        factor::DIR | factor::MKFS_PROGRAM if !level.is_empty() => absolute_text(level.as_ref()),
+        factor::KERNEL => absolute_kernel_level(level),
+        _ => Ok(level.to_string()),
+    }
 }
 
 /// Whether a kernel is named by its Debian version instead of its path.
@@ -234,4 +244,22 @@ fn fresh_seed(kernel: &SysRoot) -> u64 {
         .map_or(0, |elapsed| elapsed.as_nanos() as u64);
     let boot = fsarena_sys::process::boot_id(kernel).unwrap_or_default();
     boot.bytes().fold(now, |seed, byte| fsarena_core::schedule::mix(seed, u64::from(byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args as _, Command, FromArgMatches};
+
+    #[test]
+    fn levels_of_factors_that_are_paths_become_absolute() {
+        let words = "run --on qemu --factor mkfs_program=mkfs,/sbin/mkfs.ext4 --factor kernel=debian:6.1,./vmlinux";
+        let matches = Args::augment_args(Command::new("run")).get_matches_from(words.split(' '));
+        let overrides = Args::from_arg_matches(&matches).unwrap().overrides().unwrap();
+        let here = std::env::current_dir().unwrap();
+        let path = |name: &str| here.join(name).display().to_string();
+        let programs = vec![path("mkfs"), "/sbin/mkfs.ext4".to_string()];
+        let kernels = vec!["debian:6.1".to_string(), path("vmlinux")];
+        assert_eq!(overrides.factors, [("mkfs_program".to_string(), programs), ("kernel".to_string(), kernels)]);
+    }
 }
