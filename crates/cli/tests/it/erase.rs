@@ -146,9 +146,7 @@ fn a_killed_run_is_resumed_only_with_its_signature() {
     let mut gate = Gate::new(&sandbox, When::Before, "umount", "*mnt/test*", 0);
     let mut killed = BackgroundRun::start(&sandbox, sandbox.fsarena(&args));
     gate.wait_until_stopped(&mut killed);
-    killed.signal(Signal::KILL);
-    killed.assert_ended_by(Signal::KILL);
-    sandbox.expect(0, &["recover"]);
+    killed.kill_and_recover(&sandbox);
     let (_, stderr) = sandbox.expect(5, &["run", "--resume", "latest"]);
     assert!(stderr.contains("was killed") && stderr.contains("--erase-signature ext2"), "{stderr}");
     sandbox.expect(0, &["run", "--resume", "latest", "--erase-signature", "ext2"]);

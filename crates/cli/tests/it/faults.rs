@@ -331,9 +331,6 @@ fn paths_with_spaces_and_newlines_work() {
     let mut gate = Gate::new(&sandbox, When::After, "mount", "*mnt/test*", 0);
     let mut run = BackgroundRun::start(&sandbox, sandbox.fsarena(&run_args(&["--runs", runs, "--on", &on])));
     gate.wait_until_stopped(&mut run);
-    run.signal(rustix::process::Signal::KILL);
-    run.wait_for_exit();
-    sandbox.expect(0, &["recover"]);
-    sandbox.assert_clean();
+    run.kill_and_recover(&sandbox);
     assert_eq!(std::fs::read_dir(&images).unwrap().count(), 0);
 }

@@ -4,7 +4,6 @@ use crate::common::gate::{BackgroundRun, Gate, When};
 use crate::common::stand_in::{InUse, LoopDisk, run, text};
 use crate::common::{Sandbox, disk, runs_as_root};
 use crate::guard::assert_run_refused;
-use rustix::process::Signal;
 
 /// Makes a sandbox whose plan copies from the source disk and to it.
 fn make_sandbox() -> Sandbox {
@@ -102,10 +101,7 @@ fn recover_detaches_the_source_disk_of_a_killed_run_and_resume_asks_for_its_sign
     let mut gate = Gate::new(&sandbox, When::Before, "umount", "*mnt/test*", 0);
     let mut run = BackgroundRun::start(&sandbox, sandbox.fsarena(&args));
     gate.wait_until_stopped(&mut run);
-    run.signal(Signal::KILL);
-    run.assert_ended_by(Signal::KILL);
-    sandbox.expect(0, &["recover"]);
-    sandbox.assert_clean();
+    run.kill_and_recover(&sandbox);
     let (_, stderr) = sandbox.expect(2, &["run", "--resume", "latest", "--erase-signature", "ext4"]);
     assert!(stderr.contains("--erase-signature: this run erases no such device"), "{stderr}");
     let (_, stderr) = sandbox.expect(5, &["run", "--resume", "latest"]);

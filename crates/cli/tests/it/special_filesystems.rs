@@ -4,7 +4,6 @@ use crate::common::gate::{BackgroundRun, Gate, When};
 use crate::common::kernel::{find_debian_kernel, has_programs};
 use crate::common::nobody::Nobody;
 use crate::common::{Sandbox, runs_as_root};
-use rustix::process::Signal;
 
 /// The mkfs programs of the read-only filesystems.
 const MKFS_PROGRAMS: [&str; 2] = ["mkfs.erofs", "mksquashfs"];
@@ -154,10 +153,7 @@ fn a_kill_while_files_are_packed_leaves_nothing() {
     let args = [&RUN_ARGS[..], &["--fs", "squashfs,tmpfs", "--rounds", "1"]].concat();
     let mut run = BackgroundRun::start(&sandbox, sandbox.fsarena(&args));
     gate.wait_until_stopped(&mut run);
-    run.signal(Signal::KILL);
-    run.assert_ended_by(Signal::KILL);
-    sandbox.expect(0, &["recover"]);
-    sandbox.assert_clean();
+    run.kill_and_recover(&sandbox);
     assert!(sandbox.run_file("packed").is_none());
     sandbox.expect(0, &["run", "--resume", "latest"]);
     assert_eq!(tasks_of(&sandbox, "squashfs").len(), 7);

@@ -54,11 +54,7 @@ fn layers_of_a_killed_run_are_recovered() {
         let factor = format!("layer={layer}");
         let mut run = BackgroundRun::start(&sandbox, sandbox.fsarena(&["run", "plan.toml", "--factor", &factor]));
         gate.wait_until_stopped(&mut run);
-        run.signal(Signal::KILL);
-        run.assert_ended_by(Signal::KILL);
-        sandbox.expect(0, &["recover"]);
-        assert_eq!(sandbox.processes(), Vec::<i32>::new());
-        sandbox.assert_clean();
+        run.kill_and_recover(&sandbox);
     }
 }
 

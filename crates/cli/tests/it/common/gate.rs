@@ -186,6 +186,15 @@ impl BackgroundRun {
         let status = self.wait_for_exit();
         assert_eq!(status.signal(), Some(signal.as_raw()), "{status}\n{}", self.output());
     }
+
+    /// Kills it, and recovers what it left in its sandbox. Asserts that nothing is left then.
+    #[track_caller]
+    pub fn kill_and_recover(&mut self, sandbox: &Sandbox) {
+        self.signal(Signal::KILL);
+        self.assert_ended_by(Signal::KILL);
+        sandbox.expect(0, &["recover"]);
+        sandbox.assert_clean();
+    }
 }
 
 impl Drop for BackgroundRun {
