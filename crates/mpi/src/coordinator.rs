@@ -41,7 +41,7 @@ impl Clients for Ranks {
         confinement: &Confinement,
         emit: &mut dyn FnMut(CellEvent),
     ) -> Result<Outcome, RunError> {
-        self.measure_clocks();
+        self.measure_clocks()?;
         for rank in self.workers() {
             let request = Box::new(self.request_for(request, rank));
             wire::send_to_worker(&*self.wire, rank, &ToRank::Cell(request, self.task_timeout));

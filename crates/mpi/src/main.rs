@@ -44,10 +44,9 @@ fn run_coordinator(mpi: Rc<Mpi>) {
         Ok(Ok(args)) => report_failure(match args.command {
             Command::Run(args) => run_and_report(&args, Rc::clone(&mpi)),
             Command::Measure => {
-                for line in measure::measure_all(&*mpi) {
-                    println!("{line}");
-                }
-                Ok(ExitCode::Done)
+                let (lines, result) = measure::measure_all(&*mpi);
+                lines.iter().for_each(|line| println!("{line}"));
+                result.map(|()| ExitCode::Done).map_err(Failure::from)
             }
         }),
         Ok(Err(error)) => {

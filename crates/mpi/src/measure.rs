@@ -7,7 +7,7 @@ use crate::wire::{self, BarrierWait, ClockOffset, FromRank, Machine, ToRank, Wir
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{latency::LatencyHistogram, series::SeriesPoint};
-use fsarena_run::registry;
+use fsarena_run::{RunError, registry};
 use fsarena_sys::{cpu::CpuTime, kernel::SysRoot};
 use std::time::{Duration, Instant};
 
@@ -27,27 +27,29 @@ const MERGED_CLIENTS: usize = 10_000;
 /// Waits in the barrier and returns the CPU time of the wait and the memory of this process.
 pub fn measure_barrier(wire: &dyn Wire, wait: BarrierWait) -> FromRank {
     let before = own_cpu_s();
-    match wait {
-        BarrierWait::Asleep => {
-            let _ = wire.barrier(WAIT_TIMEOUT);
-        }
-        BarrierWait::Awake => wire.barrier_awake(),
-    }
+    // Rank 0 reports a barrier to which not all ranks came.
+    let _ = wait_in_barrier(wire, wait);
     FromRank::Barrier(own_cpu_s() - before, own_memory_bytes())
 }
 
-/// Measures everything on rank 0 and returns a line of text for each cost. If a rank sends no message in time, a line names the
-/// failure instead of the costs of messages and barriers. Clock times have no time limit: if a rank dies, mpirun ends the job.
-pub fn measure_all(wire: &dyn Wire) -> Vec<String> {
-    let mut lines = vec![format!("ranks: {}", wire.size())];
-    if let Err(failure) = measure_communication(wire, &mut lines) {
-        lines.push(failure);
+/// Waits until all ranks are at the barrier. Returns false on timeout.
+fn wait_in_barrier(wire: &dyn Wire, wait: BarrierWait) -> bool {
+    match wait {
+        BarrierWait::Asleep => wire.barrier(WAIT_TIMEOUT),
+        BarrierWait::Awake => wire.barrier_awake(WAIT_TIMEOUT),
     }
+}
+
+/// Measures everything on rank 0 and returns a line of text for each cost. The result is the error of a rank that did not answer
+/// in time, or did not come to a barrier: then the lines lack costs of messages and barriers.
+pub fn measure_all(wire: &dyn Wire) -> (Vec<String>, Result<(), RunError>) {
+    let mut lines = vec![format!("ranks: {}", wire.size())];
+    let result = measure_communication(wire, &mut lines).map_err(RunError::Missing);
     let sample = typical_sample();
     let bytes = serde_json::to_vec(&FromRank::Sample(Box::new(sample.clone()))).map_or(0, |text| text.len());
     lines.push(format!("sample of one client: {bytes} bytes"));
     lines.push(measure_merge_costs(&sample, bytes));
-    lines
+    (lines, result)
 }
 
 /// Measures clocks, messages and barriers, and adds a line for each.
@@ -55,7 +57,7 @@ fn measure_communication(wire: &dyn Wire, lines: &mut Vec<String>) -> Result<(),
     // The first message of each rank shows that it is ready.
     receive_answers(wire, WAIT_TIMEOUT, |_| ())?;
     if wire.size() > 1 {
-        lines.push(measure_all_clock_offsets(wire));
+        lines.push(measure_all_clock_offsets(wire)?);
         lines.push(measure_round_trips(wire)?);
         lines.push(measure_barrier_costs(wire, BarrierWait::Asleep)?);
         lines.push(measure_barrier_costs(wire, BarrierWait::Awake)?);
@@ -64,17 +66,21 @@ fn measure_communication(wire: &dyn Wire, lines: &mut Vec<String>) -> Result<(),
 }
 
 /// Measures the time to find the clock offset of a rank, and the largest offset.
-fn measure_all_clock_offsets(wire: &dyn Wire) -> String {
+fn measure_all_clock_offsets(wire: &dyn Wire) -> Result<String, String> {
     let begun = Instant::now();
-    let offsets: Vec<ClockOffset> = (1..wire.size()).map(|rank| wire::measure_clock_offset(wire, rank)).collect();
+    let offset_of = |rank: u32| {
+        let offset = wire::measure_clock_offset(wire, rank, WAIT_TIMEOUT);
+        offset.ok_or_else(|| format!("rank {rank} sent no time of its clock within {WAIT_TIMEOUT:?}"))
+    };
+    let offsets: Vec<ClockOffset> = (1..wire.size()).map(offset_of).collect::<Result<_, _>>()?;
     let ms_per_rank = begun.elapsed().as_secs_f64() * 1e3 / offsets.len() as f64;
     let offset_us = 1e6 * offsets.iter().map(|offset| offset.ahead_s.abs()).fold(0.0, f64::max);
     let error_us = 1e6 * offsets.iter().map(|offset| offset.error_s).fold(0.0, f64::max);
     let beyond_error = offsets.iter().filter(|offset| offset.ahead_s.abs() > offset.error_s + 1e-6).count();
-    format!(
+    Ok(format!(
         "clock: {ms_per_rank:.2} ms a rank; largest offset {offset_us:.1} us, largest error {error_us:.1} us, {beyond_error} offsets \
          larger than their error"
-    )
+    ))
 }
 
 /// Measures the time to send a message to all ranks and to receive all answers.
@@ -109,7 +115,7 @@ fn measure_barrier_costs(wire: &dyn Wire, wait: BarrierWait) -> Result<String, S
         wire::send_to_worker(wire, rank, &ToRank::Barrier(wait));
     }
     std::thread::sleep(BARRIER_WAIT);
-    let _ = measure_barrier(wire, wait);
+    let all_came = wait_in_barrier(wire, wait);
     let (mut cpu_s, mut memory_bytes) = (0.0, 0);
     receive_answers(wire, WAIT_TIMEOUT, |message| {
         if let FromRank::Barrier(seconds, bytes) = message {
@@ -117,6 +123,9 @@ fn measure_barrier_costs(wire: &dyn Wire, wait: BarrierWait) -> Result<String, S
             memory_bytes += bytes;
         }
     })?;
+    if !all_came {
+        return Err(format!("not all ranks came to the barrier within {WAIT_TIMEOUT:?}"));
+    }
     let others = f64::from(wire.size() - 1);
     let how = match wait {
         BarrierWait::Asleep => "asleep",
@@ -205,10 +214,12 @@ mod tests {
         fn barrier(&self, _: Duration) -> bool {
             true
         }
-        fn barrier_awake(&self) {}
+        fn barrier_awake(&self, _: Duration) -> bool {
+            true
+        }
         fn send_time(&self, _: u32, _: f64) {}
-        fn receive_time(&self, _: u32) -> f64 {
-            0.0
+        fn receive_time(&self, _: u32, _: Duration) -> Option<f64> {
+            None
         }
     }
 
@@ -228,5 +239,10 @@ mod tests {
         let (handled, result) = receive_answers_of(&[1, 1]);
         assert_eq!(handled, 1);
         assert!(result.unwrap_err().contains("1 of 2 ranks sent no answer within 0ns, such as rank 2"));
+    }
+    #[test]
+    fn a_rank_that_sends_no_time_is_named() {
+        let failure = measure_all_clock_offsets(&FakeWire(RefCell::default())).unwrap_err();
+        assert_eq!(failure, "rank 1 sent no time of its clock within 120s");
     }
 }

@@ -133,13 +133,19 @@ impl Ranks {
     }
 
     /// Measures the clock offsets of all machines from the clock of rank 0.
-    pub(crate) fn measure_clocks(&mut self) {
+    ///
+    /// # Errors
+    /// If a rank does not answer in time.
+    pub(crate) fn measure_clocks(&mut self) -> Result<(), RunError> {
+        let timeout = self.answer_timeout();
         let mut clocks = BTreeMap::from([(self.machines[0].clone(), ClockOffset::default())]);
         for leader in self.other_leaders() {
-            let offset = wire::measure_clock_offset(&*self.wire, leader);
+            let offset = wire::measure_clock_offset(&*self.wire, leader, timeout);
+            let offset = offset.ok_or_else(|| self.silent_rank_error(leader, timeout))?;
             clocks.insert(self.machines[leader as usize].clone(), offset);
         }
         self.clocks = clocks;
+        Ok(())
     }
 
     /// Ends the job: tells all ranks to leave, and waits for them. Returns false if a rank did not leave in time. After a

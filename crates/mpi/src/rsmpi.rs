@@ -80,15 +80,18 @@ impl Wire for Mpi {
             && wait_for_completion(self.world.immediate_barrier(), wire::PRECISE_PAUSE, timeout)
     }
 
-    fn barrier_awake(&self) {
-        self.world.barrier();
+    fn barrier_awake(&self, timeout: Duration) -> bool {
+        wait_for_completion(self.world.immediate_barrier(), Duration::ZERO, timeout)
     }
 
     fn send_time(&self, rank: u32, seconds: f64) {
         self.world.process_at_rank(rank as i32).send_with_tag(&seconds, TIME_TAG);
     }
 
-    fn receive_time(&self, rank: u32) -> f64 {
-        self.world.process_at_rank(rank as i32).receive_with_tag::<f64>(TIME_TAG).0
+    fn receive_time(&self, rank: u32, timeout: Duration) -> Option<f64> {
+        let process = self.world.process_at_rank(rank as i32);
+        let probe = || process.immediate_matched_probe_with_tag(TIME_TAG);
+        let (message, _) = wire::poll_with_pause(Duration::ZERO, timeout, probe)?;
+        Some(message.matched_receive::<f64>().0)
     }
 }

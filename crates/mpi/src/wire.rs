@@ -45,14 +45,16 @@ pub trait Wire {
     #[must_use]
     fn barrier(&self, timeout: Duration) -> bool;
 
-    /// Waits in the barrier of the MPI library, which polls without sleep. Only [`measure`](crate::measure) uses it.
-    fn barrier_awake(&self);
+    /// Polls without sleep until all ranks are at the barrier, as the barrier of an MPI library does. Returns false on timeout.
+    /// Only [`measure`](crate::measure) uses it.
+    #[must_use]
+    fn barrier_awake(&self, timeout: Duration) -> bool;
 
     /// Sends a clock time in seconds, without sleep.
     fn send_time(&self, rank: u32, seconds: f64);
 
-    /// Receives a clock time in seconds, polling without sleep and without a time limit.
-    fn receive_time(&self, rank: u32) -> f64;
+    /// Receives a clock time in seconds, polling without sleep. Returns `None` on timeout.
+    fn receive_time(&self, rank: u32, timeout: Duration) -> Option<f64>;
 }
 
 /// Sends a message to rank 0.
@@ -101,10 +103,11 @@ pub fn poll_until<T>(timeout: Duration, poll: impl FnMut() -> Option<T>) -> Opti
     poll_with_pause(MAX_PAUSE, timeout, poll)
 }
 
-/// Calls `poll` until it returns a value, with pauses that grow up to `max_pause`. Returns `None` on timeout.
+/// Calls `poll` until it returns a value, with pauses that grow up to `max_pause`; a pause of 0 is no sleep. Returns `None` on
+/// timeout.
 pub fn poll_with_pause<T>(max_pause: Duration, timeout: Duration, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
-    let mut pause = FIRST_PAUSE;
+    let mut pause = FIRST_PAUSE.min(max_pause);
     loop {
         if let Some(value) = poll() {
             return Some(value);
@@ -151,7 +154,7 @@ pub enum ToRank {
 pub enum BarrierWait {
     /// With sleeps between polls.
     Asleep,
-    /// In the barrier of the MPI library, which polls without sleep.
+    /// Without sleep, as in the barrier of an MPI library.
     Awake,
 }
 
@@ -215,22 +218,24 @@ pub fn wall_clock_s() -> f64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
-/// Measures the offset of a rank's clock. Only rank 0 calls it.
-pub fn measure_clock_offset(wire: &dyn Wire, rank: u32) -> ClockOffset {
+/// Measures the offset of a rank's clock. Returns `None` if the rank does not answer within `timeout`. Only rank 0 calls it.
+pub fn measure_clock_offset(wire: &dyn Wire, rank: u32, timeout: Duration) -> Option<ClockOffset> {
     send_to_worker(wire, rank, &ToRank::AnswerClock(ROUND_TRIPS));
-    let trips = (0..ROUND_TRIPS).map(|_| {
+    let mut trips = vec![];
+    for _ in 0..ROUND_TRIPS {
         let sent = wall_clock_s();
         wire.send_time(rank, sent);
-        let answered = wire.receive_time(rank);
-        (sent, answered, wall_clock_s())
-    });
-    offset_by_shortest_trip(trips)
+        let answered = wire.receive_time(rank, timeout)?;
+        trips.push((sent, answered, wall_clock_s()));
+    }
+    Some(offset_by_shortest_trip(trips.into_iter()))
 }
 
 /// Answers [`measure_clock_offset`].
 pub fn answer_clock_measurement(wire: &dyn Wire, round_trips: u32) {
     for _ in 0..round_trips {
-        wire.receive_time(0);
+        // A rank waits for rank 0 without a time limit: if rank 0 ends, mpirun ends the job.
+        let _ = wire.receive_time(0, Duration::MAX);
         wire.send_time(0, wall_clock_s());
     }
 }
