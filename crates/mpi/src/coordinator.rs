@@ -228,12 +228,12 @@ impl CoordinatorCell<'_> {
         self.samples.remove(&id);
     }
 
-    /// Waits until the states of the ranks satisfy `is_done`. Returns an outcome if the cell has to end early: after a
+    /// Waits as long as `is_pending` holds for the state of a rank. Returns an outcome if the cell has to end early: after a
     /// signal or the failure of a rank.
     ///
     /// # Errors
-    /// If a rank works longer than its time limit without a message.
-    fn wait_until(&mut self, is_done: impl Fn(&[RankState]) -> bool) -> Result<Option<Outcome>, RunError> {
+    /// If a rank is pending longer than its time limit.
+    fn wait_while(&mut self, is_pending: impl Fn(u32, &RankState) -> bool) -> Result<Option<Outcome>, RunError> {
         let begun = Instant::now();
         // A rank reports an agent that exceeds its time limit, so this time limit is longer.
         let timeout = self.ranks.task_timeout + self.ranks.answer_timeout();
@@ -245,19 +245,17 @@ impl CoordinatorCell<'_> {
             if let Some((_, outcome)) = &self.first_failure {
                 return Ok(Some(outcome.clone()));
             }
-            if is_done(&self.states) {
-                return Ok(None);
-            }
+            let Some(rank) = self.first_pending(&is_pending) else { return Ok(None) };
             if begun.elapsed() > timeout {
-                return Err(self.silent_rank_error(|state| *state == RankState::Working, timeout));
+                return Err(self.ranks.silent_rank_error(rank, timeout));
             }
             std::thread::sleep(wire::MAX_PAUSE);
         }
     }
 
-    /// The error that the first rank whose state passes the filter did not answer.
-    fn silent_rank_error(&self, filter: impl Fn(&RankState) -> bool, timeout: Duration) -> RunError {
-        self.ranks.silent_rank_error(self.states.iter().position(filter).unwrap_or(0) as u32, timeout)
+    /// The first rank for whose state `is_pending` holds.
+    fn first_pending(&self, is_pending: impl Fn(u32, &RankState) -> bool) -> Option<u32> {
+        (0..).zip(&self.states).find(|(rank, state)| is_pending(*rank, *state)).map(|(rank, _)| rank)
     }
 
     /// Waits until all ranks have ended the cell and returns its outcome. `own_outcome` is the outcome of rank 0's agent.
@@ -267,20 +265,20 @@ impl CoordinatorCell<'_> {
     /// If a rank does not end in time.
     fn finish(mut self, own_outcome: Outcome) -> Result<Outcome, RunError> {
         self.mark_ended(0, own_outcome);
-        let all_ended = |states: &[RankState]| states.iter().all(|state| *state == RankState::Ended);
-        let Some(early_outcome) = self.wait_until(all_ended)? else { return Ok(Outcome::Done) };
+        let is_running = |_: u32, state: &RankState| *state != RankState::Ended;
+        let Some(early_outcome) = self.wait_while(is_running)? else { return Ok(Outcome::Done) };
         let (rank, outcome) = self.first_failure.take().unwrap_or((0, early_outcome));
         self.abandon();
         let timeout = if cancel::received_signal().is_some() { SIGNAL_TIMEOUT } else { self.ranks.answer_timeout() };
-        let ended = wire::poll_until(timeout, || {
+        let _ = wire::poll_until(timeout, || {
             self.handle_messages();
-            all_ended(&self.states).then_some(())
+            self.first_pending(is_running).is_none().then_some(())
         });
         if cancel::received_signal().is_some() {
             return Ok(Outcome::Interrupted);
         }
-        if ended.is_none() {
-            return Err(self.silent_rank_error(|state| *state != RankState::Ended, timeout));
+        if let Some(silent_rank) = self.first_pending(is_running) {
+            return Err(self.ranks.silent_rank_error(silent_rank, timeout));
         }
         let rank_name = self.ranks.rank_name(rank);
         let error = match outcome {
@@ -305,7 +303,7 @@ impl CoordinatorCell<'_> {
     /// Waits until the agents of all ranks have sent the same request. Returns `Outcome::Done` then, or another outcome if
     /// the cell has to end.
     fn wait_for_all_ready(&mut self, request: &PrivilegedRequest) -> Result<Outcome, RunError> {
-        if let Some(outcome) = self.wait_until(|states| states.iter().all(|state| *state != RankState::Working))? {
+        if let Some(outcome) = self.wait_while(|_, state| *state == RankState::Working)? {
             return Ok(outcome);
         }
         let ready = RankState::Ready(request.clone());
@@ -347,8 +345,8 @@ impl AgentParent for CoordinatorCell<'_> {
         if let Some(note) = self.agent.wait_until_idle(&task) {
             (self.emit)(CellEvent::Note(note));
         }
-        let all_idle = |states: &[RankState]| leaders.iter().all(|leader| states[*leader as usize] == RankState::Idle);
-        if let Some(outcome) = self.wait_until(all_idle)? {
+        let waits_until_idle = |rank: u32, state: &RankState| leaders.contains(&rank) && *state != RankState::Idle;
+        if let Some(outcome) = self.wait_while(waits_until_idle)? {
             return Ok(outcome);
         }
         self.send_and_mark_working(&ToRank::StartTask);
