@@ -6,7 +6,7 @@ use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
 use fsarena_core::{metric::reading, plan::IdlePlan, sample::Sample, series::SeriesPoint};
 use fsarena_run::idle::{self, wait_until_idle};
 use fsarena_run::{CellError, protocol::AgentRequest};
-use fsarena_sys::kernel::SysRoot;
+use fsarena_sys::kernel::{self, SysRoot};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -111,8 +111,8 @@ struct NfsBytes {
 fn parse_mountstats(text: &str, dir: &Path) -> Option<NfsBytes> {
     let mounts = text.split("device ").filter_map(|mount| {
         // server:/export mounted on /mnt with fstype nfs4 statvers=1.1
-        let target = mount.split_once(" mounted on ")?.1.split_once(" with fstype ")?.0;
-        dir.starts_with(target).then_some((target, mount))
+        let target = kernel::unescape(mount.split_once(" mounted on ")?.1.split_once(" with fstype ")?.0);
+        dir.starts_with(&target).then_some((target, mount))
     });
     let (_, mount) = mounts.max_by_key(|(target, _)| target.len())?;
     // Read and written bytes: by normal calls, by direct I/O, and to and from the server.
@@ -152,12 +152,14 @@ mod tests {
     const MOUNTSTATS: &str = "device rootfs mounted on / with fstype ext4\n\
         device server:/home mounted on /home with fstype nfs4 statvers=1.1\n\
         \topts:\trw,vers=4.2\n\tage:\t12\n\tbytes:\t1 2 3 4 500 600 7 8\n\n\
-        device server:/home/x mounted on /home/x with fstype nfs4 statvers=1.1\n\tbytes:\t1 2 3 4 50 60 7 8\n";
+        device server:/home/x mounted on /home/x with fstype nfs4 statvers=1.1\n\tbytes:\t1 2 3 4 50 60 7 8\n\
+        device server:/b mounted on /mnt/a\\040b with fstype nfs4 statvers=1.1\n\tbytes:\t1 2 3 4 5 6 7 8\n";
 
     #[test]
     fn nfs_bytes_are_those_of_the_innermost_mount() {
         assert_eq!(parse_mountstats(MOUNTSTATS, Path::new("/home/me")), Some(NfsBytes { read: 500.0, written: 600.0 }));
         assert_eq!(parse_mountstats(MOUNTSTATS, Path::new("/home/x/y")), Some(NfsBytes { read: 50.0, written: 60.0 }));
+        assert_eq!(parse_mountstats(MOUNTSTATS, Path::new("/mnt/a b")), Some(NfsBytes { read: 5.0, written: 6.0 }));
         assert_eq!(parse_mountstats(MOUNTSTATS, Path::new("/srv")), None);
     }
 

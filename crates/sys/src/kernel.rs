@@ -237,7 +237,7 @@ fn parse_filesystem_module(line: &str) -> Option<String> {
 }
 
 /// Decodes the octal escapes in a field of a kernel list: `\040` is a space, `\012` a newline.
-fn unescape(field: &str) -> String {
+pub fn unescape(field: &str) -> String {
     let (mut rest, mut out) = (field.as_bytes(), vec![]);
     while let [byte, tail @ ..] = rest {
         let digits = tail.get(..3).filter(|_| *byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
