@@ -5,6 +5,7 @@
 //! clients worked: from the last start to the first end.
 
 use crate::wire::{ClockOffset, Machine};
+use fsarena_core::average::median;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::latency::LatencyHistogram;
 use fsarena_core::metric::{DataPath, reading};
@@ -280,11 +281,10 @@ impl ClientObservations {
         let task = samples[0].sample.task.id.to_string();
         let observations = self.tasks.entry((task, variant.to_string())).or_default();
         observations.rounds += 1;
-        let mut rates: Vec<f64> = samples.iter().map(ClientSample::compared_rate).collect();
-        rates.sort_by(f64::total_cmp);
-        let median = rates[rates.len() / 2];
+        let rates: Vec<f64> = samples.iter().map(ClientSample::compared_rate).collect();
+        let median_rate = median(&rates).unwrap_or_default();
         for (rank, sample) in samples.iter().enumerate() {
-            let share = sample.compared_rate() / median;
+            let share = sample.compared_rate() / median_rate;
             if share < STRAGGLER_RATE {
                 let key = (rank, sample.machine.host.clone());
                 let (rounds, smallest) = observations.stragglers.entry(key).or_insert((0, share));
@@ -316,7 +316,7 @@ impl TaskObservations {
         for ((rank, host), (rounds, share)) in &self.stragglers {
             let text = format!(
                 "rank {rank} on {host} straggled in {rounds} of {} rounds; in the worst at {:.0}% of the \
-                 median client's rate",
+                 median rate",
                 self.rounds,
                 100.0 * share
             );
@@ -536,11 +536,28 @@ pub mod tests {
         assert_eq!(
             texts,
             [
-                "rank 2 on c straggled in 1 of 2 rounds; in the worst at 25% of the median client's rate",
+                "rank 2 on c straggled in 1 of 2 rounds; in the worst at 25% of the median rate",
                 "in 2 of 6 reads, one of each client in each round, a cache of b answered: the bytes did not come from \
                  the device or the server"
             ]
         );
         assert_eq!(notes[0].task.as_deref(), Some("t"));
+    }
+
+    #[test]
+    fn of_two_clients_one_straggles_at_less_than_two_thirds_of_their_mean_rate() {
+        let machine = machine("a");
+        // Rates of 1 and 0.6 tasks per second have the median 0.8, of 1 and 0.25 the median 0.625.
+        for (slow_s, straggler_count) in [(1.0 / 0.6, 0), (4.0, 1)] {
+            let samples = [sample(0.0, 1.0, &[]), sample(0.0, slow_s, &[])];
+            let client_samples = samples.each_ref().map(|sample| ClientSample {
+                machine: &machine,
+                clock: ClockOffset::default(),
+                sample,
+            });
+            let mut observations = ClientObservations::default();
+            observations.record("v", &client_samples);
+            assert_eq!(observations.remarks().len(), straggler_count, "{slow_s}");
+        }
     }
 }
