@@ -6,4 +6,4 @@ set -eu
 # Open MPI sets the first variable, MPICH and Intel MPI the second.
 rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:?start this script with mpirun}}
 size=${OMPI_COMM_WORLD_SIZE:-${PMI_SIZE:?start this script with mpirun}}
-exec "${FSARENA:-fsarena}" run "$@" --quiet --runs "${RUNS:-runs}" --shard "$rank/$size"
+exec "${FSARENA:-fsarena}" run --quiet --runs "${RUNS:-runs}" --shard "$rank/$size" "$@"

@@ -7,4 +7,4 @@ set -eu
 hosts=${HOSTS:?set HOSTS to the names of the hosts, separated by commas}
 count=$(printf '%s\n' "$hosts" | tr , '\n' | wc -l)
 exec parallel --sshlogin "$hosts" --jobs 1 --workdir "$PWD" --halt soon,fail=1 --quote \
-    "${FSARENA:-fsarena}" run "$@" --quiet --runs "${RUNS:-runs}" --shard "{}/$count" ::: $(seq "$count")
+    "${FSARENA:-fsarena}" run --quiet --runs "${RUNS:-runs}" --shard "{}/$count" "$@" ::: $(seq "$count")

@@ -7,5 +7,5 @@
 #SBATCH --ntasks=1
 set -eu
 # Arrays count from 0 or from 1; fsarena accepts both.
-exec "${FSARENA:-fsarena}" run "$@" --quiet --runs "${RUNS:-runs}" \
-    --shard "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT"
+exec "${FSARENA:-fsarena}" run --quiet --runs "${RUNS:-runs}" \
+    --shard "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT" "$@"
