@@ -105,6 +105,11 @@ fn wrong_arguments_are_reported_and_run_nothing() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(!sandbox.dir.join("owned").exists());
     assert!(read_file(&sandbox, "summary.md").starts_with("### fsarena: wrong usage\n"));
+    // Without its last words this command would run.
+    let output = run_gate(&sandbox, &[("ARGUMENTS", "run plan.toml --on dir:a --on dir:b '--rounds 8")]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("check their quotation marks"), "{}", text(&output.stderr));
+    assert!(!sandbox.dir.join("fsarena-report/runs").exists());
 }
 
 #[test]
