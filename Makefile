@@ -140,7 +140,7 @@ test: man
 		exit $$failed
 
 # Whether filesystems measure the same after a minute more of idling: 3 filesystems, 2 tasks, 8 rounds; and OpenZFS in
-# guests, whose modules it compiles; and 40 planted histories, bisected by counts. Needs root; at most 3 hours.
+# guests, whose modules it compiles; and 40 planted histories, bisected by counts. Needs root; up to five hours.
 test-long: export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 test-long: build
 	FSARENA_SHIPPED=$(FSARENA) $(STATIC_TEST) --package fsarena --test it -- --ignored
