@@ -1,6 +1,6 @@
 //! A machine that another process keeps busy.
 
-use crate::common::{Sandbox, runs_as_root};
+use crate::common::{Sandbox, gate::BackgroundRun, runs_as_root};
 use std::process::Command;
 
 #[test]
@@ -14,10 +14,12 @@ fn the_process_that_disturbed_a_run_is_named() {
     sandbox.edit_plan("dirty = \"1GiB\"", "dirty = \"0B\"");
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("disturber");
     let script = format!("while :; do echo page > '{}'; done", file.display());
-    let mut disturber = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]);
+    // It ends also if the run fails.
+    let disturber = BackgroundRun::start(&sandbox, command);
     let (printed, _) = sandbox.expect(0, &["run", "plan.toml", "-q"]);
-    disturber.kill().unwrap();
-    disturber.wait().unwrap();
+    drop(disturber);
     std::fs::remove_file(file).unwrap();
     let events = sandbox.run_text("events.jsonl");
     // Other tests may be busier than this disturber.
