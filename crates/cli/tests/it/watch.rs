@@ -70,6 +70,14 @@ impl RunningWatch {
     }
 }
 
+impl Drop for RunningWatch {
+    /// Ends the watch, so that a failed test leaves nothing behind either.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 fn has_mark(window: &Value, words: &str) -> bool {
     window["marks"].to_string().contains(words)
 }
