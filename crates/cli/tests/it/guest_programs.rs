@@ -28,7 +28,7 @@ fail() { echo "$1" >&2; exit 9; }
 case "$(stat -f -c %T "$FSARENA_INPUT/data")" in ext*) ;; *) fail "the input is not on the source disk" ;; esac
 touch "$FSARENA_INPUT/new" 2>/dev/null && fail "the input can be written"
 [ "$(stat -f -c %T .)" = ext2/ext3 ] && [ "$PWD" = "$FSARENA_DIR" ] || fail "directory $PWD"
-echo x > "$TMPDIR/x" && echo x > /tmp/x && [ "$(ls /tmp)" = x ] || [ -d /tmp ] || fail "temporary files"
+echo x > "$TMPDIR/x" && echo x > /tmp/x && [ "$(stat -f -c %T /tmp)" = tmpfs ] || fail "temporary files"
 echo x > /dev/null; [ -c /dev/urandom ] && [ -e /dev/fd/0 ] || fail "devices"
 (setsid sleep 100 >/dev/null 2>&1 &)
 cp "$FSARENA_INPUT/data" copy
