@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use fsarena_core::names::{self, unknown_name};
 use fsarena_core::plan::file::{self, PlanFile};
-use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::plan::{Backing, Plan, limits};
 use fsarena_core::{factor, plan::resolve::Overrides, scale::Scale, schedule::mix, study};
 use fsarena_mpi::ranks::Ranks;
 use fsarena_run::{Destination, RunError, RunRequest, directories::Clients, registry};
@@ -68,7 +68,7 @@ pub struct RunArgs {
     #[arg(long)]
     seed: Option<u64>,
     /// Time after which a task of one client counts as hung
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_timeout)]
     pub timeout: Duration,
     /// Directory of runs, on the machine of rank 0
     #[arg(
@@ -96,6 +96,15 @@ fn parse_directory(text: &str) -> Result<PathBuf, String> {
 fn parse_setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("use NAME=VALUE")?;
     Ok((name.into(), value.into()))
+}
+
+/// Parses a time limit: above 0, and as short as every time of a plan.
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if timeout.is_zero() {
+        return Err("must be above 0".into());
+    }
+    limits::checked_duration(timeout.as_secs_f64()).map(|_| timeout)
 }
 
 impl RunArgs {
@@ -176,6 +185,14 @@ mod tests {
             [["--rounds", "3"], ["--set", "bs=4096"], ["--other", "/tmp"], ["--on", "dir:/tmp"], ["--seed", "1"]]
         {
             assert!(!is_accepted(&flags), "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_limit_is_above_zero_and_cannot_overflow() {
+        assert_eq!(parse_timeout("10s"), Ok(Duration::from_secs(10)));
+        for text in ["0s", "500000000000years", "soon"] {
+            assert!(parse_timeout(text).is_err(), "{text}");
         }
     }
 }
