@@ -14,7 +14,7 @@ use fsarena_report::report::{self, ReportOptions};
 use fsarena_run::{Consumer, RunError, RunSetup, config::Config, execute_by, work};
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
-use std::rc::Rc;
+use std::{io::Write, rc::Rc};
 
 fn main() {
     fsarena_run::format_settings_by(|name, value| {
@@ -26,7 +26,7 @@ fn main() {
     guard::run_if_guard();
     let mpi = Rc::new(join_job().unwrap_or_else(|why| {
         // This rank is not part of the job yet, so it cannot inform others.
-        eprintln!("fsarena-mpi: cannot join the job: {why}");
+        print_message(&format!("fsarena-mpi: cannot join the job: {why}"));
         std::process::exit(i32::from(ExitCode::Internal.code()));
     }));
     if mpi.rank() == 0 { run_coordinator(mpi) } else { run_worker(&mpi) }
@@ -45,7 +45,8 @@ fn run_coordinator(mpi: Rc<Mpi>) {
             Command::Run(args) => run_and_report(&args, Rc::clone(&mpi)),
             Command::Measure => {
                 let (lines, result) = measure::measure_all(&*mpi);
-                lines.iter().for_each(|line| println!("{line}"));
+                // A closed standard output does not end the job.
+                lines.iter().for_each(|line| drop(writeln!(std::io::stdout(), "{line}")));
                 result.map(|()| ExitCode::Done).map_err(Failure::from)
             }
         }),
@@ -77,7 +78,7 @@ fn parse_args() -> Result<clap::error::Result<Args>, PlanError> {
 /// Prints the failure, if the command failed. Returns the exit code.
 fn report_failure(result: Result<ExitCode, Failure>) -> u8 {
     let code = result.unwrap_or_else(|error| {
-        eprintln!("fsarena-mpi: {}", error.message);
+        print_message(&format!("fsarena-mpi: {}", error.message));
         error.code
     });
     code.code()
@@ -96,7 +97,7 @@ fn run_and_report(args: &RunArgs, mpi: Rc<Mpi>) -> Result<ExitCode, Failure> {
     };
     let report_result = stored_run.map(|run| print_report(&run));
     if result.as_ref().is_ok_and(|outcome| outcome.interrupted) {
-        eprintln!("what was measured is kept; resume with: fsarena-mpi run --resume latest");
+        print_message("what was measured is kept; resume with: fsarena-mpi run --resume latest");
     }
     result?;
     report_result.unwrap_or(Ok(ExitCode::Done))
@@ -108,12 +109,18 @@ fn run_worker(mpi: &Mpi) {
     let _deferred = cancel::defer_signals();
     let result = worker::run(mpi);
     if let Err(fatal) = &result {
-        eprintln!("fsarena-mpi: rank {}: {fatal}", mpi.rank());
+        print_message(&format!("fsarena-mpi: rank {}: {fatal}", mpi.rank()));
         mpi.abort(fatal.cause().exit_code().code());
     }
     if let Some(signal) = cancel::received_signal() {
         cancel::die_by_signal(signal);
     }
+}
+
+/// Prints a message to stderr.
+fn print_message(text: &str) {
+    // A closed standard error does not end the job.
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Prints a line to stderr for each round and each failure.
@@ -126,7 +133,7 @@ struct Progress {
 
 impl Consumer for Progress {
     fn show_message(&mut self, line: &str) {
-        eprintln!("{line}");
+        print_message(line);
     }
 
     fn begin(&mut self, setup: &RunSetup) {
@@ -134,14 +141,19 @@ impl Consumer for Progress {
         self.planned_rounds = plan.stop.rounds;
         self.run = setup.run_dir.cloned();
         let location = setup.run_dir.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
-        eprintln!("{}\n{location}{} rounds; {}", plan.title, self.planned_rounds, setup.requirements.describe(plan));
+        let requirements = setup.requirements.describe(plan);
+        print_message(&format!("{}\n{location}{} rounds; {requirements}", plan.title, self.planned_rounds));
     }
 
     fn receive(&mut self, event: &Event, _: &RunState) -> Result<(), RunError> {
         match event {
-            Event::RoundFinished { round } => eprintln!("round {}/{} done", round + 1, self.planned_rounds),
-            Event::CellFinished { outcome: Outcome::Failed { why, .. }, .. } => eprintln!("  failed: {why}"),
-            Event::Note(note) if note.kind == NoteKind::VariantFailed => eprintln!("  {}", note.text),
+            Event::RoundFinished { round } => {
+                print_message(&format!("round {}/{} done", round + 1, self.planned_rounds))
+            }
+            Event::CellFinished { outcome: Outcome::Failed { why, .. }, .. } => {
+                print_message(&format!("  failed: {why}"));
+            }
+            Event::Note(note) if note.kind == NoteKind::VariantFailed => print_message(&format!("  {}", note.text)),
             _ => {}
         }
         Ok(())
@@ -167,7 +179,7 @@ fn print_report(run: &RunDir) -> Result<ExitCode, Failure> {
     results.push(exporter.export(&report, &mut std::io::stdout().lock()));
     let mut code = report.exit_code();
     for error in results.into_iter().filter_map(Result::err) {
-        eprintln!("fsarena-mpi: {error}");
+        print_message(&format!("fsarena-mpi: {error}"));
         code = error.exit_code();
     }
     Ok(code)
