@@ -1,7 +1,7 @@
 //! `fsarena recover`: removes the mounts, devices and files that a killed fsarena left.
 
 use crate::failure::{CommandResult, Failure};
-use fsarena_core::exit::ExitCode;
+use fsarena_core::{exit::ExitCode, number::plural};
 use fsarena_sys::{kernel::SysRoot, undo};
 use std::io::Write;
 
@@ -33,7 +33,7 @@ pub fn run(args: Args) -> CommandResult {
     if of_other_hosts > 0 {
         return Err(Failure::new(
             ExitCode::Refused,
-            format!("{of_other_hosts} journals are of other hosts: see above how to recover them"),
+            format!("{} of other hosts: see above how to recover them", plural(of_other_hosts, "journal")),
         ));
     }
     Ok(ExitCode::Done)

@@ -212,7 +212,7 @@ impl BundleCheck {
         )];
         lines.push(match self.checksums.len() {
             0 => "checksums: all match".into(),
-            count => format!("checksums: {} differ", plural(count, "file")),
+            count => format!("checksums: no match for {}", plural(count, "file")),
         });
         lines.extend(self.checksums.iter().map(|line| format!("- {line}")));
         for (id, differences) in &self.runs {
