@@ -83,6 +83,15 @@ pub fn absolute_path(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(Failure::for_path(path))
 }
 
+/// Makes a path absolute and converts it to text, as plans store it.
+pub fn absolute_text(path: &Path) -> Result<String, Failure> {
+    absolute_path(path)?.into_os_string().into_string().map_err(|path| {
+        let path = PathBuf::from(path);
+        let message = format!("{}: fsarena stores paths as text, and this one is not UTF-8", path.display());
+        Failure::new(ExitCode::Usage, message)
+    })
+}
+
 /// The flag of a setting, with its value: `--guest-memory`, `--budget 4m`.
 pub fn format_flag(name: &str, value: &str) -> String {
     let flag = format!("--{}", name.replace('_', "-"));

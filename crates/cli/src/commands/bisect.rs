@@ -7,7 +7,7 @@ use crate::commands::list::{newest_of_series, suite_kernels};
 use crate::commands::run::variants::{Levels, plan_of_variants};
 use crate::commands::run::{self, FactorLevels, parse_factor};
 use crate::failure::{CommandResult, Failure, usage_error};
-use crate::flags::absolute_path;
+use crate::flags::{absolute_path, absolute_text};
 use crate::output;
 use crate::terminal::progress::Progress;
 use fsarena_core::bisect::{Bisection, CandidateSource, Ending, FORMAT_VERSION};
@@ -154,7 +154,7 @@ fn begin(args: Args) -> Result<Bisector, Failure> {
             if run.variant.is_empty() {
                 template.insert(factor::KERNEL.into(), TREE_PLACEHOLDER.into());
             }
-            let repo = run::absolute_text(&repo)?;
+            let repo = absolute_text(&repo)?;
             CandidateSource::Git {
                 repo,
                 build: build.iter().map(|text| split_command(text)).collect::<Result<_, _>>()?,

@@ -10,7 +10,7 @@ pub mod variants;
 
 pub use command_flags::environment_variable;
 pub use flags::{Args, FactorLevels, parse_factor};
-pub use overrides::{absolute_kernel_level, absolute_level, absolute_text, absolute_variant};
+pub use overrides::{absolute_kernel_level, absolute_level, absolute_variant};
 use variants::plan_of_variants;
 
 use crate::commands::{handle_signals, run_unstored};

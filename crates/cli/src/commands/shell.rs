@@ -1,9 +1,9 @@
 //! `fsarena shell`: a shell on a fresh filesystem, in a guest.
 
-use super::run::{absolute_kernel_level, absolute_text, environment_variable};
+use super::run::{absolute_kernel_level, environment_variable};
 use crate::commands::{handle_signals, run_unstored};
 use crate::failure::{CommandResult, Failure, usage_error};
-use crate::flags::{absolute_path, parse_byte_size};
+use crate::flags::{absolute_path, absolute_text, parse_byte_size};
 use bytesize::ByteSize;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::Overrides;

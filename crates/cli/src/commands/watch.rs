@@ -1,9 +1,8 @@
 //! `fsarena watch`: measures what a request costs on a machine in production, without generating load.
 
-use crate::commands::{handle_signals, run::absolute_text};
 use crate::failure::{CommandResult, Failure, usage_error};
-use crate::flags::{ListFormat, RunsDir, absolute_path, parse_duration};
-use crate::output;
+use crate::flags::{ListFormat, RunsDir, absolute_path, absolute_text, parse_duration};
+use crate::{commands::handle_signals, output};
 use fsarena_core::{exit::ExitCode, metric::reading};
 use fsarena_probe::watch::{CounterSpec, Recorder, ServiceSpec, Watch, WatchedPlace, Watcher, Window, WindowMark};
 use fsarena_store::RunDir;

@@ -1,8 +1,7 @@
 //! Flags for the user's own commands to time, and the plan that they make.
 
-use super::overrides::absolute_text;
 use crate::failure::{Failure, usage_error};
-use crate::flags::{ExplicitFlags, format_flag, parse_duration};
+use crate::flags::{ExplicitFlags, absolute_text, format_flag, parse_duration};
 use clap::builder::NonEmptyStringValueParser;
 use fsarena_core::study;
 use std::{env::VarError, path::PathBuf, time::Duration};

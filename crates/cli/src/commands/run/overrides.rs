@@ -3,9 +3,9 @@
 use super::flags::{Args, RunPlace};
 use super::variants::Levels;
 use crate::failure::{Failure, usage_error};
-use crate::flags::absolute_path;
+use crate::flags::{absolute_path, absolute_text};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, ParsedPlan, Plan, SourceDevice};
-use fsarena_core::{exit::ExitCode, factor, plan::resolve::Overrides, setting::SettingKind};
+use fsarena_core::{factor, plan::resolve::Overrides, setting::SettingKind};
 use fsarena_guest::kernel::DEBIAN;
 use fsarena_load::{source::TREE_SEPARATOR, workloads::WORKLOADS};
 use fsarena_sys::kernel::SysRoot;
@@ -226,15 +226,6 @@ pub(super) fn is_path_setting((id, text): &(String, String)) -> bool {
 fn absolute_setting(set: &(String, String)) -> Result<(String, String), Failure> {
     let (id, text) = set;
     Ok((id.clone(), if is_path_setting(set) { absolute_text(Path::new(text))? } else { text.clone() }))
-}
-
-/// Makes a path absolute and converts it to text, as plans store it.
-pub fn absolute_text(path: &Path) -> Result<String, Failure> {
-    absolute_path(path)?.into_os_string().into_string().map_err(|path| {
-        let path = PathBuf::from(path);
-        let message = format!("{}: fsarena stores paths as text, and this one is not UTF-8", path.display());
-        Failure::new(ExitCode::Usage, message)
-    })
 }
 
 /// A seed for runs without `--seed`, from the clock and the boot id.
