@@ -255,7 +255,7 @@ impl CoordinatorCell<'_> {
 
     /// The first rank for whose state `is_pending` holds.
     fn first_pending(&self, is_pending: impl Fn(u32, &RankState) -> bool) -> Option<u32> {
-        (0..).zip(&self.states).find(|(rank, state)| is_pending(*rank, *state)).map(|(rank, _)| rank)
+        (0..).zip(&self.states).find_map(|(rank, state)| is_pending(rank, state).then_some(rank))
     }
 
     /// Waits until all ranks have ended the cell and returns its outcome. `own_outcome` is the outcome of rank 0's agent.

@@ -148,7 +148,7 @@ impl Consumer for Progress {
     fn receive(&mut self, event: &Event, _: &RunState) -> Result<(), RunError> {
         match event {
             Event::RoundFinished { round } => {
-                print_message(&format!("round {}/{} done", round + 1, self.planned_rounds))
+                print_message(&format!("round {}/{} done", round + 1, self.planned_rounds));
             }
             Event::CellFinished { outcome: Outcome::Failed { why, .. }, .. } => {
                 print_message(&format!("  failed: {why}"));

@@ -240,6 +240,7 @@ mod tests {
         assert_eq!(handled, 1);
         assert!(result.unwrap_err().contains("1 of 2 ranks sent no answer within 0ns, such as rank 2"));
     }
+
     #[test]
     fn a_rank_that_sends_no_time_is_named() {
         let failure = measure_all_clock_offsets(&FakeWire(RefCell::default())).unwrap_err();
