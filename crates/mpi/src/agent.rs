@@ -63,6 +63,11 @@ impl AgentSupervisor {
         Some(Note::new(NoteKind::IdleTimeout, text).task(task))
     }
 
+    /// The longest time that a machine may wait until it is idle.
+    pub fn longest_idle_wait(&self) -> Duration {
+        idle::longest_wait(&self.idle_plan)
+    }
+
     /// Waits in the barrier for all ranks, and restarts the time limit for the task, which starts then.
     pub fn start_task(&mut self, wire: &dyn Wire) -> Outcome {
         self.nfs_before = read_nfs_traffic(&self.test_dir);

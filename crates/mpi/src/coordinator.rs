@@ -232,11 +232,13 @@ impl CoordinatorCell<'_> {
     /// signal or the failure of a rank.
     ///
     /// # Errors
-    /// If a rank is pending longer than its time limit.
-    fn wait_while(&mut self, is_pending: impl Fn(u32, &RankState) -> bool) -> Result<Option<Outcome>, RunError> {
+    /// If a rank is pending longer than `timeout`.
+    fn wait_while(
+        &mut self,
+        timeout: Duration,
+        is_pending: impl Fn(u32, &RankState) -> bool,
+    ) -> Result<Option<Outcome>, RunError> {
         let begun = Instant::now();
-        // A rank reports an agent that exceeds its time limit, so this time limit is longer.
-        let timeout = self.ranks.task_timeout + self.ranks.answer_timeout();
         loop {
             self.handle_messages();
             if cancel::received_signal().is_some() {
@@ -253,6 +255,11 @@ impl CoordinatorCell<'_> {
         }
     }
 
+    /// Time limit for the work of a rank. A rank reports an agent that exceeds its time limit, so this one is longer.
+    fn work_timeout(&self) -> Duration {
+        self.ranks.task_timeout + self.ranks.answer_timeout()
+    }
+
     /// The first rank for whose state `is_pending` holds.
     fn first_pending(&self, is_pending: impl Fn(u32, &RankState) -> bool) -> Option<u32> {
         (0..).zip(&self.states).find_map(|(rank, state)| is_pending(rank, state).then_some(rank))
@@ -266,7 +273,7 @@ impl CoordinatorCell<'_> {
     fn finish(mut self, own_outcome: Outcome) -> Result<Outcome, RunError> {
         self.mark_ended(0, own_outcome);
         let is_running = |_: u32, state: &RankState| *state != RankState::Ended;
-        let Some(early_outcome) = self.wait_while(is_running)? else { return Ok(Outcome::Done) };
+        let Some(early_outcome) = self.wait_while(self.work_timeout(), is_running)? else { return Ok(Outcome::Done) };
         let (rank, outcome) = self.first_failure.take().unwrap_or((0, early_outcome));
         self.abandon();
         let timeout = if cancel::received_signal().is_some() { SIGNAL_TIMEOUT } else { self.ranks.answer_timeout() };
@@ -303,7 +310,7 @@ impl CoordinatorCell<'_> {
     /// Waits until the agents of all ranks have sent the same request. Returns `Outcome::Done` then, or another outcome if
     /// the cell has to end.
     fn wait_for_all_ready(&mut self, request: &PrivilegedRequest) -> Result<Outcome, RunError> {
-        if let Some(outcome) = self.wait_while(|_, state| *state == RankState::Working)? {
+        if let Some(outcome) = self.wait_while(self.work_timeout(), |_, state| *state == RankState::Working)? {
             return Ok(outcome);
         }
         let ready = RankState::Ready(request.clone());
@@ -346,7 +353,8 @@ impl AgentParent for CoordinatorCell<'_> {
             (self.emit)(CellEvent::Note(note));
         }
         let waits_until_idle = |rank: u32, state: &RankState| leaders.contains(&rank) && *state != RankState::Idle;
-        if let Some(outcome) = self.wait_while(waits_until_idle)? {
+        let timeout = self.work_timeout() + self.agent.longest_idle_wait();
+        if let Some(outcome) = self.wait_while(timeout, waits_until_idle)? {
             return Ok(outcome);
         }
         self.send_and_mark_working(&ToRank::StartTask);

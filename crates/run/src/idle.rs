@@ -93,6 +93,12 @@ impl Timeouts {
     }
 }
 
+/// The longest time for which [`wait_until_idle`] polls.
+pub fn longest_wait(plan: &IdlePlan) -> Duration {
+    let timeouts = Timeouts::new(plan, 0);
+    timeouts.background + timeouts.after_background
+}
+
 /// Waits until the machine is idle; `poll` takes the readings.
 fn wait_by_polls(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> PollReadings) -> IdleWait {
     let kernel = target.kernel;
