@@ -77,6 +77,8 @@ pub(crate) mod tests {
             shard: "3/8".parse().ok(),
         };
         plan.device.backing = Backing::Loop { path: Some("/with \n newline".into()) };
+        // Sizes that are not a whole number of tenths of a unit.
+        (plan.device.size, plan.idle.dirty) = (Some(ByteSize::mib(1500)), ByteSize(4_000_001));
         let text = toml::to_string(&plan).unwrap();
         assert_eq!(toml::from_str::<Plan>(&text).unwrap(), plan);
     }

@@ -5,7 +5,7 @@
 //! every time in a plan fits a [`Duration`], and looping over the rounds ends.
 
 use bytesize::ByteSize;
-use serde::{Deserialize, Deserializer, de::Error};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::time::Duration;
 
 /// The most variants of a plan: a round of more takes days, and each is kept in memory.
@@ -107,6 +107,28 @@ pub(super) fn check_memory(size: ByteSize) -> Result<ByteSize, String> {
     Ok(size)
 }
 
+/// Formats a size as a text that parses to the same size: `4.0 MiB`, but `1572864000 B` for 1500 MiB, which [`ByteSize`] rounds
+/// to `1.5 GiB`.
+pub(super) fn format_size(size: ByteSize) -> String {
+    let rounded = size.to_string();
+    if rounded.parse::<ByteSize>() == Ok(size) { rounded } else { format!("{} B", size.as_u64()) }
+}
+
+/// Serialises sizes without rounding, for `serialize_with`.
+pub(super) mod exact {
+    use super::*;
+
+    /// Serialises a required size.
+    pub fn size<S: Serializer>(size: &ByteSize, serializer: S) -> Result<S::Ok, S::Error> {
+        format_size(*size).serialize(serializer)
+    }
+
+    /// Serialises an optional size.
+    pub fn optional_size<S: Serializer>(size: &Option<ByteSize>, serializer: S) -> Result<S::Ok, S::Error> {
+        size.map(format_size).serialize(serializer)
+    }
+}
+
 /// Checks the number of runs that share the error probability of one answer.
 fn check_error_split(runs: u32) -> Result<u32, String> {
     if !(1..=MAX_ERROR_SPLIT).contains(&runs) {
@@ -156,6 +178,16 @@ mod tests {
         assert!(std::time::Instant::now().checked_add(4 * checked_duration(MAX_TIME_S).unwrap()).is_some());
         for invalid in [-1.0, f64::NAN, f64::INFINITY, 1e30, 1.1e9] {
             assert!(checked_duration(invalid).is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn a_formatted_size_parses_to_the_same_size() {
+        // 1500 MiB are 1572864000 B, and 1.5 GiB are 1536 MiB.
+        let formatted = [ByteSize::mib(4), ByteSize::mib(1536), ByteSize::mib(1500), ByteSize(7)].map(format_size);
+        assert_eq!(formatted, ["4.0 MiB", "1.5 GiB", "1572864000 B", "7 B"]);
+        for size in [ByteSize::mib(1500), ByteSize(u64::MAX), ByteSize((1 << 53) + 1)] {
+            assert_eq!(format_size(size).parse(), Ok(size));
         }
     }
 

@@ -7,9 +7,9 @@
 use super::Plan;
 use super::error::{PlanError, line_and_column, reword_parser_message};
 use super::file::{AgeTable, DeviceTable, IdleTable, MAX_PLAN_BYTES, Pairs, PlanFile, StageTable, StopTable};
+use super::limits::format_size;
 use crate::cell::Variant;
 use crate::{escape, matrix};
-use bytesize::ByteSize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
@@ -155,7 +155,7 @@ fn convert_to_plan_file(plan: &Plan) -> PlanFile {
         grid: Pairs::new(),
         variants: plan.variants.iter().map(variant).collect(),
         device: DeviceTable {
-            size: device.size.map(|size| without_position(format_bytes(size))),
+            size: device.size.map(|size| without_position(format_size(size))),
             direct_io: Some(device.direct_io),
             discard: Some(device.discard),
             precondition: Some(device.precondition),
@@ -176,7 +176,7 @@ fn convert_to_plan_file(plan: &Plan) -> PlanFile {
         },
         idle: IdleTable {
             timeout: Some(without_position(format_seconds(idle.timeout_s))),
-            dirty: Some(without_position(format_bytes(idle.dirty))),
+            dirty: Some(without_position(format_size(idle.dirty))),
             io_pressure_percent: Some(without_position(idle.io_pressure_percent)),
         },
         // A stored plan is resolved for one scale and one stage. Published figures and conclusions are not part of it.
@@ -196,10 +196,6 @@ fn without_position<T>(value: T) -> Spanned<T> {
 /// Gives each key and value position 0.
 fn pairs_without_position<V: Into<toml::Value>>(pairs: impl IntoIterator<Item = (String, V)>) -> Pairs {
     pairs.into_iter().map(|(id, value)| (without_position(id), without_position(value.into()))).collect()
-}
-
-fn format_bytes(size: ByteSize) -> String {
-    format!("{} B", size.as_u64())
 }
 
 /// Formats a number of seconds as in a plan: `50ms`. A number that is not a valid time is printed as it is; resolving the plan

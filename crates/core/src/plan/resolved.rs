@@ -1,6 +1,6 @@
 //! The complete, checked plan of a run, and its parts.
 
-use super::limits::{optional, required};
+use super::limits::{exact, optional, required};
 use super::shard::Shard;
 use crate::cell::{Variant, WorkloadPlan};
 use crate::sample::Unit;
@@ -178,7 +178,7 @@ pub struct GuestPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modules: Option<PathBuf>,
     /// The memory of each guest.
-    #[serde(deserialize_with = "required::memory")]
+    #[serde(deserialize_with = "required::memory", serialize_with = "exact::size")]
     pub memory: ByteSize,
     /// Seconds without output after which fsarena treats a guest as hung.
     #[serde(deserialize_with = "required::silence_timeout", rename = "patience_s")]
@@ -253,7 +253,12 @@ pub struct DevicePlan {
     /// The storage of the filesystems under test.
     pub backing: Backing,
     /// Size of each image; default: the size that the workload needs.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional::size")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional::size",
+        serialize_with = "exact::optional_size"
+    )]
     pub size: Option<ByteSize>,
     /// Whether loop images bypass the page cache of the filesystem that stores them, like a device.
     pub direct_io: bool,
@@ -388,6 +393,7 @@ pub struct IdlePlan {
     #[serde(deserialize_with = "required::seconds")]
     pub timeout_s: f64,
     /// The most bytes of dirty and writeback pages on an idle machine.
+    #[serde(serialize_with = "exact::size")]
     pub dirty: ByteSize,
     /// The largest I/O pressure of an idle machine: per cent of the poll interval in which some process stalled on I/O.
     #[serde(deserialize_with = "required::percentage")]
