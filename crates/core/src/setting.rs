@@ -29,24 +29,24 @@ impl SettingValue {
         if let SettingValue::Text(value) = self { Some(value) } else { None }
     }
 
-    /// Parses `text` as a value of the same kind as `self`; returns [`SettingValue::Text`] if that fails. For a list, the
-    /// parsed value becomes its only item.
+    /// Parses `text` as a value of the same kind as `self`; returns [`SettingValue::Text`] if that fails. A whole number may
+    /// become a number with a fraction, because plans write both for the same setting. For a list, the parsed value becomes its
+    /// only item.
     pub fn parse_same_kind(&self, text: &str) -> SettingValue {
         let parsed = match self {
             SettingValue::Bool(_) => text.parse().ok().map(SettingValue::Bool),
-            SettingValue::Int(_) => {
-                let number = text.parse().ok().or_else(|| Some(parse_size(text).ok()? as i64));
-                number.map(SettingValue::Int)
-            }
+            SettingValue::Int(_) => match (text.parse(), text.parse()) {
+                (Ok(whole), _) => Some(SettingValue::Int(whole)),
+                (_, Ok(fraction)) => Some(SettingValue::Float(fraction)),
+                _ => parse_size(text).ok().map(|bytes| SettingValue::Int(bytes as i64)),
+            },
             SettingValue::Float(_) => text.parse().ok().map(SettingValue::Float),
             SettingValue::List(items) => {
-                let has_modes = items.iter().any(|item| MODES.iter().any(|(name, _)| item.as_text() == Some(name)));
-                let text = if has_modes { sysbench_mode(text) } else { text };
-                let item = match items.first() {
-                    Some(first) => first.parse_same_kind(text),
-                    None => SettingValue::Text(text.into()),
-                };
+                let item = items.first().map_or(SettingValue::Text(text.into()), |first| first.parse_same_kind(text));
                 Some(SettingValue::List(vec![item]))
+            }
+            SettingValue::Text(own) if MODES.iter().any(|(mode, _)| mode == own) => {
+                Some(SettingValue::Text(sysbench_mode(text).into()))
             }
             SettingValue::Text(_) | SettingValue::Table(_) => None,
         };
@@ -553,6 +553,10 @@ mod tests {
             SettingValue::List(vec![SettingValue::Int(8)])
         );
         assert_eq!(list(&["seqrd", "seqwr"]).parse_same_kind("randread"), list(&["rndrd"]));
+        // A plan may write `seconds = 1` for a number with a fraction, and `modes = "rndrd"` for a list.
+        assert_eq!(SettingValue::Int(1).parse_same_kind("1.5"), SettingValue::Float(1.5));
+        assert_eq!(SettingValue::Text("rndrd".into()).parse_same_kind("write"), SettingValue::Text("seqwr".into()));
+        assert_eq!(SettingValue::Text("a".into()).parse_same_kind("write"), SettingValue::Text("write".into()));
         assert_eq!(list(&["wal", "delete"]).parse_same_kind("delete"), list(&["delete"]));
         assert_eq!(SettingValue::Int(0).parse_same_kind("many"), SettingValue::Text("many".into()));
     }

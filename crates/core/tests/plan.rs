@@ -171,6 +171,10 @@ fn errors_have_line_column_and_a_suggestion() {
             &plan_with("[factors]\noptions = \"nope\""),
             "plan.toml, line 3, column 11: Unknown option set `nope`. Available:",
         ),
+        (
+            &plan_with("[factors]\n\"set.copies\" = \"1.5\""),
+            "plan.toml, line 3, column 16: `copies` accepts a whole number from 1 to 100, not `1.5`",
+        ),
         (&plan_with("[stop]\nrounds = 0"), "plan.toml, line 3, column 10: a run has at least one round"),
         (&plan_with("[stop]\nrounds = -1"), "plan.toml, line 3, column 10: invalid value"),
         (&plan_with("[stop]\nbudget = \"soon\""), "plan.toml, line 3, column 10: cannot read the time `soon`"),
