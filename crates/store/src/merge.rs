@@ -295,11 +295,13 @@ const COPY_NOTES: [&str; 2] = [
      EXCEPT SELECT round, NULL, kind, variant, task, text, fix FROM main.note WHERE cell IS NULL",
 ];
 
-/// Copies the rounds of the shard with their orders and hosts.
+/// Copies the rounds of the shard with their orders and hosts, except rounds that the merged run has finished: an interrupted
+/// attempt of another machine may have begun one of them.
 const COPY_ROUNDS: &str = "
 INSERT OR REPLACE INTO main.round(number, host, variant_order, finished)
 SELECT r.number, h.new, r.variant_order, r.finished FROM shard.round r
-CROSS JOIN map h ON h.kind = 'host' AND h.old = r.host";
+CROSS JOIN map h ON h.kind = 'host' AND h.old = r.host
+WHERE NOT EXISTS (SELECT 1 FROM main.round m WHERE m.number = r.number AND m.finished = 1)";
 
 /// Widens the times of the merged run to include those of the shard.
 const UPDATE_RUN_TIMES: &str = "

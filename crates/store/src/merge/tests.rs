@@ -103,6 +103,18 @@ fn an_interrupted_shard_adds_its_remaining_cells_later() {
 }
 
 #[test]
+fn an_attempt_without_cells_does_not_reopen_a_finished_round() {
+    let root = tempfile::tempdir().unwrap();
+    let (shard_1, attempt) = (shard(root.path(), 1, "h1"), shard(root.path(), 1, "h2"));
+    // The attempt was interrupted in its first cell.
+    let interrupt =
+        "PRAGMA foreign_keys = ON; DELETE FROM cell; DELETE FROM round WHERE number > 0; UPDATE round SET finished = 0";
+    Connection::open(attempt.database_file()).unwrap().execute_batch(interrupt).unwrap();
+    let merged = merge(root.path(), &[shard_1, attempt, shard(root.path(), 2, "h2")]).unwrap();
+    assert_eq!((merged.complete, merged.why.as_str()), (true, "merged: all 4 rounds, of 2 hosts"));
+}
+
+#[test]
 fn shards_of_other_plans_builds_or_rounds_are_refused_by_name() {
     let root = tempfile::tempdir().unwrap();
     let shard_1 = shard(root.path(), 1, "h1");
