@@ -15,6 +15,8 @@ const SUFFIX_CHARACTERS: &[u8] = b"23456789abcdefghijkmnpqrstuvwxyz";
 /// The largest plan that fsarena stores or reads, in bytes. A plan with the largest number of variants takes about 2 MB.
 /// Parsing a damaged plan takes up to eighty times its size in memory.
 const MAX_PLAN_BYTES: u64 = 4 << 20;
+/// How often another id is tried if one is taken. The suffix of a merged run is always the same.
+const MAX_FURTHER_TRIES: u32 = 100;
 /// The largest number of runs that an error message names.
 const MAX_NAMED_RUNS: usize = 8;
 
@@ -36,8 +38,8 @@ impl RunDir {
         RunDir::create_with_suffix(runs_root, plan, version, random_suffix)
     }
 
-    /// Does the work of [`RunDir::create`]; the id ends with the result of `suffix`, which is called again if that id is
-    /// taken.
+    /// Does the work of [`RunDir::create`]; the id ends with the result of `suffix`, which is called again a few times if that
+    /// id is taken.
     pub(crate) fn create_with_suffix(
         runs_root: &Path,
         plan: &Plan,
@@ -45,13 +47,16 @@ impl RunDir {
         suffix: impl Fn() -> String,
     ) -> Result<RunDir> {
         let now = Timestamp::now();
+        let mut further_tries = MAX_FURTHER_TRIES;
         let (id, path) = loop {
             let id = format!("{}-{}-{}", now.strftime("%Y%m%d-%H%M%S"), slug(&plan.name), suffix());
             let path = runs_root.join(&id);
             fs::create_dir_all(runs_root).map_err(Error::io("creating", runs_root))?;
             match fs::create_dir(&path) {
                 Ok(()) => break (id, path),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && further_tries > 0 => {
+                    further_tries -= 1;
+                }
                 Err(error) => return Err(Error::io("creating", &path)(error)),
             }
         };
@@ -341,6 +346,18 @@ mod tests {
         }
         assert_eq!(find("latest").id(), RunDir::find_all(root.path()).unwrap()[0].id());
         assert_eq!(older.plan().unwrap(), plan(&["ext4"]));
+    }
+
+    #[test]
+    fn a_taken_id_whose_suffix_stays_the_same_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        // The ids of this second and of those that follow.
+        for seconds in 0..60 {
+            let time = Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
+            fs::create_dir_all(root.path().join(format!("{}-tasks-same", time.strftime("%Y%m%d-%H%M%S")))).unwrap();
+        }
+        let error = RunDir::create_with_suffix(root.path(), &plan(&["ext4"]), "0.1.0", || "same".into()).unwrap_err();
+        assert!(error.to_string().contains("-tasks-same") && error.to_string().contains("exists"), "{error}");
     }
 
     #[test]
