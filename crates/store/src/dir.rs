@@ -291,6 +291,9 @@ impl RunDir {
     }
 }
 
+/// The name of an output file while it is copied. No output file of a cell has it.
+const PARTIAL_OUTPUT: &str = ".partial";
+
 /// Removes the output of an earlier attempt of a cell.
 pub(crate) fn remove_output(run: &RunDir, cell: &Cell) -> Result<()> {
     let path = run.output_file(cell);
@@ -311,7 +314,7 @@ pub(crate) fn append_output(run: &RunDir, cell: &Cell, command: &CommandRecord, 
 }
 
 /// Copies the output files of one run that the other run lacks, by the directories of their outputs. Output files of
-/// different cells have different names.
+/// different cells have different names. An interrupted copy leaves no file under its final name, so the next one repeats it.
 pub(crate) fn copy_missing_outputs(source_dir: &Path, target_dir: &Path) -> Result<()> {
     let Ok(entries) = fs::read_dir(source_dir) else { return Ok(()) };
     fs::create_dir_all(target_dir).map_err(Error::io("creating", target_dir))?;
@@ -320,7 +323,12 @@ pub(crate) fn copy_missing_outputs(source_dir: &Path, target_dir: &Path) -> Resu
         let target = target_dir.join(entry.file_name());
         // Shards may come from another machine, so only regular files are copied.
         if entry.file_type().is_ok_and(|kind| kind.is_file()) && !target.exists() {
-            fs::copy(entry.path(), &target).map_err(Error::io("writing", &target))?;
+            let partial = target_dir.join(PARTIAL_OUTPUT);
+            let copied = fs::copy(entry.path(), &partial).and_then(|_| fs::rename(&partial, &target));
+            copied.map_err(|error| {
+                let _ = fs::remove_file(&partial);
+                Error::io("writing", &target)(error)
+            })?;
         }
     }
     Ok(())
@@ -393,6 +401,24 @@ mod tests {
         let years: Vec<_> =
             RunDir::find_all(root.path()).unwrap().iter().map(|dir| dir.id()[..4].to_string()).collect();
         assert_eq!(years, ["2026", "2023", "2020"]);
+    }
+
+    #[test]
+    fn only_whole_output_files_have_their_final_name() {
+        let root = tempfile::tempdir().unwrap();
+        let (source, target) = (root.path().join("source"), root.path().join("target"));
+        fs::create_dir_all(&source).unwrap();
+        fs::write(source.join("001-ext4-0f3a6c21.txt"), "$ make\n[exit 0, 9 ms]\n").unwrap();
+        // Nothing can be copied while a directory has the temporary name.
+        fs::create_dir_all(target.join(PARTIAL_OUTPUT)).unwrap();
+        copy_missing_outputs(&source, &target).unwrap_err();
+        fs::remove_dir(target.join(PARTIAL_OUTPUT)).unwrap();
+        assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+        // An earlier merge died while it copied.
+        fs::write(target.join(PARTIAL_OUTPUT), "$ ma").unwrap();
+        copy_missing_outputs(&source, &target).unwrap();
+        assert_eq!(crate::archive::files_below(&target).unwrap(), ["001-ext4-0f3a6c21.txt"]);
+        assert_eq!(fs::read_to_string(target.join("001-ext4-0f3a6c21.txt")).unwrap(), "$ make\n[exit 0, 9 ms]\n");
     }
 
     #[test]
