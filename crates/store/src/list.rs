@@ -1,7 +1,7 @@
 //! Lists the runs of a directory.
 
 use crate::{Error, Result, RunDir, read::run_status, rows::RunDatabase, schema};
-use fsarena_core::{names::distinct, record::RunStatus};
+use fsarena_core::{names::distinct, plan::limits::MAX_ROUNDS, record::RunStatus};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub struct RunSummary {
     /// The names of its tasks.
     #[serde(skip)]
     pub tasks: Vec<String>,
-    /// The number of rounds with a finished cell.
+    /// The number of rounds with a finished cell, at most [`MAX_ROUNDS`]: a watch may have millions of windows.
     pub rounds: u32,
     /// The machines that it ran on: `NAME, Linux VERSION`.
     pub machines: Vec<String>,
@@ -75,7 +75,7 @@ pub fn read_summary(run: &RunDir) -> Result<RunSummary> {
         let status = run_status(row.int(2)? != 0, row.text(3)?, run.is_being_written());
         Ok((row.text(0)?, row.text(1)?, status))
     })?;
-    let rounds_sql = format!("SELECT count(*) FROM (SELECT DISTINCT round FROM cell LIMIT {MAX_ROWS})");
+    let rounds_sql = format!("SELECT count(*) FROM (SELECT DISTINCT round FROM cell LIMIT {MAX_ROUNDS})");
     Ok(RunSummary {
         study,
         started,
@@ -125,6 +125,21 @@ mod tests {
     use super::*;
     use crate::testing::{cells, create_run, plan, run_cell};
     use fsarena_core::event::{Event, Outcome};
+
+    #[test]
+    fn all_rounds_of_a_long_run_are_counted() {
+        let root = tempfile::tempdir().unwrap();
+        let plan = plan(&["ext4"]);
+        let (run, mut writer) = create_run(root.path(), &plan);
+        run_cell(&mut writer, &cells(&plan, 0)[0], Outcome::Done);
+        drop(writer);
+        // The windows of a watch are rounds.
+        let windows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2499)
+             INSERT INTO cell(hash, round, position, variant, workload, outcome, host, started_at, spent)
+             SELECT 'h' || i, i, 0, variant, workload, outcome, host, started_at, spent FROM n CROSS JOIN cell WHERE round = 0";
+        rusqlite::Connection::open(run.database_file()).unwrap().execute_batch(windows).unwrap();
+        assert_eq!(read_summary(&run).unwrap().rounds, 2500);
+    }
 
     #[test]
     fn a_listing_shows_finished_running_and_damaged_runs() {
