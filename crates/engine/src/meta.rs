@@ -469,7 +469,8 @@ impl NameTree {
     pub fn record_phase(&self, operation: Operation) {
         match operation {
             Operation::Rename => drop(self.files_are_renamed.fetch_xor(true, Ordering::Relaxed)),
-            Operation::Create => self.files_are_renamed.store(false, Ordering::Relaxed),
+            // The next `create` makes files of the first names again.
+            Operation::Unlink => self.files_are_renamed.store(false, Ordering::Relaxed),
             _ => {}
         }
     }
@@ -628,6 +629,15 @@ mod tests {
             MetaJob { phases: vec![Operation::Create, Operation::Link], threads: 2, names: 5, ..MetaJob::default() };
         run(&job, dir.path(), &mut |_, _| {}).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn files_are_created_again_after_renamed_ones_were_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let phases = vec![Create, Rename, Unlink, Create, Stat, Rename, Rename, Stat, Unlink];
+        let job = MetaJob { phases, names: 5, ..MetaJob::default() };
+        let outcomes = run(&job, dir.path(), &mut |_, _| {}).unwrap();
+        assert!(outcomes.iter().all(|(_, outcome)| outcome.operations() == 5));
     }
 
     #[test]
