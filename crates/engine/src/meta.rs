@@ -20,7 +20,7 @@ use std::{ffi::CStr, mem::MaybeUninit, os::unix::ffi::OsStrExt, time::Instant};
 /// Runs all phases in an empty directory and returns the outcome of each. Calls `on_interval` as soon as an interval is
 /// over.
 ///
-/// Afterwards it removes the directory tree, and all files that no `unlink` removed.
+/// Afterwards, also if an operation failed, it removes the directory tree and all files that no `unlink` removed.
 ///
 /// # Errors
 /// If the job contradicts itself, threads are unavailable, or an operation fails.
@@ -31,16 +31,27 @@ pub fn run(
 ) -> Result<Vec<(Operation, LoadOutcome)>> {
     job.check()?;
     let tree = NameTree::create(job, dir)?;
+    let outcomes = run_phases(job, &tree, on_interval);
+    let removed = tree.remove();
+    let outcomes = outcomes?;
+    removed.map(|()| outcomes)
+}
+
+/// Measures all phases, or those up to a signal.
+fn run_phases(
+    job: &MetaJob,
+    tree: &NameTree,
+    on_interval: &mut dyn FnMut(Operation, &Interval),
+) -> Result<Vec<(Operation, LoadOutcome)>> {
     let mut outcomes = vec![];
     for &operation in &job.phases {
-        let outcome = run_phase(job, &tree, operation, &mut |interval| on_interval(operation, interval))?;
+        let outcome = run_phase(job, tree, operation, &mut |interval| on_interval(operation, interval))?;
         outcomes.push((operation, outcome));
         // After a signal the phase is incomplete, so the files for the next one may be missing.
         if cancel::received_signal().is_some() {
             break;
         }
     }
-    tree.remove()?;
     Ok(outcomes)
 }
 
@@ -628,6 +639,17 @@ mod tests {
         let job =
             MetaJob { phases: vec![Operation::Create, Operation::Link], threads: 2, names: 5, ..MetaJob::default() };
         run(&job, dir.path(), &mut |_, _| {}).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_failed_phase_leaves_no_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = MetaJob { phases: vec![Create, Stat], names: 5, ..MetaJob::default() };
+        let name = dir.path().join(TOP_DIR).join("t0/f.0.3");
+        // Removes a file that the second phase needs.
+        let error = run(&job, dir.path(), &mut |_, _| drop(std::fs::remove_file(&name))).unwrap_err().to_string();
+        assert!(error.contains("stat") && error.contains("f.0.3"), "{error}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
