@@ -87,12 +87,21 @@ pub trait Work<'a>: Sync {
     /// An operation failed.
     fn perform_operations(&'a self, worker: &mut Self::Worker, recorder: &mut Recorder, clock: Clock) -> Result;
 
-    /// Ends the work of a thread, outside the measured time. Returns the number of final syncs.
+    /// Syncs the data of the load once a thread has performed its last operation. Returns the number of these final syncs,
+    /// whose time is recorded apart from that of the operations.
+    ///
+    /// # Errors
+    /// A sync failed.
+    fn sync_at_end(&'a self) -> Result<u64> {
+        Ok(0)
+    }
+
+    /// Ends the work of a thread, outside the measured time.
     ///
     /// # Errors
     /// An operation failed.
-    fn finish(&'a self, _: Self::Worker) -> Result<u64> {
-        Ok(0)
+    fn finish(&'a self, _: Self::Worker) -> Result {
+        Ok(())
     }
 }
 
@@ -270,8 +279,10 @@ fn run_worker<'a, 's, W: Work<'a>>(
     recorder.close();
     drop(recorder);
     result?;
-    let final_syncs = shared.work.finish(worker)?;
-    Ok(Some(WorkerEnd { end, final_sync: clock.now().saturating_sub(end), final_syncs }))
+    let final_syncs = shared.work.sync_at_end()?;
+    let final_sync = if final_syncs > 0 { clock.now().saturating_sub(end) } else { 0 };
+    shared.work.finish(worker)?;
+    Ok(Some(WorkerEnd { end, final_sync, final_syncs }))
 }
 
 /// Collects tallies until all workers have ended. Returns the number of intervals that it passed to `on_interval`; the last

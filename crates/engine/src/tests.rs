@@ -156,6 +156,9 @@ fn verified_blocks_are_written_read_and_read_back() {
         let outcome = run_and_check(&job, &files);
         // All 200 blocks are verified before and after the load, and each block that it reads.
         assert_eq!(outcome.verified_blocks, 400 + outcome.kind("read").unwrap().count);
+        // Reading back the blocks is no part of the final syncs.
+        let outcome = run_and_check(&LoadJob { sync_end: false, ..job }, &files);
+        assert_eq!((outcome.final_syncs, outcome.final_sync_ns), (0, 0));
     }
 }
 

@@ -64,22 +64,26 @@ impl<'a> Work<'a> for FileLoad<'_> {
         }
     }
 
-    /// Syncs all files, and reads back all blocks if they are verified.
-    fn finish(&'a self, mut worker: Worker<'a>) -> Result<u64> {
-        let mut syncs = 0;
-        if self.job.sync_end && self.job.writes() {
-            for file in 0..self.layout.file_count {
-                let result = self.syscall_io().sync(file);
-                result.map_err(|source| self.operation_error(Op::Sync, file, 0, source.into()))?;
-                syncs += 1;
-            }
+    /// Syncs all files, if the job requires it.
+    fn sync_at_end(&'a self) -> Result<u64> {
+        if !self.job.sync_end || !self.job.writes() {
+            return Ok(0);
         }
+        for file in 0..self.layout.file_count {
+            let result = self.syscall_io().sync(file);
+            result.map_err(|source| self.operation_error(Op::Sync, file, 0, source.into()))?;
+        }
+        Ok(self.layout.file_count.into())
+    }
+
+    /// Reads back all blocks if they are verified.
+    fn finish(&'a self, mut worker: Worker<'a>) -> Result {
         if self.job.verify && self.job.writes() {
             let generations = std::mem::take(&mut worker.verifier.generations);
             let first = worker.verifier.first_block;
             self.check_own_blocks(&mut worker, |block, _| generations.get((block - first) as usize).copied())?;
         }
         self.verified_blocks.fetch_add(worker.verifier.verified_blocks, Ordering::Relaxed);
-        Ok(syncs)
+        Ok(())
     }
 }
