@@ -66,8 +66,10 @@ fn perform(load: &FileLoad, worker: &mut Worker, io: &impl BlockIo, planned: &Pl
     Ok(())
 }
 
-/// Checks for an error that the operations did not report.
+/// Checks for an error that the operations did not report. Such an error does not tell reads from writes: it counts as one of a
+/// read if the load has reads.
 #[cold]
 fn check_late_error(load: &FileLoad, io: &impl BlockIo) -> Result {
-    io.check_late_error().map_err(|(file, offset)| load.operation_error(Op::Read, file, offset, Errno::IO.into()))
+    let op = if load.job.reads() { Op::Read } else { Op::Write };
+    io.check_late_error().map_err(|(file, offset)| load.operation_error(op, file, offset, Errno::IO.into()))
 }

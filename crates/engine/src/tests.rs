@@ -212,13 +212,16 @@ fn an_error_ends_the_job_with_file_and_offset() {
         assert!(error.contains("read of 4096 bytes at byte 32768") && error.contains("test_file.0"), "{error}");
     }
     // Access to a mapping beyond the end of a file raises SIGBUS, which also ends the job with an error.
-    let job = LoadJob {
-        engine: Engine::Mmap,
-        allow: AllowedExtents { sparse: true, ..AllowedExtents::default() },
-        ..bounded_job(100)
-    };
-    let error = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
-    assert!(error.contains("test_file") && error.contains("error"), "{error}");
+    for (read_share, operation) in [(1.0, "read"), (0.0, "write")] {
+        let job = LoadJob {
+            engine: Engine::Mmap,
+            read_share,
+            allow: AllowedExtents { sparse: true, ..AllowedExtents::default() },
+            ..bounded_job(100)
+        };
+        let error = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{operation} of 4096 bytes")) && error.contains("test_file"), "{error}");
+    }
 }
 
 #[test]
