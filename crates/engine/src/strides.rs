@@ -118,12 +118,12 @@ impl StridesWork<'_> {
             return Ok(());
         }
         let number_at = |start: usize| u64::from_le_bytes(std::array::from_fn(|byte| buffer[start + byte]));
-        Err(EngineError::Corrupt {
-            path: job.path.clone(),
-            offset,
-            expected: format!("client {}, offset {offset}", job.writer),
-            found: format!("client {}, offset {}", number_at(0).wrapping_sub(1), number_at(8)),
-        })
+        let expected = format!("client {}, offset {offset}", job.writer);
+        let found = match number_at(0).checked_sub(1) {
+            Some(client) => format!("client {client}, offset {}", number_at(8)),
+            None => "a block that no client wrote".into(),
+        };
+        Err(EngineError::Corrupt { path: job.path.clone(), offset, expected, found })
     }
 }
 
@@ -198,8 +198,11 @@ mod tests {
         }
         assert_eq!(path.metadata().unwrap().len(), 12 * 4096, "no hole is left and nothing lies beyond");
         assert_eq!(run(&job(path.clone(), 1, false)).unwrap().operations(), 4);
-        let stale = StridesJob { first_block: 2, ..job(path, 1, false) };
+        let stale = StridesJob { first_block: 2, ..job(path.clone(), 1, false) };
         let error = run(&stale).unwrap_err().to_string();
         assert!(error.contains("expected client 1, offset 8192, found client 2, offset 8192"), "{error}");
+        std::fs::write(&path, vec![0; 12 * 4096]).unwrap();
+        let error = run(&job(path, 1, false)).unwrap_err().to_string();
+        assert!(error.contains("expected client 1, offset 4096, found a block that no client wrote"), "{error}");
     }
 }
