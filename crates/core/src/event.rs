@@ -46,7 +46,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The cause of an error in a cell; [`Cause::Work`] for every exit code without a cause of the same name.
+    /// The cause of an error in a cell, from its exit code. [`ExitCode::Internal`] gives [`Cause::Work`]: in a cell, an
+    /// unexpected error of a library is a failure of its work.
     pub fn of(code: ExitCode) -> Cause {
         match code {
             ExitCode::Refuted => Cause::Violation,

@@ -80,7 +80,7 @@ pub const WHOLE_LOAD: &[ReadingDef] = &[
     ReadingDef::neutral("warmup_ns", Unit::Nanoseconds).tasks(Fold::Sum).help("time left out as warm-up"),
     ReadingDef::neutral("steady_ratio", Unit::Ratio)
         .clients(Fold::Min)
-        .help("1 if the series was steady after the warm-up, by MSER-5 and the SNIA rule; 0 if it was not, or was too short for a decision"),
+        .help("1 if the series was steady after the warm-up, by MSER-5 and the SNIA rule; 0 if it was not; absent if the load is paced or too short for a decision"),
     time("final_sync_ns")
         .help("time that the final syncs of the slowest thread took"),
     ReadingDef::neutral("final_sync_count", Unit::Count).help("number of final syncs"),

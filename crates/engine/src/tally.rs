@@ -206,7 +206,7 @@ pub struct Interval {
     pub index: u32,
     /// When it began, in seconds after the start.
     pub start_s: f64,
-    /// Its length in seconds. Only the last interval is shorter.
+    /// Its length in seconds. Only the last interval is shorter, or longer if its last operation ended late.
     pub length_s: f64,
     /// Operations that ended in it, or that began in it and ended after the run.
     pub operations: u64,
