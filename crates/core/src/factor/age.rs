@@ -58,8 +58,12 @@ fn parse_way_of_ageing(level: &str) -> Option<Age> {
         }
         ("git", pulls) => Some(Age::Git { pulls: parse_count(pulls, MAX_PULLS)? }),
         ("command", rest) => {
-            let counted = rest.split_once(':').and_then(|(runs, rest)| Some((parse_count(runs, MAX_RUNS)?, rest)));
-            let (runs, command) = counted.unwrap_or((1, rest));
+            // A number before the command is always a number of runs, also an invalid one.
+            let is_number = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+            let (runs, command) = match rest.split_once(':').filter(|(runs, _)| is_number(runs)) {
+                Some((runs, command)) => (parse_count(runs, MAX_RUNS)?, command),
+                None => (1, rest),
+            };
             let argv = split_words(command)?;
             (!argv.is_empty()).then_some(Age::Command { runs, argv })
         }
@@ -102,6 +106,9 @@ mod tests {
         assert_eq!(parse_age("command:/bin/a:b ''"), command(1, &["/bin/a:b", ""]));
         for wrong in ["churn", "churn:3", "churn:0x", "churn:NaNx", "git:0", "git:x", "command:", "command:'a"] {
             assert!(parse_age(wrong).is_err(), "{wrong}");
+        }
+        for wrong_runs in ["command:0:sync", "command:10001:sync", "command:99999999999:sync"] {
+            assert!(parse_age(wrong_runs).is_err(), "{wrong_runs}");
         }
     }
 }
