@@ -32,7 +32,7 @@ pub struct RunState {
     pub order: Vec<String>,
     /// The number of tasks measured in that round.
     pub tasks_done: u32,
-    /// The number of finished rounds, earlier sessions included.
+    /// The number of rounds that this machine has finished, earlier sessions included.
     pub rounds_done: u32,
     /// The number of rounds finished since [`RunState::started_at`].
     pub rounds_this_session: u32,
@@ -80,7 +80,8 @@ impl RunState {
         let (stop, budget_s) = (&record.plan.stop, record.plan.stop.budget_s);
         let max_rounds = stop.warmup_here() + stop.rounds_here();
         let mut state = RunState { max_rounds, budget_s, record, ..RunState::default() };
-        state.rounds_done = state.last_round().saturating_add(u32::from(state.has_finished_last_round()));
+        let earlier_rounds = state.record.plan.stop.rounds_here_before(state.last_round());
+        state.rounds_done = earlier_rounds.saturating_add(u32::from(state.has_finished_last_round()));
         state
     }
 
@@ -119,7 +120,7 @@ impl RunState {
             }
             Event::CellFinished { cell, outcome } => self.finish_cell(time_s, cell, outcome),
             Event::RoundFinished { round } if *round < ROUND_LIMIT => {
-                self.rounds_done = self.rounds_done.max(round + 1);
+                self.rounds_done = self.rounds_done.max(self.record.plan.stop.rounds_here_before(round + 1));
                 self.rounds_this_session += 1;
                 self.last_round_ended_at = time_s;
             }

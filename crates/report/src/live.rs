@@ -24,7 +24,7 @@ pub struct RunView<'a> {
     /// The number of rounds done.
     #[serde(rename = "done")]
     pub rounds_done: u32,
-    /// The round in progress, from 0.
+    /// The round in progress, from 0. The rounds of other shards do not count, here and in the numbers above.
     pub round: Option<u32>,
     /// The names of the variants, in the order of the round in progress.
     pub order: &'a [String],
@@ -65,12 +65,12 @@ impl<'a> RunView<'a> {
     /// The view of a run, from its state and the comparison of its variants.
     pub fn new(state: &'a RunState, comparison: &'a LiveComparison) -> RunView<'a> {
         let notices = Notices::new(state);
-        let cell = state.cell.as_ref().filter(|_| state.end_status.is_none());
+        let (cell, stop) = (state.cell.as_ref().filter(|_| state.end_status.is_none()), &state.record.plan.stop);
         RunView {
             rounds_planned: (state.max_rounds > 0 && !state.is_open_ended()).then_some(state.max_rounds),
-            warmup_rounds: state.record.plan.stop.warmup,
+            warmup_rounds: stop.warmup_here(),
             rounds_done: state.rounds_done,
-            round: state.round,
+            round: state.round.map(|round| stop.rounds_here_before(round)),
             order: &state.order,
             tasks_done: state.tasks_done,
             tasks_of_round: state.tasks_per_cell.saturating_mul(state.order.len() as u32),

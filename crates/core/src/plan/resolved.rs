@@ -360,6 +360,11 @@ impl StopPlan {
         self.shard.map_or(self.rounds, |shard| shard.count_rounds(self.rounds))
     }
 
+    /// The number of rounds that this machine runs before a round, warm-up rounds included.
+    pub fn rounds_here_before(&self, round: u32) -> u32 {
+        self.shard.map_or(round, |shard| shard.count_rounds(round))
+    }
+
     /// Warm-up rounds per machine.
     pub fn warmup_here(&self) -> u32 {
         self.warmup / self.shard.map_or(1, |shard| shard.count)

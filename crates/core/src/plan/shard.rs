@@ -22,9 +22,11 @@ impl Shard {
         (u64::from(round) + 1) % u64::from(self.count) == u64::from(self.number % self.count)
     }
 
-    /// How many of a plan's rounds belong to this shard.
+    /// How many of the first `all` rounds of a plan belong to this shard.
     pub fn count_rounds(self, all: u32) -> u32 {
-        (0..all).filter(|round| self.has_round(*round)).count() as u32
+        // Shard 0 has the same rounds as shard `count`.
+        let number = if self.number == 0 { self.count } else { self.number };
+        ((u64::from(all) + u64::from(self.count - number)) / u64::from(self.count)) as u32
     }
 }
 
@@ -70,7 +72,11 @@ mod tests {
             for round in 0..20 {
                 for first in [0, 1] {
                     let shards = (first..count + first).map(|number| Shard { number, count });
-                    assert_eq!(shards.filter(|shard| shard.has_round(round)).count(), 1);
+                    assert_eq!(shards.clone().filter(|shard| shard.has_round(round)).count(), 1);
+                    for shard in shards {
+                        let rounds = (0..round).filter(|round| shard.has_round(*round)).count();
+                        assert_eq!(shard.count_rounds(round) as usize, rounds, "{shard} of {round}");
+                    }
                 }
             }
         }

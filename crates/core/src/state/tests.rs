@@ -130,6 +130,21 @@ fn the_time_left_is_the_remaining_rounds_at_the_mean_pace() {
 }
 
 #[test]
+fn only_the_rounds_of_its_shard_count_for_a_machine() {
+    let mut plan = plan_with(&[("fs", &["ext4", "xfs"])]);
+    (plan.stop.rounds, plan.stop.shard) = (4, "2/2".parse().ok());
+    let variants = crate::matrix::expand(&plan);
+    let mut state = RunState::new(RunRecord::new(plan, variants));
+    assert_eq!((state.max_rounds, state.rounds_done), (2, 0));
+    state.apply(100.0, &run_started(2, None));
+    // Rounds 1 and 3 of the plan.
+    apply_round(&mut state, 1, 100.0);
+    assert_eq!((state.rounds_done, state.time_left()), (1, Some(Duration::from_secs(4))));
+    apply_round(&mut state, 3, 104.0);
+    assert_eq!((state.rounds_done, state.time_left()), (2, None));
+}
+
+#[test]
 fn a_resumed_run_keeps_its_rounds_and_counts_its_own_pace() {
     let mut state = new_state(&["ext4", "xfs"]);
     state.apply(50.0, &run_started(5, None));
