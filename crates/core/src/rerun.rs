@@ -1,7 +1,7 @@
 //! Plans that measure a part of a run's block-size × threads matrix again.
 
 use crate::cell::{Variant, WorkloadPlan};
-use crate::{matrix::expand, plan::Plan, schedule::mix, setting::SettingValue};
+use crate::{matrix::expand, plan::Plan, plan::StopPlan, schedule::mix, setting::SettingValue};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A cell of the block-size × threads matrix of one variant and mode.
@@ -48,8 +48,9 @@ pub fn plan_of_cells(plan: &Plan, cells: &[BlockThreadsCell], rounds: u32) -> Pl
             rerun.workloads.push(workload_with_mode(workload, mode, *size, threads));
         }
     }
-    rerun.stop.rounds = rounds;
-    rerun.stop.budget_s = None;
+    // Claims, a budget or the search for the best would end the run earlier, or leave cells out.
+    rerun.claims.clear();
+    rerun.stop = StopPlan { rounds, warmup: plan.stop.warmup_here(), margin: plan.stop.margin, ..StopPlan::default() };
     // TOML's whole numbers end at 2^63 - 1.
     rerun.seed = mix(plan.seed, RERUN_STREAM) & (u64::MAX >> 1);
     rerun
@@ -78,6 +79,26 @@ mod tests {
     use super::*;
     use crate::matrix::plain_variants;
     use crate::plan::tests::plan_with;
+
+    #[test]
+    fn cells_are_measured_again_in_all_rounds() {
+        let mut plan = plan_with(&[("fs", &["ext4", "xfs"])]);
+        plan.claims = vec!["rndwr.iops: ext4 > xfs".parse().unwrap()];
+        plan.stop = StopPlan {
+            warmup: 4,
+            ends_when_decided: true,
+            has_gate: true,
+            best_within: Some(0.01),
+            budget_s: Some(60.0),
+            shard: "1/2".parse().ok(),
+            margin: Some(0.02),
+            ..plan.stop
+        };
+        let cell = BlockThreadsCell { variant: "ext4".into(), mode: "rndwr".into(), block_size: 4096, threads: 1 };
+        let rerun = plan_of_cells(&plan, &[cell], 8);
+        assert_eq!(rerun.stop, StopPlan { rounds: 8, warmup: 2, margin: Some(0.02), ..StopPlan::default() });
+        assert!(rerun.claims.is_empty());
+    }
 
     #[test]
     fn levels_of_cells_measured_again_are_not_compared_with_each_other() {
