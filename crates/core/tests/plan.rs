@@ -141,6 +141,13 @@ fn levels_of_a_plan_stand_alone_beside_its_variants() {
 }
 
 #[test]
+fn named_variants_take_the_available_filesystems() {
+    let text = plan_with("[[variant]]\nname = \"a\"\nmount = \"noatime\"\n[[variant]]\nname = \"b\"");
+    let overrides = Overrides { factors: vec![("fs".into(), vec!["available".into()])], ..Overrides::default() };
+    assert_eq!(names(&resolve_text(&text, &overrides).unwrap()), ["a/ext4", "a/xfs", "b/ext4", "b/xfs"]);
+}
+
+#[test]
 fn directories_drop_the_factors_that_make_a_filesystem() {
     let overrides = Overrides {
         backing: Some(Backing::Dir),

@@ -344,12 +344,9 @@ impl Resolver<'_> {
         if names_filesystems {
             variants = self.select_by_fs(variants)?;
         }
-        let mut levels_by_factor = BTreeMap::new();
-        for (key, value) in &self.at_scale.factors {
-            levels_by_factor.insert(key.get_ref().clone(), self.read_levels(value)?);
-        }
-        levels_by_factor
-            .extend(self.overrides.factors.iter().filter(|(id, _)| id != factor::FS || !names_filesystems).cloned());
+        let mut overrides = self.overrides.factors.clone();
+        overrides.retain(|(id, _)| id != factor::FS || !names_filesystems);
+        let levels_by_factor = self.levels(self.at_scale.factors.iter(), &overrides, "factor", |id| setting(id, ""))?;
         let levels_by_factor = factor::sorted_for_names(levels_by_factor.into_iter().collect(), |(id, _)| id);
         let variants = levels_by_factor
             .into_iter()
