@@ -108,8 +108,12 @@ impl ClaimNames<'_> {
         {
             return Some((left, "the claim compares a variant with itself".into()));
         }
-        if matches!(claim.relation, Relation::Extreme(_)) && self.variants.len() < 2 {
-            return Some((names[0], "this is the only variant: `best` and `worst` need two or more".into()));
+        let has_rival = || compared_variants(&self.variants).iter().any(|variant| *variant != names[0]);
+        if matches!(claim.relation, Relation::Extreme(_)) && !has_rival() {
+            return Some((
+                names[0],
+                "no other variant competes with this one: `best` and `worst` need two or more".into(),
+            ));
         }
         None
     }
@@ -218,6 +222,19 @@ mod tests {
         ] {
             assert_eq!(byte_offset_of_character(raw, 0..raw.len(), column), expected, "{raw} {column}");
         }
+    }
+
+    #[test]
+    fn the_best_variant_needs_a_rival_besides_the_bare_device() {
+        let variant = |fs: &str| Variant { name: fs.into(), levels: [("fs".to_string(), fs.to_string())].into() };
+        let parse = |filesystems: &[&str]| {
+            let variants = filesystems.iter().map(|fs| variant(fs)).collect();
+            let metrics = ["elapsed".to_string()];
+            let names = ClaimNames { variants, tasks: vec![], metrics: &metrics, can_print_metrics: false };
+            names.parse_claim("elapsed: best is ext4").map_err(|error| error.message)
+        };
+        assert!(parse(&["raw", "ext4"]).unwrap_err().contains("need two or more"));
+        assert!(parse(&["ext4"]).is_err() && parse(&["raw", "ext4", "xfs"]).is_ok());
     }
 
     #[test]
