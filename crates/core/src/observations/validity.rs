@@ -151,7 +151,7 @@ const MIN_SLOWER_REQUESTS: f64 = 10.0;
 struct Percentile {
     /// The fraction of requests that it covers: 0.999.
     fraction: f64,
-    /// The ids of the readings that count the requests. Those of the first one that the run has are used.
+    /// The ids of the readings that count the requests. The first one that a figure has is used.
     count_readings: Vec<String>,
 }
 
@@ -209,18 +209,17 @@ impl UndersampledFigure {
     }
 }
 
-/// The figures of a percentile whose median round has too few requests. Empty if the run has no number of requests.
+/// The figures of a percentile whose median round has too few requests. Leaves out figures without a number of requests.
 fn undersampled_figures(record: &RunRecord, percentile: &Percentile) -> Vec<UndersampledFigure> {
-    let Some((_, counts)) = percentile.count_readings.iter().find_map(|id| record.metric(id)) else {
-        return vec![];
-    };
     let excluded_rounds = rounds_left_out(record);
-    let lengths = record.metric(reading::LOAD_ELAPSED);
-    let lengths = lengths.map(|(_, rows)| values_by_task(record, &rows, &excluded_rounds));
+    let values_of = |id: &str| record.metric(id).map(|(_, rows)| values_by_task(record, &rows, &excluded_rounds));
+    let counts: Vec<Vec<VariantValues>> = percentile.count_readings.iter().filter_map(|id| values_of(id)).collect();
+    let lengths = values_of(reading::LOAD_ELAPSED);
     let mut figures = vec![];
-    for (task, variants) in values_by_task(record, &counts, &excluded_rounds).iter().enumerate() {
-        for (variant, rounds) in variants.iter().enumerate() {
-            let Some(requests_per_round) = median(rounds) else { continue };
+    for task in 0..record.tasks.len() {
+        for variant in 0..record.variants.len() {
+            let requests_per_round = counts.iter().find_map(|tasks| median(&tasks[task][variant]));
+            let Some(requests_per_round) = requests_per_round else { continue };
             if requests_per_round >= percentile.required_requests() {
                 continue;
             }
@@ -234,6 +233,36 @@ fn undersampled_figures(record: &RunRecord, percentile: &Percentile) -> Vec<Unde
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::{TaskId, TaskInfo};
+    use crate::event::Outcome;
+    use crate::record::{CellRecord, SampleTable};
+    use crate::sample::{Direction, Unit};
+
+    #[test]
+    fn each_task_has_its_own_count_of_requests() {
+        let task = |name: &str| TaskInfo { id: TaskId::new(name), title: name.into(), number: None, in_totals: true };
+        let variants = vec![Variant { name: "ext4".into(), levels: BTreeMap::new() }];
+        let mut record = RunRecord { variants, tasks: ["load", "web"].map(task).into(), ..RunRecord::default() };
+        for id in ["all_operations_count", reading::REQUESTS] {
+            record.define_reading(MetricSpec::new(id.into(), Unit::Count, Direction::Neutral, String::new()));
+        }
+        record.cells.push(CellRecord {
+            id: "0".into(),
+            round: 0,
+            position: 0,
+            variant: 0,
+            workload: "w".into(),
+            outcome: Outcome::Done,
+            host: 0,
+            started_at: 0.0,
+            spent: vec![],
+        });
+        let values = vec![vec![50_000.0, f64::NAN], vec![f64::NAN, 30.0]];
+        record.samples = SampleTable { cell: vec![0, 0], task: vec![0, 1], started_at: vec![0.0; 2], values };
+        let figures = undersampled_figures(&record, &Percentile::of_metric("latency_p999").unwrap());
+        let web = UndersampledFigure { task: 1, variant: 0, requests_per_round: 30.0, load_s: None };
+        assert_eq!(figures, [web]);
+    }
 
     #[test]
     fn a_percentile_is_parsed_from_the_name_of_its_metric() {
