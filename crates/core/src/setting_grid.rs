@@ -46,13 +46,11 @@ pub fn parse_grid(text: &str) -> Result<Vec<i64>, String> {
     Ok(values)
 }
 
-/// Parses a whole number above 0: `1000`, `1e3` or `1k`.
+/// Parses a whole number above 0 and below 10¹⁵: `1000`, `1e3` or `1k`.
 fn parse_number(text: &str) -> Option<i64> {
-    let is_valid = |value: f64| value.fract() == 0.0 && (1.0..1e15).contains(&value);
-    match text.trim().parse::<f64>() {
-        Ok(value) => is_valid(value).then_some(value as i64),
-        Err(_) => parse_size(text.trim()).ok().map(|bytes| bytes as i64),
-    }
+    let text = text.trim();
+    let value: f64 = text.parse().ok().or_else(|| Some(parse_size(text).ok()? as f64))?;
+    (value.fract() == 0.0 && (1.0..1e15).contains(&value)).then_some(value as i64)
 }
 
 /// The values from `first` to `last`, both included, evenly spaced by their logarithms. Empty if there would be too many.
@@ -130,5 +128,6 @@ mod tests {
         for wrong in ["", "1e3", "1e3..", "5..1", "0..10", "1..10/0", "1,1", "a..b", "1.5..3", "1..1e14/100", "7..7"] {
             assert!(parse_grid(wrong).is_err_and(|error| error.contains("FROM..TO")), "{wrong}");
         }
+        assert!(parse_grid("16EiB,100").is_err(), "more than a whole number can be");
     }
 }
