@@ -19,8 +19,8 @@ const LAST_REQUEST: &[u8] = b"GET /favicon.ico HTTP/1.1\r\nHost: localhost\r\nCo
 /// How long the target waits for the end of a response. An incomplete request or a stream of events has no end.
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(40);
 
-/// Sends the input to the server as one or more requests. Checks that the server returns no page without the token, and that every
-/// response has the protective headers.
+/// Sends the input to the server as one or more requests. Checks that the server returns no page without the token, and that
+/// every response has the protective headers.
 pub fn fuzz_serve(bytes: &[u8]) {
     static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
     let address = ADDRESS.get_or_init(start_server);
