@@ -113,8 +113,11 @@ fn the_budget_of_a_guest_that_counts_instructions_allows_eight_rounds() {
     let backing = Some(Backing::Guest(GuestPlan::of(Emulator::Exact)));
     let overrides = Overrides { backing, ..Overrides::default() };
     assert_eq!(resolve_text(&text, &overrides).unwrap().stop.budget_s, Some(300.0));
-    let explicit = Overrides { budget_s: Some(20.0), ..overrides };
-    assert_eq!(resolve_text(&text, &explicit).unwrap().stop.budget_s, Some(20.0));
+    let explicit = Overrides { budget_s: Some(20.0), ..overrides.clone() };
+    let plan = resolve_text(&text, &explicit).unwrap();
+    assert_eq!(plan.stop.budget_s, Some(20.0));
+    // The stored plan keeps the budget that the user set.
+    assert_eq!(resolve_text(&toml::to_string(&plan).unwrap(), &overrides).unwrap().stop.budget_s, Some(20.0));
 }
 
 /// The names of a plan's variants.

@@ -136,10 +136,14 @@ impl Resolver<'_> {
     }
 
     /// The smallest time budget in seconds: it replaces a smaller budget of the plan. A guest that counts instructions
-    /// needs only eight rounds for an answer, so the budget must allow these.
+    /// needs only eight rounds for an answer, so the budget must allow these. The stored budget of a run in such guests stays:
+    /// the user may have set a smaller one.
     fn min_budget_s(&self) -> f64 {
+        let is_counting =
+            |backing: &Backing| matches!(backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
+        let was_counting = self.parsed.stored.as_ref().is_some_and(|plan| is_counting(&plan.device.backing));
         match &self.overrides.backing {
-            Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact => EIGHT_ROUNDS_OF_COUNTING_GUESTS_S,
+            Some(backing) if is_counting(backing) && !was_counting => EIGHT_ROUNDS_OF_COUNTING_GUESTS_S,
             _ => 0.0,
         }
     }
