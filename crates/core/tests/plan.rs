@@ -289,6 +289,16 @@ fn claims_of_plan_and_flag_end_the_run_unless_rounds_are_set() {
 }
 
 #[test]
+fn a_stored_margin_is_not_rounded() {
+    for margin in ["7%", "0.33333333%", "0.0000001%", "10000%"] {
+        let text = plan_with(&format!("[stop]\nmargin = \"{margin}\""));
+        let plan = resolve_text(&text, &Overrides::default()).unwrap();
+        let again = resolve_text(&toml::to_string(&plan).unwrap(), &Overrides::default()).unwrap();
+        assert!(again.stop.margin.is_some() && again.stop.margin == plan.stop.margin, "{margin}");
+    }
+}
+
+#[test]
 fn a_gate_is_made_of_the_claims_that_allow_one_direction() {
     let text = plan_with(
         "claims = [\"untar.elapsed: candidate <= baseline within 1%\", \"untar.elapsed: xfs < ext4\"]\n[stop]\ngate = true",

@@ -135,8 +135,8 @@ fn with_line(text: &str, error: &toml::de::Error) -> String {
 fn convert_to_plan_file(plan: &Plan) -> PlanFile {
     let (stop, idle, device) = (&plan.stop, &plan.idle, &plan.device);
     let (rounds, max_rounds) = if stop.is_adaptive() { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
-    // Rounds off binary noise: 0.07 * 100 is 7.000000000000001.
-    let percent = |fraction: f64| without_position(format!("{}%", (fraction * 1e8).round() / 1e6));
+    // Thirteen digits leave out binary noise: 0.07 * 100 is 7.000000000000001.
+    let percent = |fraction: f64| without_position(format!("{:.12e}%", 100.0 * fraction));
     let variant = |variant: &Variant| {
         pairs_without_position(variant.levels.clone().into_iter().chain([("name".to_string(), variant.name.clone())]))
     };
