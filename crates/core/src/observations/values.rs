@@ -1,5 +1,6 @@
 //! The values of a run by task, variant and round, and the rounds and variants that comparisons use.
 
+use crate::average::mean;
 use crate::event::NoteKind;
 use crate::metric;
 use crate::record::RunRecord;
@@ -137,12 +138,11 @@ pub fn reading_series(record: &RunRecord, task: usize, variant: usize, rounds: &
     }
     let mut series = vec![];
     for (reading, column) in record.readings.iter().zip(&samples.values) {
-        let mean = |round: &u32| {
-            let rows = rows.get(round).map_or(&[][..], Vec::as_slice);
-            let sum = rows.iter().fold(0.0, |sum, row| sum + column[*row]);
-            sum / rows.len() as f64
+        let mean_of_round = |round: &u32| {
+            let values = rows.get(round).into_iter().flatten().map(|row| column[*row]);
+            mean(values.filter(|value| !value.is_nan()))
         };
-        let values = rounds.iter().map(mean).collect();
+        let values = rounds.iter().map(mean_of_round).collect();
         series.push(ReadingSeries { id: reading.id.clone(), unit: reading.unit, values });
     }
     series
@@ -224,5 +224,38 @@ impl ReadingCombiner<'_> {
         // A task that the variant did not do is NaN, and makes the result NaN.
         let combine_round = |round: &[f64]| fold.combine(tasks.iter().map(|task| round[*task])).unwrap_or(f64::NAN);
         Some(variants.iter().map(|variant| variant.chunks(tasks_per_round).map(combine_round).collect()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Outcome;
+    use crate::record::{CellRecord, SampleTable};
+    use crate::sample::{Direction, MetricSpec};
+
+    #[test]
+    fn a_reading_that_one_of_two_samples_lacks_has_the_value_of_the_other() {
+        let mut record = RunRecord::default();
+        record.define_reading(MetricSpec::new("x_count".into(), Unit::Count, Direction::Neutral, String::new()));
+        for round in 0..2 {
+            record.cells.push(CellRecord {
+                id: round.to_string(),
+                round,
+                position: 0,
+                variant: 0,
+                workload: "w".into(),
+                outcome: Outcome::Done,
+                host: 0,
+                started_at: 0.0,
+                spent: vec![],
+            });
+        }
+        // Round 0 has three samples of the task, and round 1 has one without the reading.
+        let values = vec![vec![2.0, f64::NAN, 4.0, f64::NAN]];
+        record.samples = SampleTable { cell: vec![0, 0, 0, 1], task: vec![0; 4], started_at: vec![0.0; 4], values };
+        let series = reading_series(&record, 0, 0, &[0, 1]);
+        assert_eq!(series[0].values[0], 3.0);
+        assert!(series[0].values[1].is_nan());
     }
 }
