@@ -319,6 +319,19 @@ fn a_gate_is_made_of_the_claims_that_allow_one_direction() {
 }
 
 #[test]
+fn shards_need_a_number_of_rounds_that_nothing_changes() {
+    let shard = |rounds| Overrides { seed: Some(1), shard: "3/500".parse().ok(), rounds, ..Overrides::default() };
+    assert!(resolve_text(MINIMAL, &shard(None)).unwrap_err().contains("set it: rounds=N"));
+    let text = plan_with("[stop]\nrounds = 500\nbest_within = \"1%\"");
+    assert!(resolve_text(&text, &shard(None)).unwrap_err().contains("set it: rounds=N"));
+    // As many rounds as an open-ended run has at most, and more.
+    for rounds in [400, 500] {
+        let stop = resolve_text(MINIMAL, &shard(Some(rounds))).unwrap().stop;
+        assert_eq!((stop.rounds, stop.rounds_here()), (rounds, 1));
+    }
+}
+
+#[test]
 fn the_search_for_the_best_uses_the_average_of_plan_or_flag() {
     let stop = |lines: &str, overrides: &Overrides| {
         resolve_text(&plan_with(&format!("[stop]\n{lines}")), overrides).map(|plan| plan.stop)

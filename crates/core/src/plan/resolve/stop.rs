@@ -85,7 +85,7 @@ impl Resolver<'_> {
             shard,
         };
         match shard {
-            Some(_) if stop.is_open_ended() || stop.budget_s.is_some() => Err(rounds_not_fixed_error()),
+            Some(_) if stop.is_adaptive() || stop.budget_s.is_some() => Err(rounds_not_fixed_error()),
             Some(shard) if stop.rounds_here() == 0 => {
                 let rounds = stop.rounds;
                 let message = format!("shard {shard} has no round, because the plan has {rounds}; use fewer shards");
