@@ -230,7 +230,7 @@ fn parse_level<T>(
 ///
 /// A letter alone is a power of 1000 here: `4k` is 4000. [`crate::setting::parse_size`] reads it as 4096, as fio does. Both
 /// stay, because stored runs have levels as text, and a run that is resumed parses them again.
-pub fn parse_bytes(text: &str) -> Option<u64> {
+pub fn parse_level_bytes(text: &str) -> Option<u64> {
     text.parse::<bytesize::ByteSize>().ok().map(|size| size.as_u64()).filter(|bytes| *bytes > 0)
 }
 

@@ -1,6 +1,6 @@
 //! The factors of the devices under a filesystem: `device`, `journal`, `raid` and `faults`.
 
-use super::{parse_bytes, parse_level};
+use super::{parse_level, parse_level_bytes};
 use crate::names;
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ pub fn parse_journal(level: &str) -> Result<Option<ExternalJournal>, String> {
     let device = parse_device(device)?;
     let parse_external = |_: &str| match kind.split_once(':') {
         _ if level.ends_with('@') => None,
-        Some(("external", size)) => Some(ExternalJournal { size_bytes: Some(parse_bytes(size)?), device }),
+        Some(("external", size)) => Some(ExternalJournal { size_bytes: Some(parse_level_bytes(size)?), device }),
         None if kind == "external" => Some(ExternalJournal { size_bytes: None, device }),
         _ => None,
     };
@@ -153,8 +153,8 @@ pub fn parse_faults(level: &str) -> Result<Option<DeviceFault>, String> {
 
 fn parse_fault(level: &str) -> Option<DeviceFault> {
     let parse_number = |text: &str, unit: &str| text.strip_suffix(unit)?.parse().ok().filter(|number| *number > 0);
-    // `parse_bytes` refuses 0.
-    let parse_whole_sectors = |text: &str| parse_bytes(text).filter(|bytes| bytes % SECTOR_BYTES == 0);
+    // `parse_level_bytes` refuses 0.
+    let parse_whole_sectors = |text: &str| parse_level_bytes(text).filter(|bytes| bytes % SECTOR_BYTES == 0);
     match level.split_once(':')? {
         ("delay", time) => Some(DeviceFault::Delay { ms: parse_number(time, "ms")? }),
         ("flaky", times) => {
