@@ -163,7 +163,8 @@ fn parse_fault(level: &str) -> Option<DeviceFault> {
         }
         ("error", range) => {
             let (start, length) = range.split_once('+')?;
-            Some(DeviceFault::Error { start: parse_whole_sectors(start)?, bytes: parse_whole_sectors(length)? })
+            let (start, bytes) = (parse_whole_sectors(start)?, parse_whole_sectors(length)?);
+            start.checked_add(bytes).map(|_| DeviceFault::Error { start, bytes })
         }
         _ => None,
     }
@@ -202,7 +203,9 @@ mod tests {
         assert_eq!(parse_faults("flaky:9s/1s"), Ok(Some(DeviceFault::Flaky { up_s: 9, down_s: 1 })));
         let range = DeviceFault::Error { start: 64 << 20, bytes: 1 << 20 };
         assert_eq!(parse_faults("error:64MiB+1MiB"), Ok(Some(range)));
-        for wrong in ["delay", "delay:5", "delay:0ms", "flaky:9s", "error:1MiB", "error:100+7", "slow:1ms"] {
+        for wrong in
+            ["delay", "delay:5", "delay:0ms", "flaky:9s", "error:1MiB", "error:100+7", "error:8EiB+8EiB", "slow:1ms"]
+        {
             assert!(parse_faults(wrong).is_err(), "{wrong}");
         }
     }
