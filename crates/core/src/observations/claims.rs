@@ -136,14 +136,19 @@ impl<'a> SeriesReader<'a> {
                 Rival { variant: Some((right, name.clone())), values: values[right].clone() }
             }
             RightSide::Quantity(quantity) => {
-                // First with the parameters of the left side that the right side does not name; if no task has them, as
-                // written.
-                let result = self.values(&quantity.with_params_of(subject)).or_else(|_| self.values(quantity));
-                let values = result?.1.into_iter().nth(variant).unwrap_or_default();
-                Rival { variant: None, values }
+                let (_, values) = self.values(&self.completed_quantity(quantity, subject))?;
+                Rival { variant: None, values: values.into_iter().nth(variant).unwrap_or_default() }
             }
         };
         Ok(ComparedSeries::Pair { relation: pair.clone(), variant, left: values.swap_remove(variant), right })
+    }
+
+    /// The quantity on the right with the parameters of the left side that it does not name. As written if no task has them all.
+    fn completed_quantity(&self, quantity: &Quantity, left: &Quantity) -> Quantity {
+        let completed = quantity.with_params_of(left);
+        let means_all_tasks = completed.task.as_deref().is_some_and(|task| ALL_TASKS.contains(&task));
+        let of_task = Quantity { task: completed.task.clone().filter(|_| !means_all_tasks), ..completed.clone() };
+        if self.record.tasks.iter().any(|task| of_task.fits(&task.id)) { completed } else { quantity.clone() }
     }
 
     fn extreme_series(&mut self, subject: &Quantity, extreme: &ExtremeRelation) -> Result<ComparedSeries, String> {
@@ -254,4 +259,62 @@ impl<'a> SeriesReader<'a> {
 
 fn no_task_message(metric: &str) -> String {
     format!("no task of the run has a value of {metric}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::{TaskId, TaskInfo, Variant};
+    use crate::record::{CellRecord, SampleTable};
+    use crate::sample::Unit;
+
+    /// A run of one round with a value of `x_count` for each task. The load generator took half the time of the second task.
+    fn run_with_tasks(tasks: &[(&str, &str)]) -> RunRecord {
+        let task = |(name, bs): &(&str, &str)| TaskInfo {
+            id: TaskId { params: [("bs".to_string(), bs.to_string())].into(), ..TaskId::new(*name) },
+            title: name.to_string(),
+            number: None,
+            in_totals: true,
+        };
+        let variants = vec![Variant { name: "ext4".into(), levels: BTreeMap::new() }];
+        let mut record = RunRecord { variants, tasks: tasks.iter().map(task).collect(), ..RunRecord::default() };
+        for (id, unit) in [("x_count", Unit::Count), (reading::CLIENT_SHARE, Unit::Ratio)] {
+            record.define_reading(MetricSpec::new(id.into(), unit, Direction::Higher, String::new()));
+        }
+        record.cells.push(CellRecord {
+            id: "0".into(),
+            round: 0,
+            position: 0,
+            variant: 0,
+            workload: "w".into(),
+            outcome: Outcome::Done,
+            host: 0,
+            started_at: 0.0,
+            spent: vec![],
+        });
+        let count = tasks.len();
+        let mut shares = vec![0.01; count];
+        shares[1] = 0.5;
+        record.samples = SampleTable {
+            cell: vec![0; count],
+            task: (0..count as u32).collect(),
+            started_at: vec![0.0; count],
+            values: vec![vec![7.0; count], shares],
+        };
+        record
+    }
+
+    #[test]
+    fn the_right_side_takes_the_parameters_of_the_left_where_a_task_has_them() {
+        let series = |tasks: &[(&str, &str)]| {
+            let claims: [Claim; 1] = ["seq.x_count[bs=512]: ext4 < rnd.x_count".parse().unwrap()];
+            let record = run_with_tasks(tasks);
+            claim_series(&record, &claims).next().unwrap().series
+        };
+        // The reason is about the task with these parameters, although several tasks fit the quantity as written.
+        let invalid = series(&[("seq", "512"), ("rnd", "512"), ("rnd", "4096")]).unwrap_err();
+        assert!(invalid.starts_with("no verdict rests on this figure: ext4 at rnd[bs=512]"), "{invalid}");
+        assert!(series(&[("seq", "512"), ("rnd", "8192"), ("rnd", "4096")]).unwrap_err().contains("several tasks"));
+        assert!(series(&[("seq", "512"), ("seq", "4096"), ("rnd", "8192")]).is_ok());
+    }
 }
