@@ -176,13 +176,19 @@ fn op_stats(settings: &DriveSettings, intervals: &[FinishedInterval]) -> Vec<OpS
 fn count_warmup_intervals(settings: &DriveSettings, counts: &WorkerCounts) -> usize {
     let count = match settings.warmup {
         Warmup::None => 0,
-        Warmup::Seconds(seconds) => (seconds * 1e9 / settings.interval_ns() as f64).ceil() as usize,
+        Warmup::Seconds(seconds) => intervals_begun_in(seconds, settings.interval_ns()),
         // The bound is an amount of work, and all of it counts. Leaving a part out would change the bound.
         Warmup::Detect if matches!(settings.bound, Bound::Operations(_) | Bound::Bytes(_)) => 0,
         Warmup::Detect => counts.assessment.warmup_intervals,
     };
     // If the run is not longer than its warm-up, all its intervals count.
     if count < counts.finished_intervals.len() { count } else { 0 }
+}
+
+/// The number of intervals of this length that begin in the first `seconds` seconds.
+fn intervals_begun_in(seconds: f64, interval_ns: u64) -> usize {
+    // Whole nanoseconds: 8.3 · 10⁹ is 8300000000.000001 in binary, and would begin another interval.
+    ((seconds * 1e9).round() / interval_ns as f64).ceil() as usize
 }
 
 /// The load generator's share of the processor time: its cost per operation divided by the processor time that was available
@@ -220,6 +226,12 @@ mod tests {
         // (1+2+3)² / (3 · 14).
         assert!((jain_index(&[1, 2, 3]) - 36.0 / 42.0).abs() < 1e-12);
         assert_eq!(jain_index(&[0, 0]), 1.0);
+    }
+
+    #[test]
+    fn a_warm_up_ends_with_the_interval_in_which_it_ends() {
+        let intervals = [0.0, 0.1, 0.11, 8.2, 8.3, 8.301].map(|seconds| intervals_begun_in(seconds, 100_000_000));
+        assert_eq!(intervals, [0, 1, 2, 82, 83, 84]);
     }
 
     #[test]
