@@ -122,6 +122,11 @@ impl Writer {
             }
             Event::Command(command) => self.log_command(None, command),
             Event::RunFinished { why, complete } => {
+                if *complete {
+                    // A crash may have lost the event of the end of a round whose cells are all stored, and a resumed run
+                    // does not repeat such a round.
+                    self.execute("UPDATE round SET finished = 1", [])?;
+                }
                 self.execute("UPDATE run SET complete = ?1, why = ?2", params![complete, why])
             }
         }

@@ -171,6 +171,25 @@ fn a_resumed_run_is_not_complete_any_more() {
 }
 
 #[test]
+fn a_complete_run_has_finished_every_round_that_it_began() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(&["ext4"]);
+    let (run, mut writer) = create_run(root.path(), &plan);
+    writer.apply(&Event::RoundStarted { round: 0, order: vec!["ext4".into()] }).unwrap();
+    run_cell(&mut writer, &cells(&plan, 0)[0], Outcome::Done);
+    // The process dies before the event of the end of the round. The resumed run has nothing left to do.
+    drop(writer);
+    let mut writer = Writer::open(&run, &host("b1"), TIMER_READINGS).unwrap();
+    let finished_rounds = |writer: &Writer| -> i64 {
+        writer.db.query_row("SELECT count(*) FROM round WHERE finished = 1", [], |row| row.get(0)).unwrap()
+    };
+    writer.apply(&Event::RunFinished { why: "a signal ended it".into(), complete: false }).unwrap();
+    assert_eq!(finished_rounds(&writer), 0);
+    writer.apply(&Event::RunFinished { why: "all rounds are done".into(), complete: true }).unwrap();
+    assert_eq!(finished_rounds(&writer), 1);
+}
+
+#[test]
 fn a_second_writer_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let (run, writer) = create_run(root.path(), &plan(&["ext4"]));
