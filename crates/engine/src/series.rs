@@ -82,7 +82,10 @@ impl SeriesBuilder {
         self.close_before(duration);
         let (length_s, whole_intervals) = (self.interval_length.as_secs_f64(), self.closed.len());
         let last_length_s = duration.saturating_sub(self.interval_length * whole_intervals as u32).as_secs_f64();
-        self.close();
+        // No interval follows a load that ends together with one.
+        if last_length_s > 0.0 || !self.latencies.is_empty() {
+            self.close();
+        }
         let mut intervals = vec![];
         for (index, (bytes, latencies)) in self.closed.iter().enumerate() {
             intervals.push(SeriesInterval {
@@ -167,5 +170,14 @@ mod tests {
         assert_eq!(points.iter().map(|point| point.bytes).collect::<Vec<_>>(), [20, 0, 0, 5, 0]);
         assert!((points[4].length_s - 0.02).abs() < 1e-9);
         assert!((points[4].start_s - 0.4).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_load_that_ends_with_an_interval_has_no_point_of_length_zero() {
+        let ms = Duration::from_millis;
+        let mut builder = SeriesBuilder::new(ms(100));
+        builder.count(ms(150), 1000, 10);
+        let points = builder.into_points(ms(200));
+        assert_eq!(points.iter().map(|point| point.operations).collect::<Vec<_>>(), [0, 1]);
     }
 }
