@@ -404,7 +404,7 @@ pub struct ClaimStatus {
 pub enum Event {
     /// The run begins, or resumes.
     RunStarted {
-        /// The largest number of rounds, warm-up included.
+        /// The largest number of rounds of this machine, warm-up included.
         rounds: u32,
         /// Names of all variants.
         variants: Vec<String>,

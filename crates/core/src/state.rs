@@ -16,7 +16,7 @@ const ROUND_LIMIT: u32 = 1 << 30;
 pub struct RunState {
     /// The finished cells, their samples, and all notes: the part of the stored run that claims are judged on.
     pub record: RunRecord,
-    /// The largest number of rounds, warm-up included.
+    /// The largest number of rounds of this machine, warm-up included.
     pub max_rounds: u32,
     /// Timed tasks of a cell.
     pub tasks_per_cell: u32,

@@ -380,7 +380,8 @@ impl StopPlan {
         self.ends_when_decided || self.best_within.is_some()
     }
 
-    /// Whether the number of rounds is unknown in advance, because samples or the time budget end the run.
+    /// Whether the number of rounds counts as unknown in advance: samples end the run, or the largest number of rounds is so high
+    /// ([`OPEN_ENDED_ROUNDS`] or more) that a budget or the user is expected to end it.
     pub fn is_open_ended(&self) -> bool {
         self.is_adaptive() || self.rounds >= OPEN_ENDED_ROUNDS
     }
