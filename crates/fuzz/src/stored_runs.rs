@@ -92,8 +92,7 @@ struct BaseRun {
     database: Vec<u8>,
 }
 
-/// Makes the run of the target of this name at the first call. Each target has a separate run, because tests run targets at the
-/// same time.
+/// Makes the run of the target of this name at the first call. Each target has a separate run, which every input changes.
 fn base_run(run_of_target: &'static OnceLock<BaseRun>, name: &str) -> &'static BaseRun {
     run_of_target.get_or_init(|| {
         let root = support::temp_path(name);
