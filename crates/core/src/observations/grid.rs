@@ -25,7 +25,8 @@ pub struct Grid {
     /// `values[task][variant][column]`; NaN for a missing value. In a run with aged images each is the average of the rounds
     /// on one image, because rounds on the same image are not independent.
     pub values: Vec<VariantValues>,
-    /// The tasks that no ranking uses, because one of their figures is invalid: it did not measure what the task claims.
+    /// The tasks that no ranking uses, because one of their figures is invalid: it did not measure what the task claims. The
+    /// reason is the one that [`invalid_reason`](super::invalid_reason) describes.
     pub excluded: BTreeMap<usize, InvalidReason>,
     /// The tasks that no total includes, because their figures measure a different kind of operation than the others: reads
     /// in a run of commits, for example.
@@ -82,8 +83,12 @@ impl Grid {
         let references = bare_devices(record);
         let mut excluded = BTreeMap::new();
         for ((task, variant), reason) in invalid_figures(record, metric) {
-            if !references.contains(&variant) {
-                excluded.insert(task, reason);
+            if references.contains(&variant) {
+                continue;
+            }
+            let first_reason = excluded.entry(task).or_insert(reason);
+            if reason == InvalidReason::FewRequests {
+                *first_reason = reason;
             }
         }
         let grid = Grid {

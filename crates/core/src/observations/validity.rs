@@ -39,14 +39,16 @@ impl InvalidReason {
     }
 }
 
-/// A sentence about why no ranking uses a task: `btrfs at rndrd[bs=512,threads=1] served direct I/O from the page cache`. None
-/// if all its figures are valid.
+/// A sentence about why no ranking uses a task: `btrfs at rndrd[bs=512,threads=1] served direct I/O from the page cache`. It is
+/// about the first variant with an invalid figure, but about too few requests if any variant has them. None if all figures are
+/// valid.
 pub fn invalid_reason(record: &RunRecord, metric: &str, task: usize) -> Option<String> {
     let figures = invalid_figures(record, metric);
     let of_task = figures.iter().filter(|((task_of_figure, variant), _)| {
         *task_of_figure == task && !record.variants[*variant].is_bare_device()
     });
-    let ((_, first), reason) = of_task.min_by_key(|(task_and_variant, _)| **task_and_variant)?;
+    let ((_, first), reason) = of_task
+        .min_by_key(|(task_and_variant, reason)| (**reason != InvalidReason::FewRequests, **task_and_variant))?;
     let (mut variant, mut predicate) = (*first, reason.predicate().to_string());
     if let (InvalidReason::FewRequests, Some(percentile)) = (reason, Percentile::of_metric(metric)) {
         // The variant with the fewest requests determines how long the load must run for all.
@@ -237,6 +239,48 @@ mod tests {
     use crate::event::Outcome;
     use crate::record::{CellRecord, SampleTable};
     use crate::sample::{Direction, Unit};
+
+    /// A run of one task and one round with these readings of two variants.
+    fn run_of_two_variants(readings: &[(&str, [f64; 2])]) -> RunRecord {
+        let variants = ["ext4", "xfs"].map(|name| Variant { name: name.into(), levels: BTreeMap::new() });
+        let task = TaskInfo { id: TaskId::new("load"), title: "Load".into(), number: None, in_totals: true };
+        let mut record = RunRecord { variants: variants.into(), tasks: vec![task], ..RunRecord::default() };
+        for (id, _) in readings {
+            let unit = if id.ends_with("_ns") { Unit::Nanoseconds } else { Unit::Count };
+            record.define_reading(MetricSpec::new(id.to_string(), unit, Direction::Lower, String::new()));
+        }
+        for variant in 0..2 {
+            record.cells.push(CellRecord {
+                id: variant.to_string(),
+                round: 0,
+                position: variant,
+                variant: variant as usize,
+                workload: "w".into(),
+                outcome: Outcome::Done,
+                host: 0,
+                started_at: 0.0,
+                spent: vec![],
+            });
+        }
+        let values = readings.iter().map(|(_, values)| values.to_vec()).collect();
+        record.samples = SampleTable { cell: vec![0, 1], task: vec![0, 0], started_at: vec![0.0; 2], values };
+        record
+    }
+
+    #[test]
+    fn too_few_requests_are_the_reason_whichever_variant_has_them() {
+        for (counts, shares) in [([30.0, 50_000.0], [0.01, 0.5]), ([50_000.0, 30.0], [0.5, 0.01])] {
+            let record = run_of_two_variants(&[
+                ("all_latency_p999_ns", [1e6, 2e6]),
+                ("all_operations_count", counts),
+                (reading::CLIENT_SHARE, shares),
+            ]);
+            let excluded = crate::observations::Grid::of(&record, "latency_p999").unwrap().excluded;
+            assert_eq!(excluded, [(0, InvalidReason::FewRequests)].into());
+            let sentence = invalid_reason(&record, "latency_p999", 0).unwrap();
+            assert!(sentence.contains("at load had 30 requests a round"), "{sentence}");
+        }
+    }
 
     #[test]
     fn each_task_has_its_own_count_of_requests() {
