@@ -1,5 +1,7 @@
 //! Detects the end of the warm-up in a series of throughputs, and whether the rest is steady.
 
+use fsarena_core::average::{mean, squared_deviations};
+
 /// The number of intervals in one batch of MSER-5, which is also one round of the steady-state rule.
 pub const BATCH_LENGTH: usize = 5;
 /// The number of rounds that the steady-state rule covers.
@@ -30,10 +32,6 @@ fn batch_means(series: &[f64]) -> Vec<f64> {
     series.chunks_exact(BATCH_LENGTH).map(mean).collect()
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
 /// Returns the number of warm-up intervals by MSER-5 (White, Cobb and Spratt 2000). With the batch means y₁…y_m, the warm-up is
 /// the d that minimises Σ_{i>d}(y_i − ȳ_d)² / (m−d)², where ȳ_d is the mean of the batches after d. The last five batches are
 /// never cut, because a few values always happen to be close together.
@@ -48,8 +46,7 @@ fn mser5_cut(series: &[f64]) -> Option<usize> {
     }
     let statistic = |d: usize| {
         let after_cut = &y[d..];
-        let mean = mean(after_cut);
-        after_cut.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (after_cut.len() as f64).powi(2)
+        squared_deviations(after_cut.iter()) / (after_cut.len() as f64).powi(2)
     };
     let statistics = (0..=m - ROUNDS).map(|d| (d, statistic(d)));
     let (warmup_batches, _) = statistics.reduce(|a, b| if b.1 < a.1 { b } else { a })?;
