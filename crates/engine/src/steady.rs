@@ -102,7 +102,7 @@ mod tests {
         let series: Vec<f64> = (0..100).map(|i| noisy(100.0, i)).collect();
         let assessment = assess(&series);
         assert!(assessment.is_steady == Some(true) && assessment.warmup_intervals <= 10, "{assessment:?}");
-        // Four batches are too few for a decision, whether or not a warm-up was assessment.
+        // Four batches are too few for a decision, with or without a warm-up.
         assert_eq!(assess(&series[..24]).is_steady, None);
         assert_eq!(assess(&[]).is_steady, None);
     }
