@@ -158,8 +158,11 @@ fn directories_drop_the_factors_that_make_a_filesystem() {
         ..Overrides::default()
     };
     let plan = resolve_text(&plan_with("[factors]\nfs = \"ext4\""), &overrides).unwrap();
-    assert_eq!(plan.factors.len(), 1);
+    assert_eq!((plan.factors.len(), plan.omitted.len()), (1, 0));
     assert_eq!(plan.factors["dir"], ["/home", "/srv"]);
+    let plan = resolve_text(&plan_with("[factors]\n\"set.copies\" = [1, 2]"), &overrides).unwrap();
+    assert_eq!(plan.factors.len(), 1);
+    assert_eq!(plan.omitted, ["not varied in existing directories: set.copies"]);
 }
 
 #[test]

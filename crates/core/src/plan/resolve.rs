@@ -197,12 +197,15 @@ impl Resolver<'_> {
         matches!(self.overrides.backing, Some(Backing::Dir))
     }
 
-    /// Returns the factors with their levels, and a sentence about filesystems that were left out because they lack one of
-    /// the option sets.
+    /// Returns the factors with their levels, and a sentence about what was left out: filesystems that lack one of the option
+    /// sets, or settings that vary in the plan but not in existing directories.
     fn resolve_factors(&self) -> Result<(LevelsByFactor, Option<String>), PlanError> {
         let written = self.file.factors.iter().chain(&self.at_scale.factors);
         let mut factors = self.levels(written, &self.overrides.factors, "factor", |id| setting(id, ""))?;
-        if self.uses_directories() || self.uses_named_variants() {
+        if self.uses_directories() {
+            return Ok((factors, self.settings_not_varied()));
+        }
+        if self.uses_named_variants() {
             return Ok((factors, None));
         }
         let available = &self.vocabulary.available_filesystems;
@@ -214,6 +217,16 @@ impl Resolver<'_> {
             None
         };
         Ok((factors, omission))
+    }
+
+    /// A sentence about the settings that the plan varies and existing directories do not; None if there are none.
+    fn settings_not_varied(&self) -> Option<String> {
+        let (file, at_scale) = (self.file, &self.at_scale);
+        let ids = file.factors.keys().chain(at_scale.factors.keys()).chain(file.vary.keys());
+        let ids = ids.map(|id| id.get_ref().as_str());
+        let ids: BTreeSet<&str> = ids.filter(|id| id.starts_with(factor::SETTING_PREFIX)).collect();
+        let names = ids.into_iter().collect::<Vec<_>>().join(", ");
+        (!names.is_empty()).then(|| format!("not varied in existing directories: {names}"))
     }
 
     /// The levels that are compared one at a time: those of the command line, instead of the plan's for that factor.

@@ -33,8 +33,8 @@ pub struct Plan {
     /// Levels that are each compared alone with the plain variant, by their factors ([`crate::matrix`]).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vary: BTreeMap<String, Vec<String>>,
-    /// One sentence for each omission: filesystems that lack an option set, and settings that the workload of `--workload`
-    /// does not have.
+    /// One sentence for each omission: filesystems that lack an option set, settings that the workload of `--workload` does not
+    /// have, and settings that do not vary in existing directories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<String>,
     /// The baseline that the run measures again.
