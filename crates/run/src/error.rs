@@ -4,6 +4,7 @@ use fsarena_core::cell::Variant;
 use fsarena_core::event::{Cause, Outcome, VariantDeparture};
 use fsarena_core::exit::{ExitCode, HasExitCode};
 use fsarena_core::{names::UnknownName, plan::error::PlanError};
+use fsarena_sys::cancel;
 use std::error::Error;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -59,6 +60,12 @@ impl CellError {
             return CellError { cause: Cause::Usage, ..self };
         }
         self
+    }
+
+    /// Returns the outcome of a cell that could not be set up because of this error. After a signal the cell is
+    /// interrupted, because the signal also ends the commands that set it up.
+    pub fn into_setup_outcome(self) -> Outcome {
+        if cancel::received_signal().is_some() { Outcome::Interrupted } else { self.into() }
     }
 
     /// Turns an outcome into a result. A cell that is done and a cell that was interrupted are both `Ok`.

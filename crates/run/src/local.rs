@@ -21,7 +21,7 @@ use fsarena_core::{factor, metric::reading, sample::TaskOutput};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts};
 use fsarena_guest::instruction_counter::Mark;
-use fsarena_sys::{Error, cancel, device::is_claimed, mount, undo::UndoStep};
+use fsarena_sys::{Error, device::is_claimed, mount, undo::UndoStep};
 use std::cell::RefCell;
 use std::{collections::BTreeMap, fs::File, path::Path, time::Instant};
 
@@ -244,8 +244,7 @@ impl LocalExecutor {
         });
         let ReadyFilesystem { mut facts, packed_bytes } = match ready {
             Ok(ready) => ready,
-            Err(_) if cancel::received_signal().is_some() => return Ok((Outcome::Interrupted, None)),
-            Err(error) => return Ok((error.into(), None)),
+            Err(error) => return Ok((error.into_setup_outcome(), None)),
         };
         let target = self.backing.mount_point.path();
         let layer = layers::layer_request(cell.variant.level(factor::LAYER), target, None);
@@ -344,11 +343,11 @@ impl Executor for LocalExecutor {
         let devices = self.backing.devices(&layout)?;
         let conditions = match self.set_up_conditions(cell, &devices, emit) {
             Ok(conditions) => conditions,
-            Err(error) => return Ok(error.into()),
+            Err(error) => return Ok(error.into_setup_outcome()),
         };
         let stack_device = match make_stack(&self.run, &cell.variant, &layout, &devices) {
             Ok(stack_device) => stack_device,
-            Err(error) => return Ok(error.into()),
+            Err(error) => return Ok(error.into_setup_outcome()),
         };
         if stack_device.is_some() {
             emit(CellEvent::Note(bench::below_stack_note().variant(&cell.variant.name)));
