@@ -9,7 +9,7 @@ use fsarena_core::event::{Event, Note, NoteKind};
 use fsarena_core::setting_text::setting;
 use fsarena_engine::{Bound, Files, LoadJob, LoadOutcome, OpenMode, Pattern, Warmup, steady::is_steady_by_snia_rule};
 use fsarena_fs::{lifecycle::Devices, safety::ScratchDevice};
-use fsarena_sys::{argv::Argv, device::BlockDevice};
+use fsarena_sys::{argv::Argv, cancel, device::BlockDevice};
 use serde_json::Value;
 
 /// The erased device of a run.
@@ -33,7 +33,7 @@ impl ErasedDevice {
         let path = device.path.display();
         let plan = &run.plan;
         // A discard would end the steady state into which the first part of a resumed run has brought the device.
-        let is_preconditioned = plan.device.precondition && run.requirements.is_resumed;
+        let is_preconditioned = plan.device.precondition && run.requirements.has_measured_cells;
         let discards = !is_preconditioned
             && device.supports_discard()
             && emit_logged_commands(emit, |log| scratch.discard(log))?.is_ok();
@@ -156,7 +156,7 @@ const THREADS: u32 = 4;
 /// discarded the device before. Returns the note for the report.
 ///
 /// # Errors
-/// The device cannot be written.
+/// The device cannot be written, or a signal arrived.
 fn precondition(device: &ScratchDevice, was_purged: bool) -> Result<Note> {
     device.begin_overwriting()?;
     let files = Files::device(device.path()).map_err(fsarena_load::task::TaskError::from)?;
@@ -172,7 +172,10 @@ fn precondition(device: &ScratchDevice, was_purged: bool) -> Result<Note> {
             warmup: Warmup::None,
             ..LoadJob::default()
         };
-        Ok(fsarena_engine::run(&job, &files, &mut |_| {}).map_err(fsarena_load::task::TaskError::from)?)
+        let outcome = fsarena_engine::run(&job, &files, &mut |_| {}).map_err(fsarena_load::task::TaskError::from)?;
+        // A signal ends a load early, so the device is not preconditioned.
+        cancel::check()?;
+        Ok(outcome)
     };
     let mut pass_s = 0.0;
     for _ in 0..FILL_PASSES {

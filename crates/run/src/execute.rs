@@ -265,6 +265,7 @@ pub fn execute_by(
         Err(TryLockError::Poisoned(lock)) => lock.into_inner(),
         Ok(lock) => lock,
     };
+    let mut has_measured_cells = false;
     if let Destination::ResumedRun(run) = &request.destination {
         // A complete run needs this too: it may have been killed while it removed its devices.
         recover_stale_runs(&kernel, consumers)?;
@@ -276,14 +277,17 @@ pub fn execute_by(
             return Ok(RunOutcome { run: Some(run.clone()), record, interrupted: false, why });
         }
         work::check_workloads(&request.plan).map_err(|why| fsarena_store::Error::Damaged(run.plan_file(), why))?;
+        has_measured_cells = !record.cells.is_empty();
     }
     let agent_config = AgentConfig::of_run(request.user.as_deref(), request.profiled_task.clone(), &request.plan)?;
     let (variants, mut requirements) = check_with_clients(&request, &*clients, &agent_config.user)?;
-    requirements.is_resumed = matches!(request.destination, Destination::ResumedRun(_));
+    requirements.has_measured_cells = has_measured_cells;
     let mut progress = |done, total| consumers.iter_mut().for_each(|consumer| consumer.show_trials(done, total));
-    // The options of a resumed run were tried when it began.
-    let trials =
-        if requirements.is_resumed { vec![] } else { try_options(&request, &variants, &requirements, &mut progress)? };
+    let trials = match &request.destination {
+        // Its options were tried when it began.
+        Destination::ResumedRun(_) => vec![],
+        _ => try_options(&request, &variants, &requirements, &mut progress)?,
+    };
     requirements.remarks.extend(request.remarks);
     requirements.remarks.extend(agent_config.notes.iter().cloned());
     let plan = preflight::choose_accelerator(request.plan, &mut requirements)?;

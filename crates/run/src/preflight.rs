@@ -71,8 +71,8 @@ pub struct Requirements {
     pub kernels: Kernels,
     /// The programs of this machine that guests start; None if they start none.
     pub host_programs: Option<HostProgramNeeds>,
-    /// Whether the run continues an interrupted one.
-    pub is_resumed: bool,
+    /// Whether an earlier part of the run has measured cells, so that it has prepared the devices.
+    pub has_measured_cells: bool,
     /// The storage below the images, the directories or the erased device, by the name of each.
     pub(crate) storage: BTreeMap<String, Storage>,
 }
@@ -167,7 +167,7 @@ pub fn check(
         task_count,
         kernels: Kernels::default(),
         host_programs,
-        is_resumed: false,
+        has_measured_cells: false,
         storage: storage_below(kernel, plan, variants, runs_dir),
     };
     if plan.device.backing == Backing::Dir {
