@@ -2,7 +2,7 @@
 //! done by one agent on this machine, or by one agent on each of several machines ([`Clients`]).
 
 use crate::context::RunContext;
-use crate::error::{Result, RunError, require};
+use crate::error::{CellError, Result, RunError, require};
 use crate::executor::{CellSink, Executor, RunSink, remove_run_dir};
 use crate::work::{DrawnInputsState, make_inputs};
 use crate::{axes, axes::Confinement, bench::device_numbers, child, protocol::AgentRequest};
@@ -72,7 +72,10 @@ impl Executor for DirectoryExecutor {
         let root = MadeDir::make_tree(journal, &run_dir.join("work"))?;
         let device = device::device_of_path(kernel, dir)?.as_ref().map(device_numbers);
         let request = AgentRequest { device, ..self.run.agent_request(cell, root.path(), self.source_dir.path()) };
-        let conditions = axes::set_up(kernel, journal, &cell.variant, &[])?;
+        let conditions = match axes::set_up(kernel, journal, &cell.variant, &[]) {
+            Ok(conditions) => conditions,
+            Err(error) => return Ok(CellError::from(error).into_setup_outcome()),
+        };
         for note in &conditions.notes {
             emit(CellEvent::Note(note.clone().variant(&cell.variant.name)));
         }
@@ -166,3 +169,38 @@ pub trait Clients {
 pub struct SingleClient;
 
 impl Clients for SingleClient {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{preflight::Requirements, privsep::AgentConfig, testing::empty_record};
+
+    #[test]
+    fn a_level_that_cannot_be_set_up_fails_its_cell_and_not_the_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(&dir.path().join("state"), "").unwrap();
+        let mut plan = empty_record(&["ext4"], &[]).plan;
+        let (scale, workload) = (plan.scale, plan.workloads.remove(0));
+        let levels = [(factor::DIR, dir.path().to_str().unwrap()), (factor::CPUS, "none")];
+        let levels = levels.map(|(id, level)| (id.to_string(), level.to_string())).into();
+        let variant = Variant { name: "a".into(), levels };
+        let cell = Cell { round: 0, position: 0, variant, workload, scale, seed: 1 };
+        let run = RunContext {
+            kernel: SysRoot::host(),
+            plan,
+            requirements: Requirements::default(),
+            journal: journal.clone(),
+            dir: dir.path().join("run"),
+            agent_config: AgentConfig::unconfined(),
+            declared_metrics: Default::default(),
+            shell: None,
+            shared_machines_dir: None,
+        };
+        let source_dir = MadeDir::make_tree(&journal, &dir.path().join("source")).unwrap();
+        let (inputs, clients) = (DrawnInputsState::default(), Box::new(SingleClient));
+        let mut executor = DirectoryExecutor { run, source_dir, inputs, clients, run_dirs: BTreeMap::new() };
+        let outcome = executor.run(&cell, &mut |_| ()).unwrap();
+        assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
+        assert!(!dir.path().join("fsarena-run/work").exists(), "the directory of the cell is left");
+    }
+}

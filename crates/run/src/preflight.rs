@@ -47,7 +47,7 @@ pub fn raw_device_refusal() -> String {
 const DATABASE_BYTES: u64 = 1 << 20;
 
 /// The requirements of a run, found by [`check`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Requirements {
     /// Size of the filesystem under test, in bytes; 0 if the run formats nothing.
     pub size_bytes: u64,
@@ -156,19 +156,14 @@ pub fn check(
         programs.extend(packed_programs.iter().cloned().chain([packed_programs::LDD.into()]));
     }
     let mut requirements = Requirements {
-        size_bytes: 0,
-        devices: BTreeSet::new(),
-        source_disk_bytes: 0,
         uses_source_disk,
-        programs: vec![],
         packed_programs,
         user_programs: user_programs.into_iter().collect(),
         remarks,
         task_count,
-        kernels: Kernels::default(),
         host_programs,
-        has_measured_cells: false,
         storage: storage_below(kernel, plan, variants, runs_dir),
+        ..Requirements::default()
     };
     if plan.device.backing == Backing::Dir {
         check_directories(variants, room, &demands)?;
