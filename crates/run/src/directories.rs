@@ -11,7 +11,7 @@ use fsarena_core::event::{CellEvent, Event, FULLNESS_NOTE, MOUNT_NOTE, Note, Not
 use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, matrix, plan::Plan};
 use fsarena_sys::undo::{Journal, MadeDir};
-use fsarena_sys::{device, dirs::FilesystemSpace, kernel::SysRoot};
+use fsarena_sys::{Error, device, dirs::FilesystemSpace, kernel::SysRoot};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 
@@ -33,7 +33,7 @@ impl DirectoryExecutor {
     /// # Errors
     /// A directory cannot be written.
     pub fn start(run: RunContext, mut clients: Box<dyn Clients>, emit: RunSink) -> Result<DirectoryExecutor> {
-        let parent = run.plan.device.source_dir.as_ref().unwrap_or(&run.dir);
+        let parent = absolute(run.plan.device.source_dir.as_ref().unwrap_or(&run.dir))?;
         let source_dir = parent.join(format!("fsarena-{}-other", run.id()));
         check_absent(&source_dir)?;
         let source_dir = MadeDir::make_tree(&run.journal, &source_dir)?;
@@ -63,7 +63,7 @@ impl Executor for DirectoryExecutor {
             self.run.agent_config.role.give_to_workload_user(self.source_dir.path())?;
         }
         let RunContext { kernel, journal, .. } = &self.run;
-        let dir = Path::new(cell.variant.level(factor::DIR));
+        let dir = &absolute(Path::new(cell.variant.level(factor::DIR)))?;
         let run_dir = dir.join(format!("fsarena-{}", self.run.id()));
         if !self.run_dirs.contains_key(&run_dir) {
             check_absent(&run_dir)?;
@@ -96,6 +96,11 @@ impl Executor for DirectoryExecutor {
     fn finish(self: Box<Self>, emit: RunSink) -> Result<()> {
         self.run_dirs.into_values().chain([self.source_dir]).try_for_each(|dir| remove_run_dir(dir, emit))
     }
+}
+
+/// Makes the path of a directory absolute, because `fsarena recover` can be started in any directory.
+fn absolute(dir: &Path) -> Result<PathBuf> {
+    Ok(std::path::absolute(dir).map_err(Error::io("finding", dir))?)
 }
 
 /// Checks that a directory does not exist yet. fsarena must not remove files that it did not make.
