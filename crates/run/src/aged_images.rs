@@ -90,9 +90,7 @@ impl AgedImages {
     /// The image could not be made.
     pub fn image_of_cell(&self, plan: &Plan, cell: &Cell) -> Result<Option<&Checkpoint>, CellError> {
         let seed = if self.has_aged_variants { plan.age.image_seed(cell.round) } else { ONLY_SEED };
-        let key = |dir: String| (cell.variant.name.clone(), seed, dir);
-        let with_setup = self.images.get(&key(cell.workload.directory_name()));
-        match with_setup.or_else(|| self.images.get(&key(String::new()))) {
+        match find_image(&self.images, &cell.variant.name, seed, &cell.workload) {
             None => Ok(None),
             Some(Ok(checkpoint)) => Ok(Some(checkpoint)),
             Some(Err(error)) => Err(error.clone()),
@@ -104,6 +102,24 @@ impl AgedImages {
         let has_image = matches!(self.image_of_cell(plan, cell), Ok(Some(_)));
         (self.has_aged_variants && has_image).then(|| plan.age.image_seed(cell.round))
     }
+}
+
+/// The image of a variant and seed that the cells of a workload begin with: the image with the setup of the workload, else
+/// the image without a setup. If the setup has no image because an earlier image of the variant could not be made, returns
+/// why that one could not.
+fn find_image<'a>(
+    images: &'a Images,
+    variant: &str,
+    seed: u64,
+    workload: &WorkloadPlan,
+) -> Option<&'a Result<Rc<Checkpoint>, CellError>> {
+    let get = |dir: String| images.get(&(variant.to_string(), seed, dir));
+    let failed_image = || {
+        let mut of_variant = images.iter().filter(|((name, image_seed, _), _)| name == variant && *image_seed == seed);
+        let (_, failed) = of_variant.find(|(_, image)| image.is_err())?;
+        setup_once_script(workload).map(|_| failed)
+    };
+    get(workload.directory_name()).or_else(failed_image).or_else(|| get(String::new()))
 }
 
 /// The seed of the images of a run without aged variants, which only has images with setups.
@@ -545,4 +561,30 @@ fn digest_of_program(name: &str) -> Result<String, CellError> {
     let path = path.ok_or_else(|| CellError::missing(format!("{name} is not installed")))?;
     let bytes = std::fs::read(&path).map_err(Error::io("reading", &path))?;
     Ok(blake3::hash(&bytes).to_hex()[..32].into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::empty_record;
+
+    #[test]
+    fn a_workload_whose_setup_was_skipped_fails_like_the_image_before() {
+        let workload = |name: &str, script: &str| {
+            let mut workload = empty_record(&["ext4"], &[]).plan.workloads.remove(0);
+            workload.name = name.into();
+            workload.settings.0.insert(SETUP_ONCE.into(), SettingValue::Text(script.into()));
+            workload
+        };
+        let (first, second, without_setup) = (workload("first", "a"), workload("second", "b"), workload("third", ""));
+        let key = |variant: &str, seed| (variant.to_string(), seed, first.directory_name());
+        let failed = || Err(CellError::missing("the setup failed"));
+        let images = Images::from([(key("ext4", 1), failed()), (key("ext4", 2), failed()), (key("xfs", 2), failed())]);
+        let is_failure = |variant: &str, seed, workload: &WorkloadPlan| {
+            matches!(find_image(&images, variant, seed, workload), Some(Err(_)))
+        };
+        assert!(is_failure("ext4", 1, &first) && is_failure("ext4", 1, &second));
+        assert!(!is_failure("ext4", 1, &without_setup), "it needs no setup");
+        assert!(!is_failure("xfs", 1, &second) && !is_failure("ext4", 3, &second), "nothing failed there");
+    }
 }
