@@ -13,7 +13,7 @@ use crate::context::RunContext;
 use crate::device_layout::filesystem_of;
 use crate::digests::digest_of_input;
 use crate::error::{CellError, Result};
-use crate::executor::RunSink;
+use crate::executor::{CommandLog, RunSink, emit_logged_commands};
 use crate::work;
 use bytesize::ByteSize;
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
@@ -499,12 +499,19 @@ fn tree_of(checkpoint: &Checkpoint) -> Result<TreeDigest, CellError> {
         .ok_or_else(|| CellError::internal("the checkpoint has no digest of its files"))
 }
 
+/// Makes the filesystem of a variant, and emits the commands for that; see [`make_filesystem_and_log`].
+fn make_filesystem(filesystem: &VariantFilesystem, history: &str, emit: RunSink) -> Result<CheckpointInfo, CellError> {
+    emit_logged_commands(emit, |log| make_filesystem_and_log(filesystem, history, log))?
+}
+
 /// Makes the filesystem of a variant, or leaves that to a guest that alone has its driver. Returns the description of
 /// its first checkpoint.
-fn make_filesystem(filesystem: &VariantFilesystem, history: &str, emit: RunSink) -> Result<CheckpointInfo, CellError> {
+fn make_filesystem_and_log(
+    filesystem: &VariantFilesystem,
+    history: &str,
+    log: CommandLog,
+) -> Result<CheckpointInfo, CellError> {
     let VariantFilesystem { variant, def, devices, .. } = filesystem;
-    let mut commands = vec![];
-    let mut log = |record| commands.push(record);
     // Each image has its own UUID: another run with another cache may have attached one at the same time.
     let mut options = filesystem.options.clone();
     let key = CheckpointCache::history_key(history);
@@ -516,16 +523,15 @@ fn make_filesystem(filesystem: &VariantFilesystem, history: &str, emit: RunSink)
         let words = lifecycle::mkfs_words(def, &options)?;
         return Ok(CheckpointInfo::new(history, 1, &format!("{}, in the guest", words.join(" ")), ""));
     }
-    let formatted = lifecycle::format(devices.clone(), def, &options, &mut log);
+    let formatted = lifecycle::format(devices.clone(), def, &options, log);
     let formatted = formatted.map_err(|error| CellError::from(error).blame_options(variant.level(factor::MKFS)))?;
-    lifecycle::reformat_if_work_left(devices, def, &options, &mut log)?;
+    lifecycle::reformat_if_work_left(devices, def, &options, log)?;
     devices
         .members
         .iter()
         .try_for_each(|device| device.finish_stack())
         .map_err(Error::io("finishing", devices.first()))?;
-    let features = lifecycle::describe_features(devices.members[0], def, &mut log).unwrap_or_default();
-    commands.into_iter().try_for_each(|record| emit(Event::Command(record)))?;
+    let features = lifecycle::describe_features(devices.members[0], def, log).unwrap_or_default();
     Ok(CheckpointInfo::new(history, 1, &formatted.argv.join(" "), &features))
 }
 

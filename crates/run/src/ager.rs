@@ -200,9 +200,10 @@ impl Ager for LocalAger<'_> {
         };
         let outcome = child::run_agent(&run.journal, &request, &Confinement::default(), &mut collect_event);
         // Usually the agent has unmounted the filesystem. It may have ended before that.
-        mount::unmount(target, &mut |record| events.push(Event::Command(record)))?;
-        unmount_guard.disarm()?;
+        let unmounted = mount::unmount(target, &mut |record| events.push(Event::Command(record)));
         events.into_iter().try_for_each(emit)?;
+        unmounted?;
+        unmount_guard.disarm()?;
         let outcome = outcome?;
         cancel::check()?;
         CellError::check_outcome(outcome)?;

@@ -98,9 +98,9 @@ impl PackedFilesystems {
             CellEvent::Note(note) => events.push(Event::Note(note)),
             _ => {}
         };
-        let outcome = child::run_agent(&run.journal, &request, &Confinement::default(), &mut collect_event)?;
+        let outcome = child::run_agent(&run.journal, &request, &Confinement::default(), &mut collect_event);
         events.into_iter().try_for_each(emit)?;
-        self.files.insert(name, (files, outcome));
+        self.files.insert(name, (files, outcome?));
         Ok(())
     }
 
