@@ -5,6 +5,7 @@
 use crate::error::{Result, RunError};
 use fsarena_sys::{Error, input};
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// The name of the file, in the directory of runs.
@@ -123,11 +124,17 @@ impl Alarms {
         self.of_history(history).map(|alarm| alarm.number).max().unwrap_or(0) + 1
     }
 
-    /// Stores an alarm. It replaces an alarm of the same history and number.
+    /// Stores an alarm. It replaces an alarm of the same history and number. Alarms that other processes have stored
+    /// meanwhile stay.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be read or written.
     pub fn store(&mut self, alarm: Alarm) -> Result<()> {
+        let runs_dir = self.file.parent().unwrap_or(Path::new("."));
+        let lock = File::open(runs_dir).map_err(Error::io("opening", runs_dir))?;
+        // Some network filesystems do not support locks: alarms are then stored without one.
+        let _ = lock.lock();
+        self.contents = Alarms::open(runs_dir)?.contents;
         let is_same =
             |stored_alarm: &Alarm| stored_alarm.history == alarm.history && stored_alarm.number == alarm.number;
         match self.contents.alarms.iter_mut().find(|stored_alarm| is_same(stored_alarm)) {
@@ -173,6 +180,11 @@ mod tests {
         let outcomes: Vec<_> = alarms.of_history(&history("elapsed")).map(|alarm| alarm.outcome).collect();
         assert_eq!(outcomes, [AlarmOutcome::Confirmed, AlarmOutcome::NotConfirmed]);
         assert_eq!((alarms.next_number(&history("elapsed")), alarms.next_number(&history("synced"))), (3, 1));
+        let [mut first, mut second] = [(); 2].map(|()| Alarms::open(dir.path()).unwrap());
+        first.store(alarm("synced", 1, AlarmOutcome::Confirmed)).unwrap();
+        second.store(alarm("iops", 1, AlarmOutcome::Confirmed)).unwrap();
+        let alarms = Alarms::open(dir.path()).unwrap();
+        assert_eq!([alarms.next_number(&history("synced")), alarms.next_number(&history("iops"))], [2, 2]);
         std::fs::write(dir.path().join(FILE_NAME), "{}").unwrap();
         assert!(Alarms::open(dir.path()).unwrap_err().to_string().contains(FILE_NAME));
     }
