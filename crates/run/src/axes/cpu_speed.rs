@@ -19,8 +19,10 @@ pub const AXIS: Axis = Axis::new(
 .with_check(check)
 .with_set_up(set_up);
 
-/// The period of a quota, in microseconds. It is short, so that the pauses of the load are short too.
-const PERIOD_US: u64 = 10_000;
+/// The usual period of a quota, in microseconds. It is short, so that the pauses of the load are short too.
+const PERIOD_US: f64 = 10_000.0;
+/// The smallest quota that the kernel accepts, in microseconds. Smaller shares of CPU time get a longer period.
+const MIN_QUOTA_US: f64 = 1000.0;
 
 /// The `cpufreq` directories of all CPUs whose frequency can be set.
 fn find_policies(kernel: &SysRoot) -> Vec<PathBuf> {
@@ -108,20 +110,29 @@ fn set_quota(setup: &mut CellSetup, share: f64) -> Result<(), Error> {
     let online = setup.kernel.read_trimmed("sys/devices/system/cpu/online");
     let online_cpus = || online.and_then(|online| parse_cpus(&online).ok().flatten());
     let cpu_count = bound_cpus.or_else(online_cpus).map_or(1, |cpus| cpus.len());
-    // The kernel accepts no quota below a millisecond.
-    let quota_us = (share * PERIOD_US as f64 * cpu_count as f64).max(1000.0) as u64;
+    let (quota_us, period_us) = quota_and_period_us(share, cpu_count);
     let group = controller.make_group(setup.journal)?;
     if controller.is_v2 {
-        group.set("cpu.max", &format!("{quota_us} {PERIOD_US}"))?;
+        group.set("cpu.max", &format!("{quota_us} {period_us}"))?;
     } else {
-        group.set("cpu.cfs_period_us", &PERIOD_US.to_string())?;
+        group.set("cpu.cfs_period_us", &period_us.to_string())?;
         group.set("cpu.cfs_quota_us", &quota_us.to_string())?;
     }
     setup.conditions.add_group(group);
-    let text = "this machine sets no frequency, so the CPUs are slowed by a quota of CPU time (cgroup): the load \
-                stops and goes within 10 ms, and threads of the kernel are not slowed";
+    let text = format!(
+        "this machine sets no frequency, so the CPUs are slowed by a quota of CPU time (cgroup): the load stops and goes \
+         within {} ms, and threads of the kernel are not slowed",
+        period_us.div_ceil(1000)
+    );
     setup.conditions.notes.push(Note::new(NoteKind::Remark, text));
     Ok(())
+}
+
+/// The quota that is this share of the CPU time of `cpu_count` CPUs, and its period, both in microseconds.
+fn quota_and_period_us(share: f64, cpu_count: usize) -> (u64, u64) {
+    let cpus = share * cpu_count as f64;
+    let period_us = PERIOD_US.max(MIN_QUOTA_US / cpus);
+    ((cpus * period_us).round() as u64, period_us.round() as u64)
 }
 
 /// The speed of the CPUs in a level.
@@ -172,6 +183,14 @@ mod tests {
         let policies = find_policies(&SysRoot::at(dir.path()));
         assert_eq!(policies, [cpu.join("cpu1/cpufreq")]);
         assert_eq!(read_setting(&policies[0], "scaling_max_freq"), "2000000");
+    }
+
+    #[test]
+    fn a_small_share_of_cpu_time_gets_a_longer_period() {
+        assert_eq!(quota_and_period_us(0.5, 1), (5000, 10_000));
+        assert_eq!(quota_and_period_us(0.5, 4), (20_000, 10_000));
+        assert_eq!(quota_and_period_us(0.05, 1), (1000, 20_000));
+        assert_eq!(quota_and_period_us(0.01, 1), (1000, 100_000));
     }
 
     #[test]
