@@ -150,7 +150,17 @@ impl Baseline {
         if new_dir.exists() {
             std::fs::remove_dir_all(&new_dir).map_err(Error::io("removing", &new_dir))?;
         }
-        std::fs::create_dir_all(&new_dir).map_err(Error::io("making", &new_dir))?;
+        let written = self.write_files(&new_dir, plan).and_then(|()| self.replace_earlier(&new_dir, baselines_dir));
+        if written.is_err() {
+            // It may have a copy of a kernel. If this fails, the next baseline of the same name removes it.
+            let _ = std::fs::remove_dir_all(&new_dir);
+        }
+        written
+    }
+
+    /// Writes the files of the baseline into a new directory.
+    fn write_files(&self, new_dir: &Path, plan: &Plan) -> Result<()> {
+        std::fs::create_dir_all(new_dir).map_err(Error::io("making", new_dir))?;
         if let Some(kernel) = guest_kernel(plan, &self.variant)?
             && !is_packaged(self.variant.level(factor::KERNEL))
         {
@@ -158,12 +168,16 @@ impl Baseline {
         }
         let file = new_dir.join(FILE_NAME);
         let text = serde_json::to_vec_pretty(self).map_err(|error| RunError::Plan(error.to_string()))?;
-        std::fs::write(&file, text).map_err(Error::io("writing", &file))?;
+        Ok(std::fs::write(&file, text).map_err(Error::io("writing", &file))?)
+    }
+
+    /// Gives the directory of the complete baseline its name, instead of an earlier baseline of that name.
+    fn replace_earlier(&self, new_dir: &Path, baselines_dir: &Path) -> Result<PathBuf> {
         let dir = baselines_dir.join(&self.name);
         if dir.exists() {
             std::fs::remove_dir_all(&dir).map_err(Error::io("replacing", &dir))?;
         }
-        std::fs::rename(&new_dir, &dir).map_err(Error::io("writing", &dir))?;
+        std::fs::rename(new_dir, &dir).map_err(Error::io("writing", &dir))?;
         Ok(dir)
     }
 
@@ -349,6 +363,30 @@ mod tests {
         for wrong in ["", ".", "..", ".hidden", "a/b", "a b", "ä", "a=b", &"x".repeat(101)] {
             assert!(check_baseline_name(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_baseline_that_cannot_be_written_leaves_no_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = crate::testing::empty_record(&["ext4"], &[]);
+        let baseline = Baseline {
+            format: 1,
+            name: "old".into(),
+            run: String::new(),
+            measured_at: String::new(),
+            variant: record.variants[0].clone(),
+            plan: String::new(),
+            kernel_release: None,
+            dependencies: Dependencies::default(),
+            figures: vec![],
+        };
+        // A file is at the place of its directory.
+        std::fs::write(dir.path().join("old"), "").unwrap();
+        assert!(baseline.write(dir.path(), &record.plan).is_err());
+        assert!(!dir.path().join(".new-old").exists());
+        std::fs::remove_file(dir.path().join("old")).unwrap();
+        let written = baseline.write(dir.path(), &record.plan).unwrap();
+        assert!(written.join(FILE_NAME).is_file());
     }
 
     #[test]
