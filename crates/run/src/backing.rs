@@ -94,9 +94,9 @@ impl BackingDevices {
     pub fn finish(self, emit: RunSink) -> Result<()> {
         // If something fails, Rust drops the rest in the same order as the steps below, which is the reverse of the
         // order of these variables.
-        let (directories, devices) = (self.directories, self.devices);
-        remove_run_dir(self.mount_point, emit)?;
-        self.source_disk.finish(emit)?;
+        let BackingDevices { directories, devices, source_disk, mount_point } = self;
+        remove_run_dir(mount_point, emit)?;
+        source_disk.finish(emit)?;
         for device in devices.into_values() {
             emit_logged_commands(emit, |log| device.release(log))??;
         }

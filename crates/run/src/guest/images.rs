@@ -218,16 +218,17 @@ impl Images {
     /// # Errors
     /// A disk cannot be removed; it stays in the undo journal.
     pub fn finish(self, emit: RunSink) -> Result<()> {
+        // If something fails, Rust drops the rest in the reverse order of these variables, so `dir` comes last.
         let Images {
-            mkfs_image,
-            cell_images,
-            other_images,
-            source_disk,
-            source_disks_by_round,
-            inputs,
-            guest_files,
             dir,
+            guest_files,
             packed,
+            inputs,
+            source_disks_by_round,
+            source_disk,
+            other_images,
+            cell_images,
+            mkfs_image,
         } = self;
         if let Some(packed) = packed {
             packed.finish(emit)?;
