@@ -15,6 +15,7 @@ use fsarena_sys::CommandError;
 use fsarena_sys::argv::{Argv, FinishedCommand};
 use fsarena_sys::process_output::describe_output;
 use fsarena_sys::{Error, dirs, input, user::User};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// In the template of a level, stands for a candidate of a list.
@@ -309,11 +310,16 @@ fn levels_between(levels: &[String], goods: &[&str], bad: &str) -> Vec<String> {
 }
 
 /// Replaces each [`FILE_PLACEHOLDER`] in the text of a template with the content of its file, without white space
-/// around it.
+/// around it. The file must lie in the tree: a symbolic link of a commit could lead to a file that only root may read.
 fn insert_files(text: &str, tree: &Path) -> Result<String, String> {
     let Some((before, rest)) = text.split_once(FILE_PLACEHOLDER) else { return Ok(text.into()) };
     let (path, after) = rest.split_once('}').ok_or_else(|| format!("`{text}`: a `}}` is missing"))?;
-    let bytes = input::read(&tree.join(path), MAX_LEVEL_FILE_BYTES).map_err(|error| format!("{path}: {error}"))?;
+    let failed = |error: io::Error| format!("{path}: {error}");
+    let (file, tree_path) = (tree.join(path).canonicalize().map_err(failed)?, tree.canonicalize().map_err(failed)?);
+    if !file.starts_with(&tree_path) {
+        return Err(format!("{path}: it leads out of the tree of the commit, to {}", file.display()));
+    }
+    let bytes = input::read(&file, MAX_LEVEL_FILE_BYTES).map_err(failed)?;
     let content = String::from_utf8_lossy(&bytes);
     Ok(format!("{before}{}{}", content.trim(), insert_files(after, tree)?))
 }
@@ -338,5 +344,11 @@ mod tests {
         assert_eq!(insert_files("{tree}/x", tree.path()).unwrap(), "{tree}/x");
         assert!(insert_files("{file:none}", tree.path()).unwrap_err().starts_with("none: "));
         assert!(insert_files("{file:options", tree.path()).is_err());
+        std::os::unix::fs::symlink("/etc/hostname", tree.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("options", tree.path().join("inside")).unwrap();
+        assert_eq!(insert_files("{file:inside}", tree.path()).unwrap(), "noatime");
+        for outside in ["{file:link}", "{file:../..}"] {
+            assert!(insert_files(outside, tree.path()).is_err(), "{outside}");
+        }
     }
 }
