@@ -300,8 +300,9 @@ impl GuestExecutor {
         }
     }
 
-    /// Begins the guests of the cells that come next, while CPUs are free. A guest that cannot begin is skipped: the
-    /// run of its cell reports the error later.
+    /// Begins the guests of the cells that come next, while CPUs are free. A cell whose filesystem cannot be made is
+    /// skipped: its run reports the error later. Ends at a guest whose machine cannot be saved, because such a guest runs
+    /// to its end here, and its cell runs again later.
     fn begin_upcoming_guests(&mut self) -> Result<()> {
         while let Some(cell) = self.early_guests.next_cell() {
             if self.next_purpose(&cell) != GuestPurpose::Measure || power_cut::cuts_power(&cell) {
@@ -317,8 +318,9 @@ impl GuestExecutor {
             let Ok(formatted) = self.format(&cell, def, &mut keep_command) else { continue };
             let started =
                 self.start_guest(&cell, &formatted, GuestRun::for_tasks(&PowerSupply::on()), &mut keep_command)?;
-            if let StartedGuest::Restored(guest) = started {
-                self.early_guests.begin(&cell, earlier_events, *guest);
+            match started {
+                StartedGuest::Restored(guest) => self.early_guests.begin(&cell, earlier_events, *guest),
+                StartedGuest::Ended(_) => return Ok(()),
             }
         }
         Ok(())
