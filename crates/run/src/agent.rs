@@ -6,7 +6,7 @@
 
 use crate::axes::fill;
 use crate::bench::{Bench, lifecycle_task};
-use crate::error::CellResult;
+use crate::error::{CellError, CellResult};
 use crate::executor::CellSink;
 use crate::protocol::{self, AgentMessage, AgentRequest, Answers, Power, ProcessRole};
 use crate::target::{self, measure_mount, measure_unmount};
@@ -102,8 +102,11 @@ fn run_cell(request: &AgentRequest, mark: fn(Mark), answers: Answers, emit: Cell
         }),
     };
     match &request.mount {
-        Some(mount) if request.ageing_step.is_some() => result.and(Ok(target::unmount(mount, &mut bench.log())?)),
         // Unmount a full or broken filesystem too. If both fail, the failure of the tasks is reported.
+        Some(mount) if request.ageing_step.is_some() => {
+            let unmounted = target::unmount(mount, &mut bench.log());
+            result.and(unmounted.map_err(CellError::from))
+        }
         Some(mount) => {
             let measured = match result {
                 Ok(()) if request.measures_layout => {
