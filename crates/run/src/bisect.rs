@@ -26,7 +26,8 @@ use fsarena_stats::bisect::{
 };
 use fsarena_stats::sequential::Centre;
 use fsarena_store::RunDir;
-use fsarena_sys::{Error, cancel, input};
+use fsarena_sys::{Error, cancel, input, kernel::SysRoot, lock};
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
@@ -57,6 +58,8 @@ pub struct Bisector {
     candidates: Candidates,
     /// The time up to which [`Bisection::elapsed_s`] counts.
     counted_until: Instant,
+    /// The directory of the bisection, which stays locked as long as this value exists.
+    _lock: File,
 }
 
 /// The next action of a bisection.
@@ -76,6 +79,21 @@ fn bisection_ids(runs_dir: &Path) -> Vec<String> {
     let mut ids: Vec<String> = bisections.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     ids.sort();
     ids
+}
+
+/// Locks the directory of a bisection: two processes would build their candidates in the same clone.
+///
+/// # Errors
+/// Another process has locked it, or it cannot be opened.
+fn lock_dir(dir: &Path) -> Result<File> {
+    let lock = File::open(dir).map_err(Error::io("opening", dir))?;
+    // Some network filesystems do not support locks: the bisection then runs without one.
+    if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
+        let holders = lock::describe_lock_holders(&SysRoot::host(), &lock);
+        let dir = dir.display();
+        return Err(RunError::Missing(format!("{holders} runs the bisection in {dir}; wait until it has ended")));
+    }
+    Ok(lock)
 }
 
 /// Returns the two sides of a claim, if it can be bisected.
@@ -127,6 +145,7 @@ impl Bisector {
 
     /// Resolves the ends of a new bisection, counts its candidates, and checks that it may have enough rounds.
     fn prepare(mut state: Bisection, runs_dir: &Path, dir: &Path) -> Result<Bisector> {
+        let lock = lock_dir(dir)?;
         let candidates = Candidates::open(&state, dir)?;
         state.good = candidates.resolve(&state.good)?;
         state.bad = candidates.resolve(&state.bad)?;
@@ -139,13 +158,14 @@ impl Bisector {
             let candidates = plural(state.candidate_count, "candidate");
             RunError::Plan(format!("{max_rounds}: the ends of {candidates} require at least {least_rounds} rounds"))
         })?;
-        Ok(Bisector { state, dir: dir.into(), runs_dir: runs_dir.into(), candidates, counted_until: Instant::now() })
+        let (dir, runs_dir, counted_until) = (dir.into(), runs_dir.into(), Instant::now());
+        Ok(Bisector { state, dir, runs_dir, candidates, counted_until, _lock: lock })
     }
 
     /// Opens a bisection to continue it, by its id or as `latest`.
     ///
     /// # Errors
-    /// No bisection has this id, or its file is damaged.
+    /// No bisection has this id, its file is damaged, or another process runs it.
     pub fn open(runs_dir: &Path, name: &str) -> Result<Bisector> {
         let ids = bisection_ids(runs_dir);
         let found = match name {
@@ -156,6 +176,7 @@ impl Bisector {
             return Err(RunError::Plan(unknown_name("bisection", name, ids.iter().map(String::as_str)).into()));
         };
         let dir = runs_dir.join(BISECTIONS_DIR).join(id);
+        let lock = lock_dir(&dir)?;
         let file = dir.join(FILE_NAME);
         let bytes = input::read(&file, MAX_FILE_BYTES).map_err(Error::io("reading", &file))?;
         let damaged = |why: String| RunError::Plan(format!("{}: {why}", file.display()));
@@ -167,7 +188,8 @@ impl Bisector {
             damaged("a comparison has fewer than two candidates".into())
         })?;
         let candidates = Candidates::open(&state, &dir)?;
-        Ok(Bisector { state, dir, runs_dir: runs_dir.into(), candidates, counted_until: Instant::now() })
+        let counted_until = Instant::now();
+        Ok(Bisector { state, dir, runs_dir: runs_dir.into(), candidates, counted_until, _lock: lock })
     }
 
     /// Opens the last bisection with the same candidates, claim and work as `new`, if it was inconclusive for lack of
@@ -762,6 +784,16 @@ mod tests {
         ] {
             assert!(!accepts(wrong), "{wrong}");
         }
+    }
+
+    #[test]
+    fn one_process_at_a_time_runs_a_bisection() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = lock_dir(dir.path()).unwrap();
+        let error = lock_dir(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("wait until it has ended"), "{error}");
+        drop(lock);
+        assert!(lock_dir(dir.path()).is_ok());
     }
 
     #[test]
