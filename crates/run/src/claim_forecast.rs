@@ -65,13 +65,16 @@ pub fn forecast_claims(
             continue;
         }
         let lacks_variant = judged.claim.variants().iter().any(|variant| !live.contains(*variant));
-        if lacks_variant || (judged.why_unjudged.is_some() && !is_before_first_look) {
-            // A variant of the claim has left the run, or the claim has no samples, so no round can decide it.
+        let names = judged.variants_to_measure.iter().map(|variant| record.variants[*variant].name.clone());
+        let variants: VariantNames = names.filter(|variant| live.contains(variant)).collect();
+        let is_unjudged = judged.why_unjudged.is_some();
+        let lacks_rival = matches!(judged.claim.relation, Relation::Extreme(_)) && !is_unjudged && variants.len() < 2;
+        if lacks_variant || lacks_rival || (is_unjudged && !is_before_first_look) {
+            // A variant of the claim has left the run, or all variants that it must still be compared with, or the claim
+            // has no samples. So no round can decide it.
             undecidable += 1;
             continue;
         }
-        let names = judged.variants_to_measure.iter().map(|variant| record.variants[*variant].name.clone());
-        let variants = names.filter(|variant| live.contains(variant)).collect();
         open.push(OpenClaim { variants, rounds: rounds_to_decide(&judged, record.plan.stop.margin()) });
     }
     let seconds_of = |variants: &VariantNames| round_seconds(record, variants);
@@ -246,6 +249,17 @@ mod tests {
         let forecast = forecast_claims(&record, &live, 8, None);
         assert!(forecast.answered.unwrap().starts_with("every claim is decided but one"));
         assert!(forecast.variants.is_empty());
+    }
+
+    #[test]
+    fn a_claim_whose_rivals_all_failed_cannot_be_decided() {
+        let (record, mut live) = simulated_run(&EXT2_EXT4_XFS, &["touch.elapsed: best is ext2"], 8);
+        let forecast = forecast_claims(&record, &live, 8, None);
+        assert_eq!((names(&forecast.variants), forecast.answered), (vec!["ext2", "ext4"], None));
+        // xfs was slower in all rounds, so only ext4 could decide the claim.
+        live.remove("ext4");
+        let forecast = forecast_claims(&record, &live, 8, None);
+        assert!(forecast.answered.unwrap().starts_with("every claim is decided but one"));
     }
 
     #[test]
