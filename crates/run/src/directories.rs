@@ -105,7 +105,7 @@ fn absolute(dir: &Path) -> Result<PathBuf> {
 
 /// Checks that a directory does not exist yet. fsarena must not remove files that it did not make.
 fn check_absent(dir: &Path) -> Result<()> {
-    let why = || format!("{dir:?} exists already; remove it if it is left from an earlier run");
+    let why = || format!("{dir:?} exists already; if a killed run left it: fsarena recover; else move it elsewhere");
     require(!dir.exists(), || RunError::Plan(why()))
 }
 

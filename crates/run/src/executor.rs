@@ -79,8 +79,10 @@ impl ScratchDir {
         let parent = parent.canonicalize().map_err(Error::io("reading", parent))?;
         let dir = parent.join(format!("{name}-{}", std::process::id()));
         let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
-        let why = || format!("{0} exists already; remove it if an earlier run left it: rm -r {0}", dir.display());
-        require(dir.symlink_metadata().is_err(), || RunError::Plan(why()))?;
+        require(dir.symlink_metadata().is_err(), || {
+            let fix = "if a killed run left it: fsarena recover; else move it elsewhere";
+            RunError::Plan(format!("{dir:?} exists already; {fix}"))
+        })?;
         Ok(ScratchDir { dir: MadeDir::make_tree(&journal, &dir)?, journal })
     }
 
