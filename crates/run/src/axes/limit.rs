@@ -9,6 +9,7 @@ use super::axis::{Axis, CellSetup, LevelCheck};
 use crate::error::{Result, require};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::{self, parse_level_bytes};
+use fsarena_core::plan::Backing;
 use fsarena_sys::{Error, attribute, cgroup::Controller, device::BlockDevice, kernel::SysRoot};
 use std::path::Path;
 
@@ -34,7 +35,19 @@ fn check(check: &LevelCheck) -> Result<()> {
     // In version 2 the root group has no `io.max` to look for. A kernel without it fails when the limit is set.
     let can_throttle = |controller: Controller| controller.is_v2 || controller.root.join(WRITE_BYTES_FILE).exists();
     let why = "this kernel throttles no I/O (cgroup io.max or blkio.throttle)";
-    require(io_controller(check.kernel).is_some_and(can_throttle), || check.missing_error(why))
+    require(io_controller(check.kernel).is_some_and(can_throttle), || check.missing_error(why))?;
+    match &check.plan.device.backing {
+        Backing::Erase { path, .. } if check.variant.level(factor::DEVICE).is_empty() => {
+            let device = BlockDevice::open(check.kernel, path);
+            let why = || format!("the kernel throttles whole disks, and {} is a partition", path.display());
+            require(!device.is_ok_and(|device| is_partition(&device)), || check.missing_error(why()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_partition(device: &BlockDevice) -> bool {
+    device.attribute("partition").is_some()
 }
 
 /// The file of version 1 that limits the bytes written per second.
@@ -152,6 +165,19 @@ fn requests_per_s(latency: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn partitions_are_told_from_disks() {
+        let root = tempfile::tempdir().unwrap();
+        for (numbers, file) in [("8:0", "size"), ("8:1", "partition")] {
+            let dir = root.path().join("sys/dev/block").join(numbers);
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::write(dir.join(file), "1\n").unwrap();
+        }
+        let kernel = SysRoot::at(root.path());
+        let device = |minor| BlockDevice::from_numbers(&kernel, 8, minor, "/dev/sda".into()).unwrap();
+        assert!(!is_partition(&device(0)) && is_partition(&device(1)));
+    }
 
     #[test]
     fn a_level_is_a_rate_requests_a_latency_or_several() {
