@@ -12,7 +12,8 @@ use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_fs::{Error, def::FsDef};
 use fsarena_load::workload::Room;
 use fsarena_sys::{host::available_memory_bytes, kernel::SysRoot, limits, undo::state_dir};
-use std::{collections::BTreeSet, os::unix::fs::MetadataExt, path::Path};
+use std::collections::{BTreeMap, BTreeSet};
+use std::{os::unix::fs::MetadataExt, path::Path};
 
 /// The size of an image is a multiple of this, in bytes, so that small changes of the work do not change the geometry
 /// of the filesystem.
@@ -167,6 +168,8 @@ pub fn check_images(
     }
     let zram_bytes = total_bytes(BackingDevice::Zram);
     let disk_dir = images_dir(device, runs_dir);
+    // The needed bytes of each filesystem, by its device number, with a directory on it.
+    let mut needs = BTreeMap::new();
     for (dir, needed_bytes) in [
         (device.source_dir.as_deref().unwrap_or(disk_dir), in_source_dir),
         (disk_dir, on_disk),
@@ -175,9 +178,12 @@ pub fn check_images(
         if needed_bytes > 0 {
             check_image_dir(kernel, dir)?;
             let also_needed_bytes = if dir == Path::new(RAM_DIR) { zram_bytes } else { 0 };
-            check_free_space(dir, needed_bytes.saturating_add(also_needed_bytes))?;
+            let meta = dir.metadata().map_err(fsarena_sys::Error::io("looking at", dir))?;
+            let (_, sum) = needs.entry(meta.dev()).or_insert((dir, 0u64));
+            *sum = sum.saturating_add(needed_bytes).saturating_add(also_needed_bytes);
         }
     }
+    needs.into_values().try_for_each(|(dir, needed_bytes)| check_free_space(dir, needed_bytes))?;
     check_memory_for_zram(kernel, zram_bytes)
 }
 
@@ -267,7 +273,25 @@ pub fn source_disk_bytes(plan: &Plan, room: Room) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device_layout::DeviceRole;
+    use crate::testing::empty_record;
     use fsarena_fs::filesystems;
+
+    #[test]
+    fn images_in_two_directories_of_a_filesystem_share_its_free_space() {
+        let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let most_bytes = fsarena_sys::dirs::free_bytes(dirs[0].path()).unwrap() / 10 * 6;
+        let mut device = empty_record(&["ext4"], &[]).plan.device;
+        device.backing = Backing::Loop { path: Some(dirs[0].path().into()) };
+        device.source_dir = Some(dirs[1].path().into());
+        let storage = DeviceStorage::Made(BackingDevice::Loop);
+        let devices = [DeviceSpec { storage, role: DeviceRole::Whole, bytes: most_bytes }].into();
+        let check =
+            |source_disk_bytes| check_images(&SysRoot::host(), &device, dirs[0].path(), &devices, source_disk_bytes);
+        assert!(check(0).is_ok());
+        let error = check(most_bytes).unwrap_err().to_string();
+        assert!(error.starts_with("too little room for images"), "{error}");
+    }
 
     #[test]
     fn the_inodes_of_mkfs_decide_the_size_for_many_small_files() {
