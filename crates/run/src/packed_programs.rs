@@ -89,9 +89,13 @@ fn ldd_command(name: &str, program_file: &Path) -> Argv {
     }
 }
 
-/// The paths of libraries in the output of ldd(1).
+/// The paths of libraries in the output of ldd(1): of `name => path (address)` and of `path (address)`.
 fn parse_libraries(output: &str) -> impl Iterator<Item = &str> {
-    output.lines().filter_map(|line| line.split_whitespace().rfind(|word| word.starts_with('/')))
+    output.lines().filter_map(|line| {
+        let (library, _) = line.trim().rsplit_once(" (")?;
+        let path = library.split_once(" => ").map_or(library, |(_, path)| path);
+        path.starts_with('/').then_some(path)
+    })
 }
 
 fn copy_file(source: &Path, copy: &Path) -> Result<()> {
@@ -111,5 +115,7 @@ mod tests {
                     \t/lib64/ld-linux-x86-64.so.2 (0x7f)\n";
         let libraries: Vec<&str> = parse_libraries(output).collect();
         assert_eq!(libraries, ["/lib/x86_64-linux-gnu/libext2fs.so.2", "/lib64/ld-linux-x86-64.so.2"]);
+        let with_spaces = "\tlibz.so.1 => /my cache (1)/libz.so.1 (0x7f)\n\tlibm.so.6 => not found\n";
+        assert_eq!(parse_libraries(with_spaces).collect::<Vec<_>>(), ["/my cache (1)/libz.so.1"]);
     }
 }
