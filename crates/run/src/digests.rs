@@ -1,7 +1,7 @@
 //! Digests of the programs, kernels and inputs that a run uses. A run stores those of programs and kernels as facts of
 //! its machine, so that a later command can check whether the machine still has the same files.
 
-use crate::error::Result;
+use crate::error::{Result, RunError};
 use crate::guest::guest_modules;
 use crate::preflight::Requirements;
 use fsarena_guest::cache;
@@ -17,16 +17,18 @@ pub const DIGEST_PREFIX: &str = "digest of ";
 pub const RELEASE_PREFIX: &str = "release of kernel ";
 
 /// Computes the digests of the programs and guest kernels that a run uses, and lists the releases of these kernels, as
-/// facts of its machine: names and values.
+/// facts of its machine: names and values. Leaves out programs that this user may execute but not read.
 ///
 /// # Errors
-/// A program or kernel that cannot be read.
+/// A program or kernel that cannot be read for another reason.
 pub fn digest_facts(requirements: &Requirements) -> Result<BTreeMap<String, String>> {
     let mut facts = BTreeMap::new();
     for name in requirements.programs.iter().chain(&requirements.user_programs) {
         let path = if name.contains('/') { Some(name.into()) } else { program::find(name) };
-        if let Some(path) = path {
-            facts.insert(format!("{DIGEST_PREFIX}{name}"), digest_file(&path)?);
+        let Some(path) = path else { continue };
+        match digest_file(&path) {
+            Err(RunError::System(Error::Io { source, .. })) if source.kind() == io::ErrorKind::PermissionDenied => {}
+            digest => drop(facts.insert(format!("{DIGEST_PREFIX}{name}"), digest?)),
         }
     }
     for (level, kernel) in &requirements.kernels.by_level {
@@ -79,6 +81,19 @@ pub fn digest_of_input(path: &Path) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_program_that_cannot_be_read_has_no_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("program");
+        std::fs::write(&file, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o111)).unwrap();
+        let user_programs = vec![file.to_str().unwrap().to_string()];
+        let facts = digest_facts(&Requirements { user_programs, ..Requirements::default() }).unwrap();
+        // Root may read it.
+        assert_eq!(facts.len(), usize::from(File::open(&file).is_ok()));
+    }
 
     #[test]
     fn the_digest_of_an_input_changes_with_it() {
