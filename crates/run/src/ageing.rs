@@ -94,10 +94,9 @@ impl AgeingMethod {
     }
 }
 
-/// Performs a step on the files in `root`, which is [`fsarena_load::ageing::AGED_DIR`] of the filesystem, or for a setup
-/// the directory of its workload.
-/// `agent_dir` is the directory of the agent. Returns the state of the files after the step; None if the history has further
-/// parts.
+/// Performs a step on the files in `root`, which is [`fsarena_load::ageing::AGED_DIR`] of the filesystem, or for a setup the directory of its
+/// workload. `agent_dir` is the directory of the agent. Returns the state of the files after the step; None if the
+/// history has further parts.
 ///
 /// # Errors
 /// If the filesystem refuses an operation, for example because it is full.

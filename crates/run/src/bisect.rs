@@ -722,9 +722,8 @@ fn expected_s(comparison: &Comparison, rounds: usize) -> f64 {
 }
 
 /// Chooses the next candidate to test. `open` are the candidates that can be tested, those that halve the range best
-/// first.
-/// `set_aside_count` candidates of the range could not be tested. Each of them moves the choice further from the middle, because
-/// neighbours of a commit that does not build often do not build either.
+/// first. `set_aside_count` candidates of the range could not be tested. Each of them moves the choice further from the
+/// middle, because neighbours of a commit that does not build often do not build either.
 fn choose_candidate<'a>(open: &[&'a String], set_aside_count: usize) -> Option<&'a String> {
     // Multiples of the golden ratio spread evenly over the range. The power makes a choice near its middle more likely.
     let fraction = (set_aside_count as f64 * 0.618_034).fract().powf(1.5);

@@ -513,8 +513,8 @@ fn install_counter(dir: &Path, emit: RunSink) -> Result<Option<CounterPlugin>> {
 }
 
 /// The note in every report of a run in guests: where the filesystems ran, and how far their figures can be trusted.
-/// The example
-/// `truth` of the program `fsarena` measures how many differences guests reproduce; the table is in docs/internals/guests.md.
+/// The example `truth` of the program `fsarena` measures how many differences guests reproduce; the table is in
+/// docs/internals/guests.md.
 fn caveat_note(guest: &GuestPlan, kernels: &Kernels) -> Note {
     let kernels = describe_kernels(kernels);
     let caveat = match (guest.emulator, guest.accelerator) {

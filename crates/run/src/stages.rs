@@ -43,8 +43,7 @@ pub enum NextStage {
 
 impl<'a> Stages<'a> {
     /// Resolves the stages of a plan that shall run: the stage named `only_stage`, or if that is None all that are not
-    /// optional. If
-    /// `after_run` is set, only stages after the stage of that run. `runs_dir` is the directory of runs.
+    /// optional. If `after_run` is set, only stages after the stage of that run. `runs_dir` is the directory of runs.
     ///
     /// # Errors
     /// An unknown stage, a run of another plan, or a plan that cannot be resolved.

@@ -63,8 +63,7 @@ impl StoppingRule {
     }
 
     /// Returns why the run stops before round number `round` (counted from 0, warm-up included), or None if that round
-    /// runs.
-    /// `elapsed` is the time since the run began. `forecast` is set in an adaptive run only.
+    /// runs. `elapsed` is the time since the run began. `forecast` is set in an adaptive run only.
     ///
     /// The first round after the warm-up always runs, because a run without it has no result. Without a forecast only
     /// the rounds and the time decide, so the measured values cannot bias the number of samples. With a forecast the

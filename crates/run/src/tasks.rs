@@ -94,8 +94,7 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
 }
 
 /// Makes the inputs of guests on the source disk, with the rights of the workload: runs the commands that make inputs,
-/// and copies the files
-/// `paths` of this machine.
+/// and copies the files `paths` of this machine.
 fn stage_inputs(
     request: &AgentRequest,
     paths: &[PathBuf],

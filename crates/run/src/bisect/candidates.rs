@@ -184,8 +184,7 @@ impl Candidates {
     }
 
     /// Checks out a commit in the clone, builds it, and returns the levels of its variant. Copies the files that these
-    /// levels name to
-    /// `variant_dir`.
+    /// levels name to `variant_dir`.
     fn build(
         &self,
         commit: &str,

@@ -161,8 +161,7 @@ fn run_until<T>(owner: GuestOwner, launch: GuestCommand, on_line: OnLine<T>) -> 
 }
 
 /// Boots a guest until it reports that its machine can be saved, calls `save`, and ends the guest. The session has the
-/// result of
-/// `save`, or fails with its error.
+/// result of `save`, or fails with its error.
 ///
 /// # Errors
 /// Those of [`run_until`].

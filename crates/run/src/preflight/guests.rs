@@ -225,9 +225,8 @@ fn fetch_program(name: &str, package: &str, missing_message: String, log: kernel
 }
 
 /// Fetches everything that guests need for these filesystems and that this machine lacks: one kernel for all of them,
-/// and each mkfs.
-/// `level` names the kernel as a level of the factor `kernel`. Compiles the modules that the kernel lacks, and calls `show` with each step
-/// of that. Returns the name of the kernel.
+/// and each mkfs. `level` names the kernel as a level of the factor `kernel`. Compiles the modules that the kernel
+/// lacks, and calls `show` with each step of that. Returns the name of the kernel.
 ///
 /// # Errors
 /// QEMU is not installed, something cannot be fetched or compiled, or no kernel has all of them.
