@@ -246,14 +246,18 @@ pub fn agent_command(stderr_file: std::fs::File) -> Command {
     command
 }
 
-/// Sends a request to an agent. Returns the pipes to and from the agent.
+/// Sends a request to an agent. Returns the pipes to and from the agent. If the agent has ended already, the caller finds
+/// that when it reads.
 ///
 /// # Errors
 /// Those of the pipes.
 pub fn send_request(child: &mut Child, request: &AgentRequest) -> std::io::Result<(ChildStdin, ChildStdout)> {
     let pipes = child.stdin.take().zip(child.stdout.take());
     let (mut stdin, stdout) = pipes.ok_or_else(|| std::io::Error::other("no pipes"))?;
-    write_message(&mut stdin, request)?;
+    match write_message(&mut stdin, request) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        written => written?,
+    }
     Ok((stdin, stdout))
 }
 
@@ -305,6 +309,8 @@ fn listen(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::empty_record;
+    use fsarena_core::matrix;
     use rustix::process::{Pid, kill_process};
 
     fn spawn(program: &str, argument: &str) -> Child {
@@ -335,6 +341,23 @@ mod tests {
         assert_eq!(stopped_timeout.stopped_since, None);
         agent.kill().unwrap();
         agent.wait().unwrap();
+    }
+
+    #[test]
+    fn an_agent_that_ended_before_its_request_ends_without_an_outcome() {
+        let mut agent = spawn("true", "");
+        while agent.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let record = empty_record(&["ext4"], &[]);
+        let cell = matrix::cells_of_round(&record.plan, &record.variants, &[0], 0).remove(0);
+        let request = serde_json::json!({
+            "cell": cell, "idle": record.plan.idle, "mount": null, "root": "/", "other": "/", "device": null
+        });
+        let request: AgentRequest = serde_json::from_value(request).unwrap();
+        let (stdin, stdout) = send_request(&mut agent, &request).unwrap();
+        let stopped_timeout = StoppedTimeout::new(agent.id() as i32, None);
+        assert_eq!(listen(stdin, stdout, &mut |_| (), stopped_timeout).unwrap(), None);
     }
 
     #[test]
