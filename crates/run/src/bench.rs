@@ -166,16 +166,18 @@ impl<'a> Bench<'a> {
         std::mem::replace(&mut self.cache_drops, drops) < drops
     }
 
-    /// Waits until the machine is idle before the task of this name; adds a note if it is still busy at the timeout.
+    /// Waits until the machine is idle before the task of this name; adds a note if it is still busy at the timeout, or if
+    /// a reading failed.
     pub fn wait_until_idle(&mut self, task: &str) {
         self.emit(CellEvent::Phase { name: Phase::Idle(task.into()) });
         let target =
             idle::IdleTarget { kernel: &self.kernel, device: self.device, timeouts_in_a_row: self.timeouts_in_a_row };
         let wait = wait_until_idle(target, self.idle_plan);
         self.record_time(Activity::Idle, wait.waited);
-        self.timeouts_in_a_row = if wait.busy.is_empty() { 0 } else { self.timeouts_in_a_row + 1 };
+        self.timeouts_in_a_row = if wait.found_idle { 0 } else { self.timeouts_in_a_row + 1 };
         if !wait.busy.is_empty() {
-            let mut text = format!("still busy after {:.1} s: {}", wait.waited.as_secs_f64(), wait.busy.join(", "));
+            let state = if wait.found_idle { "not known to be idle" } else { "still busy" };
+            let mut text = format!("{state} after {:.1} s: {}", wait.waited.as_secs_f64(), wait.busy.join(", "));
             if !wait.disturbers.is_empty() {
                 text.push_str(&format!("{MEANWHILE_SEPARATOR}{}", wait.disturbers.join(", ")));
             }

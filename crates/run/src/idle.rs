@@ -34,7 +34,7 @@ pub struct IdleTarget<'a> {
     pub kernel: &'a SysRoot,
     /// Major and minor number of the device under test; None to ignore devices.
     pub device: Option<(u32, u32)>,
-    /// How many waits in a row have timed out up to now.
+    /// How many waits in a row have not found the machine idle up to now.
     pub timeouts_in_a_row: u32,
 }
 
@@ -43,6 +43,8 @@ pub struct IdleTarget<'a> {
 pub struct IdleWait {
     /// The duration of the wait.
     pub waited: Duration,
+    /// Whether the machine was idle by all readings that succeeded; false after a timeout or a signal.
+    pub found_idle: bool,
     /// Descriptions of each activity that was still busy at the timeout, and of each that could not be read from the
     /// kernel's files. Empty if the machine is idle.
     pub busy: Vec<String>,
@@ -148,7 +150,8 @@ fn wait_by_polls(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> 
                 disturbers = ProcessReadings::read(kernel).disturbers_since(&earlier);
             }
             busy.extend(failed_readings);
-            return IdleWait { waited: started.elapsed(), busy, disturbers };
+            let found_idle = quiet_polls == QUIET_POLLS;
+            return IdleWait { waited: started.elapsed(), found_idle, busy, disturbers };
         }
         if quiet_polls == 0 {
             failed_readings = BTreeSet::from_iter(now.failed_readings.clone());
@@ -478,7 +481,7 @@ mod tests {
         for (busy, file) in wait.busy.iter().zip(files) {
             assert!(busy.starts_with("unknown") && busy.contains(file), "{busy}");
         }
-        assert!(wait.waited < Duration::from_secs(60));
+        assert!(wait.waited < Duration::from_secs(60) && wait.found_idle);
         // Three successful polls in a row find a machine idle; one successful poll does not.
         let root = fake_machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         let kernel = SysRoot::at(root.path());
