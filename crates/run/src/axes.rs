@@ -99,6 +99,18 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
+    fn a_limit_that_the_kernel_cannot_set_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let (kernel, journal) =
+            (SysRoot::at(dir.path()), undo::Journal::create(&dir.path().join("state"), "").unwrap());
+        for (id, level) in [(factor::MEMORY, "64MiB"), (factor::CPU_SPEED, "50%"), (factor::LIMIT, "2ms")] {
+            let variant = Variant { name: level.into(), levels: [(id.to_string(), level.to_string())].into() };
+            let error = set_up(&kernel, &journal, &variant, &[]).unwrap_err().to_string();
+            assert!(error.contains("no cgroup controller"), "{error}");
+        }
+    }
+
+    #[test]
     fn each_factor_accepts_its_own_default_and_examples() {
         let ids: BTreeSet<&str> = AXES.iter().map(|axis| axis.def.id).collect();
         assert_eq!(ids.len(), AXES.len());

@@ -112,6 +112,13 @@ impl<'a> CellSetup<'a> {
     pub fn parse_level<T>(&self, parse: fn(&str) -> Result<T, String>) -> Result<T, fsarena_sys::Error> {
         parse(self.level()).map_err(|why| fsarena_sys::Error::Unusable { object: self.factor.into(), why })
     }
+
+    /// The error of a kernel without the cgroup controller of this name, which the level needs. fsarena checks that before
+    /// a run begins, except for the kernels of guests.
+    pub fn missing_controller(&self, name: &str) -> fsarena_sys::Error {
+        let why = format!("this kernel has no cgroup controller {name}");
+        fsarena_sys::Error::Unusable { object: format!("{}={}", self.factor, self.level()).into(), why }
+    }
 }
 
 /// The levels that are set up for a cell. Dropping them undoes them.

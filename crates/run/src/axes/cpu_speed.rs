@@ -105,7 +105,7 @@ fn set_all_policies(
 
 /// Limits the CPU time to a share of all CPUs that the load may use, by a cgroup quota.
 fn set_quota(setup: &mut CellSetup, share: f64) -> Result<(), Error> {
-    let Some(controller) = cpu_controller(setup.kernel) else { return Ok(()) };
+    let controller = cpu_controller(setup.kernel).ok_or_else(|| setup.missing_controller("cpu"))?;
     let bound_cpus = parse_cpus(setup.variant.level(factor::CPUS)).ok().flatten();
     let online = setup.kernel.read_trimmed("sys/devices/system/cpu/online");
     let online_cpus = || online.and_then(|online| parse_cpus(&online).ok().flatten());

@@ -55,10 +55,7 @@ const WRITE_BYTES_FILE: &str = "blkio.throttle.write_bps_device";
 
 fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
     let Some(limit) = setup.parse_level(parse)? else { return Ok(()) };
-    let controller = io_controller(setup.kernel).ok_or_else(|| Error::Unusable {
-        object: "cgroup".into(),
-        why: "the controller of I/O is gone since the run was checked".into(),
-    })?;
+    let controller = io_controller(setup.kernel).ok_or_else(|| setup.missing_controller("io"))?;
     if controller.is_v2 {
         throttle_unified(setup, &controller, &limit)?;
     } else {

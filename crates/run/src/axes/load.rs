@@ -111,10 +111,8 @@ fn check_memory(check: &LevelCheck) -> Result<()> {
 }
 
 fn set_up_memory(setup: &mut CellSetup) -> Result<(), Error> {
-    let max_bytes = setup.parse_level(parse_memory)?;
-    let (Some(max_bytes), Some(controller)) = (max_bytes, memory_controller(setup.kernel)) else {
-        return Ok(());
-    };
+    let Some(max_bytes) = setup.parse_level(parse_memory)? else { return Ok(()) };
+    let controller = memory_controller(setup.kernel).ok_or_else(|| setup.missing_controller("memory"))?;
     let group = controller.make_group(setup.journal)?;
     let attribute = if controller.is_v2 { "memory.max" } else { "memory.limit_in_bytes" };
     group.set(attribute, &max_bytes.to_string())?;
