@@ -401,12 +401,29 @@ const SEED_RANGE: std::ops::Range<u64> = 1_000_000_000_000_000_000..10_000_000_0
 
 /// The cell without the names of its variant and levels, so that cells with the same work execute the same
 /// instructions: a longer name takes more instructions to read, and changes memory addresses. The factor `clients`
-/// stays, because the names of tasks depend on it.
+/// stays, because the names of tasks depend on it, and `fill`, because the agent in the guest fills the filesystem.
 fn without_names(cell: &Cell) -> Cell {
     let mut levels = cell.variant.levels.clone();
-    levels.retain(|factor, level| factor == factor::CLIENTS && !level.is_empty());
+    levels.retain(|id, level| [factor::CLIENTS, factor::FILL].contains(&id.as_str()) && !level.is_empty());
     let variant = Variant { name: "variant".into(), levels };
     // The seed has the same number of digits in each round.
     let seed = SEED_RANGE.start + cell.seed % (SEED_RANGE.end - SEED_RANGE.start);
     Cell { round: 0, position: 0, variant, seed, ..cell.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::matrix;
+
+    #[test]
+    fn a_cell_without_names_keeps_the_levels_that_its_guest_needs() {
+        let record = crate::testing::empty_record(&["ext4"], &[]);
+        let mut cell = matrix::cells_of_round(&record.plan, &record.variants, &[0], 0).remove(0);
+        for (id, level) in [(factor::FILL, "50%"), (factor::CLIENTS, ""), (factor::MOUNT, "noatime")] {
+            cell.variant.levels.insert(id.into(), level.into());
+        }
+        let expected = [(factor::FILL.to_string(), "50%".to_string())].into();
+        assert_eq!(without_names(&cell).variant, Variant { name: "variant".into(), levels: expected });
+    }
 }
