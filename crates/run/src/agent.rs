@@ -109,9 +109,7 @@ fn run_cell(request: &AgentRequest, mark: fn(Mark), answers: Answers, emit: Cell
         }
         Some(mount) => {
             let measured = match result {
-                Ok(()) if request.measures_layout => {
-                    file_layout::measure_after(&request.cell, &mount.target, &mut bench)
-                }
+                Ok(()) if request.measures_layout => file_layout::measure_after(&request.cell, mount, &mut bench),
                 result => result,
             };
             measured.and(measure_unmount(mount, work::only_reads(&request.cell), &mut bench))

@@ -51,7 +51,7 @@ pub fn layout_tasks() -> [TaskInfo; 2] {
 /// # Errors
 /// If the filesystem cannot be synced, unmounted or mounted.
 pub fn measure_before(cell: &Cell, request: &MountRequest, bench: &mut Bench) -> CellResult {
-    measure_layout(cell, &request.target, &layout_tasks()[0], bench)?;
+    measure_layout(cell, request, &layout_tasks()[0], bench)?;
     if !request.is_volatile() {
         unmount(request, &mut bench.log())?;
         mount(request, &mut bench.log())?;
@@ -63,16 +63,17 @@ pub fn measure_before(cell: &Cell, request: &MountRequest, bench: &mut Bench) ->
 ///
 /// # Errors
 /// If the filesystem cannot be synced.
-pub fn measure_after(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResult {
-    measure_layout(cell, target, &layout_tasks()[1], bench)
+pub fn measure_after(cell: &Cell, request: &MountRequest, bench: &mut Bench) -> CellResult {
+    measure_layout(cell, request, &layout_tasks()[1], bench)
 }
 
-/// Measures the layout of the filesystem at `target`, and emits the sample of the task `info`.
-fn measure_layout(cell: &Cell, target: &Path, info: &TaskInfo, bench: &mut Bench) -> CellResult {
+/// Measures the layout of a mounted filesystem, and emits the sample of the task `info`.
+fn measure_layout(cell: &Cell, request: &MountRequest, info: &TaskInfo, bench: &mut Bench) -> CellResult {
+    let MountRequest { target, fs_type, .. } = request;
     bench.emit(CellEvent::Phase { name: Phase::Task(info.id.to_string()) });
     let started = Instant::now();
     let started_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
-    sync_all(&[target]).map_err(fsarena_sys::Error::io("syncing", target))?;
+    sync_all(&[target.as_path()]).map_err(fsarena_sys::Error::io("syncing", target))?;
     let mut readings = Readings::default();
     let unavailable =
         |text: String| Note::new(NoteKind::Unavailable, text).variant(&cell.variant.name).task(&info.title);
@@ -81,7 +82,7 @@ fn measure_layout(cell: &Cell, target: &Path, info: &TaskInfo, bench: &mut Bench
     let mut tally = LayoutTally::new(block_bytes(target));
     match tally.add_directories(&sampled) {
         Ok(()) => tally.set_readings(&mut readings),
-        Err(_) => bench.note(unavailable(format!("the kernel has no FIEMAP for {}", cell.variant.level(factor::FS)))),
+        Err(_) => bench.note(unavailable(format!("the kernel has no FIEMAP for {fs_type}"))),
     }
     if tree.files > MAX_FILES {
         let qualifier = if tree.is_incomplete { "more than " } else { "" };
@@ -97,10 +98,8 @@ fn measure_layout(cell: &Cell, target: &Path, info: &TaskInfo, bench: &mut Bench
     }
     match File::open(target).and_then(|dir| Ok(free_extents(&dir)?)) {
         Ok(free) => set_free_space(&free, &mut readings),
-        Err(_) => bench.note(unavailable(format!(
-            "the pieces of free space are not offered by {} in this arrangement",
-            cell.variant.level(factor::FS)
-        ))),
+        Err(_) => bench
+            .note(unavailable(format!("the pieces of free space are not offered by {fs_type} in this arrangement"))),
     }
     bench.emit(CellEvent::Sample(Sample {
         task: info.clone(),
