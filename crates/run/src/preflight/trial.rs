@@ -9,7 +9,7 @@ use crate::packed_filesystems::is_packed;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
-use fsarena_fs::{Error, def::FsDef, grammar, safety::ScratchDevice};
+use fsarena_fs::{Error, def::FsDef, filesystems, grammar, safety::ScratchDevice};
 use fsarena_sys::loopdev::{self, LoopOptions};
 use fsarena_sys::{CommandError, cancel, dirs, image, mount, undo::MadeDir};
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub type TrialProgress<'a> = &'a mut dyn FnMut(usize, usize);
 
 /// Makes and mounts filesystems with the options of the user. Each lies on a sparse image of `size_bytes`, the size of
 /// the images of the run, in the same directory as these. For a guest only mkfs is tried, because the guest has another
-/// kernel.
+/// kernel; and nothing for filesystems that are made in the guest.
 ///
 /// # Errors
 /// An option that mkfs or this kernel rejects, with the reason and the nearest valid name; or something that this
@@ -50,7 +50,9 @@ pub fn try_options(
             || is_set(factor::MKFS)
             || is_set(factor::MKFS_PROGRAM)
             || is_set(factor::MOUNT) && !is_in_guest;
-        !variant.is_bare_device() && needs_trial
+        // Only a guest makes a filesystem with a pool, with its own kernel.
+        let is_made_in_guest = filesystems::find(variant.level(factor::FS)).is_ok_and(|def| def.pool.is_some());
+        !variant.is_bare_device() && needs_trial && !is_made_in_guest
     };
     let variants = select_variants(variants.iter().filter(has_options));
     if variants.is_empty() || plan.device.backing == Backing::Dir {
@@ -240,7 +242,22 @@ fn failure_reason(error: Error) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::empty_record;
     use fsarena_core::event::CommandEnd;
+    use fsarena_core::plan::{Emulator, GuestPlan};
+
+    #[test]
+    fn nothing_is_tried_for_filesystems_that_are_made_in_the_guest() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = empty_record(&["zfs"], &[]);
+        let (mut plan, mut variant) = (record.plan, record.variants[0].clone());
+        plan.device.backing = Backing::Guest(GuestPlan::of(Emulator::Qemu));
+        variant.levels.insert(factor::MKFS.into(), "-O recordsize=16K".into());
+        let mut trials = vec![];
+        let mut progress = |done: usize, total: usize| trials.push((done, total));
+        try_options(&plan, &[variant], 1 << 30, dir.path(), &mut progress, &mut |_| ()).unwrap();
+        assert!(trials.is_empty(), "{trials:?}");
+    }
 
     #[test]
     fn with_many_combinations_each_level_is_tried_at_least_once() {
