@@ -265,7 +265,7 @@ pub fn execute_by(
         Err(TryLockError::Poisoned(lock)) => lock.into_inner(),
         Ok(lock) => lock,
     };
-    let mut has_measured_cells = false;
+    let (mut has_measured_cells, mut first_host) = (false, Host::default());
     if let Destination::ResumedRun(run) = &request.destination {
         // A complete run needs this too: it may have been killed while it removed its devices.
         recover_stale_runs(&kernel, consumers)?;
@@ -278,8 +278,12 @@ pub fn execute_by(
         }
         work::check_workloads(&request.plan).map_err(|why| fsarena_store::Error::Damaged(run.plan_file(), why))?;
         has_measured_cells = !record.cells.is_empty();
+        first_host = record.hosts.into_iter().next().unwrap_or_default();
     }
     let agent_config = AgentConfig::of_run(request.user.as_deref(), request.profiled_task.clone(), &request.plan)?;
+    if has_measured_cells {
+        agent_config.check_same_user(&first_host.facts)?;
+    }
     let (variants, mut requirements) = check_with_clients(&request, &*clients, &agent_config.user)?;
     requirements.has_measured_cells = has_measured_cells;
     let mut progress = |done, total| consumers.iter_mut().for_each(|consumer| consumer.show_trials(done, total));

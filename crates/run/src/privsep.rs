@@ -20,6 +20,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{io, process::Child};
 
+/// The fact of a machine that names the user of the workloads.
+const USER_FACT: &str = "workload_user";
+
 /// The roles and users of all agents of a run.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
@@ -92,8 +95,27 @@ impl AgentConfig {
             ProcessRole::Supervisor(_) => "dropped capabilities",
             _ => "the rights of this user",
         };
-        let user = format!("{} (uid {})", self.user.name, self.user.uid);
-        [("workload_user".into(), user), ("workload_confined_by".into(), confinement.into())]
+        [(USER_FACT.into(), self.user_text()), ("workload_confined_by".into(), confinement.into())]
+    }
+
+    /// The name and the number of the user of the workloads: `alice (uid 1000)`.
+    fn user_text(&self) -> String {
+        format!("{} (uid {})", self.user.name, self.user.uid)
+    }
+
+    /// Checks that the workloads of a resumed run run as the same user as in its first part. `facts` are the facts of the
+    /// machine when the run began; those of runs in guests name no user.
+    ///
+    /// # Errors
+    /// Another user, with what to do.
+    pub fn check_same_user(&self, facts: &BTreeMap<String, String>) -> Result<()> {
+        let is_other = |before: &&String| !before.ends_with(&format!(" (uid {})", self.user.uid));
+        let Some(before) = facts.get(USER_FACT).filter(is_other) else { return Ok(()) };
+        Err(RunError::Plan(format!(
+            "the workloads of this run ran as {before} and would now run as {}; name the user: {}",
+            self.user_text(),
+            setting("user", "NAME")
+        )))
     }
 }
 
@@ -273,4 +295,20 @@ fn serve_worker(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_resumed_only_with_its_user() {
+        let config = AgentConfig::unconfined();
+        let uid = config.user.uid;
+        let check = |text: String| config.check_same_user(&[(USER_FACT.to_string(), text)].into());
+        assert!(check(format!("by another name (uid {uid})")).is_ok());
+        assert!(config.check_same_user(&BTreeMap::new()).is_ok(), "a run in guests");
+        let error = check(format!("alice (uid 1{uid})")).unwrap_err().to_string();
+        assert!(error.contains("ran as alice (uid 1") && error.contains("user="), "{error}");
+    }
 }
