@@ -105,8 +105,8 @@ impl AgedImages {
 }
 
 /// The image of a variant and seed that the cells of a workload begin with: the image with the setup of the workload, else
-/// the image without a setup. If the setup has no image because an earlier image of the variant could not be made, returns
-/// why that one could not.
+/// the image without a setup. If it is missing because an earlier image of the variant could not be made, returns why that
+/// one could not. None if the cells begin with a new filesystem.
 fn find_image<'a>(
     images: &'a Images,
     variant: &str,
@@ -114,12 +114,18 @@ fn find_image<'a>(
     workload: &WorkloadPlan,
 ) -> Option<&'a Result<Rc<Checkpoint>, CellError>> {
     let get = |dir: String| images.get(&(variant.to_string(), seed, dir));
-    let failed_image = || {
-        let mut of_variant = images.iter().filter(|((name, image_seed, _), _)| name == variant && *image_seed == seed);
-        let (_, failed) = of_variant.find(|(_, image)| image.is_err())?;
+    let of_variant = || images.iter().filter(move |((name, ..), _)| name == variant);
+    let failed_before_setup = || {
+        let mut of_seed = of_variant().filter(|((_, image_seed, _), _)| *image_seed == seed);
+        let (_, failed) = of_seed.find(|(_, image)| image.is_err())?;
         setup_once_script(workload).map(|_| failed)
     };
-    get(workload.directory_name()).or_else(failed_image).or_else(|| get(String::new()))
+    let failed_for_earlier_seed = || {
+        let (_, failed) = of_variant().find(|(_, image)| image.is_err())?;
+        of_variant().any(|((.., dir), _)| dir.is_empty()).then_some(failed)
+    };
+    let with_setup = get(workload.directory_name()).or_else(failed_before_setup);
+    with_setup.or_else(|| get(String::new())).or_else(failed_for_earlier_seed)
 }
 
 /// The seed of the images of a run without aged variants, which only has images with setups.
@@ -592,5 +598,8 @@ mod tests {
         assert!(is_failure("ext4", 1, &first) && is_failure("ext4", 1, &second));
         assert!(!is_failure("ext4", 1, &without_setup), "it needs no setup");
         assert!(!is_failure("xfs", 1, &second) && !is_failure("ext4", 3, &second), "nothing failed there");
+        let aged = Images::from([(("ext4".to_string(), 1, String::new()), failed())]);
+        assert!(matches!(find_image(&aged, "ext4", 2, &without_setup), Some(Err(_))), "it was skipped after seed 1");
+        assert!(find_image(&aged, "xfs", 2, &without_setup).is_none());
     }
 }
