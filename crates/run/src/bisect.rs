@@ -26,7 +26,7 @@ use fsarena_stats::bisect::{
 };
 use fsarena_stats::sequential::Centre;
 use fsarena_store::RunDir;
-use fsarena_sys::{Error, cancel, input, kernel::SysRoot, lock};
+use fsarena_sys::{Error, cancel, dirs, input, kernel::SysRoot, lock};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
@@ -122,7 +122,7 @@ impl Bisector {
         let base_id = format!("{}-{}", &digits[..8], &digits[8..]);
         let numbered_ids = (2..).map(|number| format!("{base_id}-{number}"));
         let bisections_dir = runs_dir.join(BISECTIONS_DIR);
-        std::fs::create_dir_all(&bisections_dir).map_err(Error::io("making", &bisections_dir))?;
+        dirs::make_dirs(&bisections_dir).map_err(Error::io("making", &bisections_dir))?;
         for id in std::iter::once(base_id.clone()).chain(numbered_ids) {
             match std::fs::create_dir(bisections_dir.join(&id)) {
                 Ok(()) => state.id = id,

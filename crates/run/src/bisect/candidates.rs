@@ -194,7 +194,8 @@ impl Candidates {
         if variant_dir.exists() {
             std::fs::remove_dir_all(variant_dir).map_err(Error::io("removing", variant_dir))?;
         }
-        std::fs::create_dir_all(variant_dir).map_err(Error::io("making", variant_dir))?;
+        // The workload's user may need the files, whatever the umask is.
+        dirs::make_dirs(variant_dir).map_err(Error::io("making", variant_dir))?;
         let (tree, log_file) = (&self.tree, variant_dir.with_extension("log"));
         let checkout = self.git(tree).args(["checkout", "--quiet", "--force", "--detach", commit]);
         self.run_build_command(&checkout, &log_file)?;
@@ -263,7 +264,7 @@ fn copy_from_tree(factor: &str, path: &Path, copy_dir: &Path) -> Result<String, 
         return Ok(copy_dir.to_string_lossy().into_owned());
     }
     // Programs look for their files beside themselves by their own names, so the copy keeps its name.
-    std::fs::create_dir_all(copy_dir).map_err(Error::io("making", copy_dir))?;
+    dirs::make_dirs(copy_dir).map_err(Error::io("making", copy_dir))?;
     let copied = Argv::new("cp").args(["-a", "--"]).arg(path).arg(copy_dir).run();
     let copied = copied.map_err(Error::from)?;
     if !copied.status.success() {
