@@ -70,6 +70,14 @@ pub fn run(
     Ok((end, why))
 }
 
+/// Whether all variants of a run have left it. The bare device does not count beside filesystems: it is only their
+/// reference.
+fn all_have_failed(variants: &[Variant], departed: &BTreeMap<String, VariantDeparture>) -> bool {
+    let has_failed = |variant: &Variant| departed.contains_key(&variant.name);
+    let has_filesystems = variants.iter().any(|variant| !variant.is_bare_device());
+    variants.iter().all(|variant| has_failed(variant) || (has_filesystems && variant.is_bare_device()))
+}
+
 /// The advice of a note on a variant that is not compared because the budget is too short.
 fn larger_budget_advice() -> String {
     format!("a larger {}", setting("budget", ""))
@@ -97,7 +105,7 @@ impl Runner<'_, '_, '_> {
         for round in self.first_round().. {
             // Check this first: if every variant failed in the last round, the run has no answer.
             let departed = self.state().departures();
-            if self.variants.iter().all(|variant| departed.contains_key(&variant.name)) {
+            if all_have_failed(self.variants, &departed) {
                 return Ok((RunEnd::EveryVariantFailed(departed), "every variant has failed".into()));
             }
             let forecast = self.forecast(round);
@@ -414,5 +422,21 @@ impl Runner<'_, '_, '_> {
             (Outcome::Done, Some(clash)) => clash.into(),
             _ => outcome,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::factor::{FS, RAW};
+
+    #[test]
+    fn the_bare_device_alone_does_not_continue_a_run() {
+        let variant = |fs: &str| Variant { name: fs.into(), levels: [(FS.to_string(), fs.to_string())].into() };
+        let failed = VariantDeparture { round: 0, why: "mkfs".into(), cause: Cause::Work };
+        let departed = BTreeMap::from([("ext4".to_string(), failed)]);
+        assert!(all_have_failed(&[variant("ext4"), variant(RAW)], &departed));
+        assert!(!all_have_failed(&[variant("ext4"), variant("xfs"), variant(RAW)], &departed));
+        assert!(!all_have_failed(&[variant(RAW)], &departed));
     }
 }
