@@ -249,7 +249,12 @@ pub fn perform_privileged(
         (privileged_request @ (PrivilegedRequest::Meet(_) | PrivilegedRequest::WaitUntilIdle(_)), _)
             if request.client.is_some() =>
         {
-            return protocol::send_privileged(answers, privileged_request);
+            let begins_task = matches!(privileged_request, PrivilegedRequest::WaitUntilIdle(_));
+            protocol::send_privileged(answers, privileged_request)?;
+            if begins_task {
+                idle_further(request, bench);
+            }
+            return Ok(());
         }
         (PrivilegedRequest::Meet(_), _) => return Ok(()),
         (PrivilegedRequest::WaitUntilIdle(task), mount) => {
@@ -257,8 +262,7 @@ pub fn perform_privileged(
                 target::finish_background_writes(mount, &mut bench.log())?;
             }
             bench.wait_until_idle(&task);
-            let level = request.cell.variant.level(factor::FURTHER_IDLE);
-            bench.idle_for(parse_idle_time(level).unwrap_or_default());
+            idle_further(request, bench);
             return Ok(());
         }
         (PrivilegedRequest::Remount, Some(mount)) if !mount.is_volatile() => {
@@ -286,4 +290,10 @@ pub fn perform_privileged(
     }
     bench.record_time(Activity::Lifecycle, started.elapsed());
     Ok(())
+}
+
+/// Idles for the time that the variant of a cell sets after each idle wait.
+fn idle_further(request: &AgentRequest, bench: &mut Bench) {
+    let level = request.cell.variant.level(factor::FURTHER_IDLE);
+    bench.idle_for(parse_idle_time(level).unwrap_or_default());
 }
