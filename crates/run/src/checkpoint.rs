@@ -13,7 +13,7 @@ use fsarena_sys::{Error, dirs, kernel::SysRoot, lock};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -100,13 +100,17 @@ impl CheckpointCache {
         let path = dir.join("lock");
         let lock = File::options().create(true).truncate(false).write(true).open(&path);
         let lock = lock.map_err(Error::io("opening", &path))?;
-        if lock.try_lock().is_err() {
-            let holders = lock::describe_lock_holders(&SysRoot::host(), &lock);
-            return Err(RunError::Missing(format!(
-                "{holders} uses the aged images in {}, and two filesystems with the same UUID must not be attached at the same \
-                 time; wait until it has ended, or set FSARENA_CACHE_DIR to another directory",
-                dir.display()
-            )));
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::Error(error)) => return Err(Error::io("locking", &path)(error).into()),
+            Err(TryLockError::WouldBlock) => {
+                let holders = lock::describe_lock_holders(&SysRoot::host(), &lock);
+                return Err(RunError::Missing(format!(
+                    "{holders} uses the aged images in {}, and two filesystems with the same UUID must not be attached at \
+                     the same time; wait until it has ended, or set FSARENA_CACHE_DIR to another directory",
+                    dir.display()
+                )));
+            }
         }
         for path in checkpoint_files(dir, "") {
             let used = path.metadata().and_then(|meta| meta.modified());
