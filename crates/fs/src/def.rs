@@ -410,14 +410,11 @@ impl FsDef {
     /// The size of a device for `data_bytes` of data in `files` files, in bytes: with the overhead and a reserve of 10%, at
     /// least [`FsDef::min_bytes`], rounded up to whole mebibytes.
     pub fn size_for(&self, data_bytes: u64, files: u64) -> u64 {
-        let bytes_for_inodes = files.saturating_mul(self.bytes_per_inode);
-        // mke2fs makes four times as many inodes on a device below 512 MiB (mke2fs.conf).
-        let small_size = self.size_for_content(data_bytes, files).max(bytes_for_inodes / 4);
-        if small_size < 512 * MIB {
-            round_up_to_mib(small_size)
-        } else {
-            self.size_with_inodes(data_bytes, files, self.bytes_per_inode)
-        }
+        // mke2fs makes four times as many inodes on a device below 512 MiB (mke2fs.conf). That helps only if it makes enough on
+        // larger devices too, because sizes are rounded up and users name devices that are larger than needed.
+        let is_enough_on_any_size = files.saturating_mul(self.bytes_per_inode) <= 512 * MIB;
+        let divisor = if is_enough_on_any_size { 4 } else { 1 };
+        self.size_with_inodes(data_bytes, files, self.bytes_per_inode / divisor)
     }
 
     /// The size like [`FsDef::size_for`], for options that make mkfs make one inode for each `bytes_per_inode` bytes of the
@@ -458,7 +455,9 @@ mod tests {
         assert_eq!(btrfs.size_for(0, 0), btrfs.min_bytes);
         // 20,000 inodes: mke2fs makes one for each 4 KiB of a small device, but with `-i 65536` one for each 64 KiB.
         let small = ext4.size_for(1 << 20, 20_000);
-        assert!(small >= 20_000 * 4096 && small < 512 * super::MIB);
+        assert!((20_000 * 4096..512 * super::MIB).contains(&small));
         assert_eq!(ext4.size_with_inodes(1 << 20, 20_000, 65_536), 1250 * super::MIB);
+        // With 512 MiB it makes only 32,768 inodes: 40,000 files take 40,000 × 16 KiB = 625 MiB.
+        assert_eq!(ext4.size_for(40_000 * 4096, 40_000), 625 * super::MIB);
     }
 }
