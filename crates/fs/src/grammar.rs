@@ -2,19 +2,21 @@
 //! further devices come only from the factors `journal` and `raid`, and the target is the only path.
 //!
 //! mkfs gets only arguments that the grammar of its filesystem lists, by exact names: getopt(3) would also accept
-//! abbreviations, and take arguments without an option for further devices. There are too many mount options to list them,
+//! abbreviations, and mkfs would treat an argument that belongs to no option as a further device. There are too many mount options to list them,
 //! so fsarena refuses those that mount(8) or a driver could take for a path.
 //!
-//! This file also sets fixed values for those that mkfs chooses at random, and suggests names for mistyped options.
+//! This file also passes fixed values to mkfs for UUIDs and seeds, which mkfs would choose at random, and suggests names for
+//! mistyped options.
 
 use crate::def::{FsDef, ValueKind};
 use crate::{Error, error::refused};
 use fsarena_core::names::nearest;
 
-/// Mount options that mount(8) itself handles, that attach further devices, or that mount another filesystem.
+/// Mount options that could reach another device, file or directory: mount(8) or a driver attaches a further device, mounts another
+/// filesystem or another part of the device, or starts a helper program.
 const REFUSED_MOUNT_OPTIONS: &str = "bind fsname helper loop lowerdir move offset private rbind remount \
                              rprivate rshared rslave runbindable shared sizelimit slave source uhelper unbindable upperdir workdir";
-/// The beginnings of keys of mount options that mount(8) itself handles.
+/// The beginnings of keys of mount options that only mount(8) reads, and that could reach other paths.
 const REFUSED_KEY_PREFIXES: &[&str] = &["X-", "x-", "verity."];
 /// The ends of keys of mount options whose values name a device or a file: `jdev`, `journal_path`, `device`.
 const REFUSED_KEY_SUFFIXES: &[&str] = &["dev", "device", "dir", "file", "path"];
@@ -109,6 +111,7 @@ impl FsDef {
     /// Checks the value of an option and returns it.
     fn check_value(&self, option: &str, kind: ValueKind, value: Option<&str>) -> Result<String, Error> {
         let value = value.ok_or_else(|| self.option_error(option, "it needs a value"))?;
+        // A key with `!` names a device or file (see [`ValueKind::Keys`]).
         if let ValueKind::Keys(keys) = kind {
             for part in value.split(',') {
                 let (key, _) = split_key_value(part);
@@ -187,14 +190,14 @@ fn is_plain(text: &str) -> bool {
 /// The fixed UUID and hash seed of all filesystems that fsarena makes. The value itself has no meaning.
 const PINNED_ID: &str = "6673a2e4-a000-4000-8000-000000000001";
 
-/// Adds arguments with fixed values for those that mkfs would choose at random, so that equal options make equal filesystems.
-/// Values that the arguments already set stay.
+/// Adds the arguments of [`FsDef::pinned_flags`]: fixed UUIDs and seeds, which mkfs would otherwise choose at random, so that equal
+/// options make equal filesystems. Values that the arguments already set stay.
 pub fn pin_random_values(def: &FsDef, words: &mut Vec<String>) {
     for &(names, key) in def.pinned_flags {
         let (flag, long_names) = names.split_once(' ').unwrap_or((names, ""));
         let is_set = |name: &str| words.iter().any(|word| split_key_value(word).0 == name);
         if !long_names.split_whitespace().any(is_set) {
-            set_flag_value(words, flag, key, &format!("{key}{PINNED_ID}"));
+            add_flag_value(words, flag, key, &format!("{key}{PINNED_ID}"));
         }
     }
 }
@@ -210,8 +213,9 @@ pub fn replace_pinned_uuid(words: &mut [String], uuid: &str) {
     }
 }
 
-/// Adds a value to the list after a flag; adds the flag too if it is missing. A list that contains the key stays as it is.
-pub(crate) fn set_flag_value(words: &mut Vec<String>, flag: &str, key: &str, value: &str) {
+/// Adds `value` (`KEY=…`) to the list after a flag unless the list has the key; adds the flag too if it is missing. An empty `key`
+/// means that the flag takes a single value, no list: a value that it has stays.
+pub(crate) fn add_flag_value(words: &mut Vec<String>, flag: &str, key: &str, value: &str) {
     let flag_index = words.iter().rposition(|word| word == flag);
     match flag_index.and_then(|index| words.get_mut(index + 1)) {
         // Extends the list, because mkfs would ignore the first of two such flags.
@@ -234,8 +238,8 @@ pub fn suggest_feature(def: &FsDef, arguments: &str) -> Option<&'static str> {
     words.filter(|word| !known().any(|name| name == *word)).find_map(|word| nearest(word, known()))
 }
 
-/// The mount option that is nearest to one that the kernel refused; None if no option is near, or if its name is right and
-/// fsarena has no list of its values.
+/// The mount option that is nearest to `option`, which the kernel refused. None if no option is near, or if `option` has a correct
+/// name and fsarena has no list of its values.
 pub fn suggest_mount_option(def: &FsDef, option: &str) -> Option<&'static str> {
     let known = COMMON_MOUNT_OPTIONS.split(' ').chain(def.mount_names.split(' '));
     let key_of = |option: &'static str| option.split('=').next().unwrap_or_default();

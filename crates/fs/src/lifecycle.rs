@@ -328,7 +328,7 @@ pub fn reformat_if_work_left(
         return Ok(None);
     }
     let mut options = options.clone();
-    grammar::set_flag_value(&mut options.mkfs, flag, key, value);
+    grammar::add_flag_value(&mut options.mkfs, flag, key, value);
     format(devices.clone(), def, &options, log)?;
     Ok(Some(format!("{flag} {value}")))
 }
@@ -346,7 +346,7 @@ pub fn mkfs_words(def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, 
     if let Some((flag, value)) = def.background_work.and_then(|work| work.by_mkfs) {
         let key = value.split('=').next().unwrap_or(value);
         if !sets_initialisation(options, key) {
-            grammar::set_flag_value(&mut words, flag, key, value);
+            grammar::add_flag_value(&mut words, flag, key, value);
         }
     }
     let fixed_arguments = def.fixed_arguments.iter().map(|word| word.to_string());

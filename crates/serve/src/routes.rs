@@ -62,6 +62,7 @@ async fn report_page(shared: SharedState, Path(id): Path<String>) -> PageResult 
     let entry = find_run(&shared, id).await?;
     let key = ("report", entry.id.clone(), entry.stamp.clone());
     let (data, id) = (shared.0.clone(), entry.id.clone());
+    // The renderer refuses databases that are too large, and limits the memory of all pages by the size of their databases.
     let page = shared.renderer.page(&key, entry.stamp.database_bytes(), move || render_report(&data, &entry)).await;
     let page = page.map_err(|why| unprocessable_page(format!("Run {id} cannot be shown. {why}")))?;
     Ok(page_with_policy(page, &html::content_security_policy()))
@@ -82,6 +83,7 @@ async fn selected_runs(
     shared: &SharedState,
     list_query: &ListQuery,
 ) -> Result<(Vec<Arc<Overview>>, usize), MessagePage> {
+    // The server computes the answers of the list only while clients read it.
     shared.overviews.record_list_read();
     let (data, list_query) = (shared.0.clone(), list_query.clone());
     let select = move || data.overviews.list(&data.folder).map(|runs| (list_query.select_runs(&runs), runs.len()));
@@ -114,6 +116,7 @@ async fn runs_json(shared: SharedState, Query(query): Query<Vec<(String, String)
         })
     };
     let rows: Vec<_> = runs.iter().map(row).collect();
+    // Counted since the server started: an unchanged run is read only once.
     let databases_opened = shared.overviews.databases_read();
     let text = json!({"runs": rows, "databases_opened": databases_opened}).to_string();
     Ok(([(CONTENT_TYPE, "application/json")], text).into_response())

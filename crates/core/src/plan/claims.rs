@@ -17,7 +17,7 @@ pub const ALL_TASKS: [&str; 2] = [TOTAL, GEOMEAN];
 /// Parses the claims of a plan and of the command line, and checks them against the plan's variants and tasks.
 ///
 /// # Errors
-/// A text is not a claim or contains an unknown name. The error has the position of the first such character.
+/// A text is not a claim or contains an unknown name. The error of a claim in the plan has the position of the wrong part.
 pub(super) fn resolve_claims(
     ParsedPlan { origin, text, file, .. }: &ParsedPlan,
     overrides: &Overrides,
@@ -29,15 +29,15 @@ pub(super) fn resolve_claims(
         ClaimNames { variants, tasks, metrics: &vocabulary.metrics, can_print_metrics: plan.can_print_metrics() };
     let mut claims = Vec::new();
     for claim_in_plan in &file.claims {
-        claims.push(names.parse_claim(claim_in_plan.get_ref()).map_err(|fault| {
-            let offset = byte_offset_of_character(text, claim_in_plan.span(), fault.column);
-            PlanError::at_span(origin, text, offset..offset, format!("claim: {}", fault.message))
+        claims.push(names.parse_claim(claim_in_plan.get_ref()).map_err(|error| {
+            let offset = byte_offset_of_character(text, claim_in_plan.span(), error.column);
+            PlanError::at_span(origin, text, offset..offset, format!("claim: {}", error.message))
         })?);
     }
     for claim_of_user in &overrides.claims {
-        claims.push(names.parse_claim(claim_of_user).map_err(|fault| {
-            let error = fault.to_string();
-            PlanError::in_setting("claim", error.strip_prefix("claim, ").unwrap_or(&error))
+        claims.push(names.parse_claim(claim_of_user).map_err(|error| {
+            let message = error.to_string();
+            PlanError::in_setting("claim", message.strip_prefix("claim, ").unwrap_or(&message))
         })?);
     }
     Ok(claims)
@@ -62,7 +62,7 @@ struct ClaimNames<'a> {
 type Fault = (usize, String);
 
 impl ClaimNames<'_> {
-    /// Parses and checks one claim.
+    /// Parses and checks one claim. The words `baseline` and `candidate` stand for the two compared variants.
     fn parse_claim(&self, text: &str) -> Result<Claim, ClaimError> {
         let mut claim: Claim = text.parse()?;
         claim.replace_roles(&compared_variants(&self.variants));
@@ -78,8 +78,9 @@ impl ClaimNames<'_> {
     /// The first error in the names of a claim: of its subject, its variants, or the quantity on the right.
     fn claim_fault(&self, claim: &Claim, text: &str) -> Option<Fault> {
         let start = text.len() - text.trim_start().len();
+        // The text has the task and the metric exactly as `name` returns them: the parser accepts no blanks or escapes there.
         let relation = relation_start(text, start + claim.subject.name().len());
-        // Returns the beginning of the relation if the text has the word with escapes.
+        // The position of a word in the relation; the beginning of the relation if the word has escapes in the text.
         let position_of = |word: &str| relation + text[relation..].find(word).unwrap_or(0);
         if let Some((offset, message)) = self.quantity_fault(&claim.subject) {
             return Some((start + offset, message));
@@ -89,9 +90,10 @@ impl ClaimNames<'_> {
         }
         if let Relation::Pair(PairRelation { right: RightSide::Quantity(right), .. }) = &claim.relation {
             // Valid if a task has the parameters of both sides, or those of the right side alone.
-            self.quantity_fault(&right.with_params_of(&claim.subject))?;
-            let (offset, message) = self.quantity_fault(right)?;
-            return Some((position_of(&right.name()) + offset, message));
+            let fits_with_left_params = self.quantity_fault(&right.with_params_of(&claim.subject)).is_none();
+            if !fits_with_left_params && let Some((offset, message)) = self.quantity_fault(right) {
+                return Some((position_of(&right.name()) + offset, message));
+            }
         }
         None
     }
@@ -161,8 +163,8 @@ impl Quantity {
         self.task.as_ref().map_or(self.metric.clone(), |task| format!("{task}.{}", self.metric))
     }
 
-    /// Whether the quantity includes this task: the task has its name (if it has one) and all its parameters. The parameter
-    /// value `30|400` matches 30 and 400.
+    /// Whether the quantity includes this task. The task must have all parameters of the quantity, and also the task name of the
+    /// quantity unless that is None. The parameter value `30|400` of a quantity matches 30 and 400.
     pub fn fits(&self, task: &TaskId) -> bool {
         self.task.as_ref().is_none_or(|name| *name == task.name)
             && self.params.iter().all(|(key, values)| {
@@ -170,7 +172,7 @@ impl Quantity {
             })
     }
 
-    /// The same quantity with those parameters of the quantity on the left that it does not set itself.
+    /// This quantity with additional parameters: those of `left` that this quantity does not set.
     pub fn with_params_of(&self, left: &Quantity) -> Quantity {
         let params = left.params.clone().into_iter().chain(self.params.clone()).collect();
         Quantity { params, ..self.clone() }

@@ -9,16 +9,16 @@ use std::ops::Range;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}{}: {message}", describe_position(.position))]
 pub struct PlanError {
-    /// The file, study or command-line flag with the error.
+    /// Where the error is: the file, the study or plan, or the setting as its users write it (`--budget`).
     pub origin: String,
-    /// Line and column of the first character, both from 1; None for the command line.
+    /// Line and column of the first character, both from 1; None outside a text.
     pub position: Option<(usize, usize)>,
     /// The message.
     pub message: String,
 }
 
 impl PlanError {
-    /// An error at a byte range of a text.
+    /// An error at the first byte of a byte range of a text.
     pub fn at_span(origin: &str, text: &str, span: Range<usize>, message: impl Into<String>) -> PlanError {
         PlanError {
             origin: origin.to_string(),
@@ -27,12 +27,12 @@ impl PlanError {
         }
     }
 
-    /// An error in the value of a setting that stands outside the plan, by the name of the setting.
+    /// An error in the value of a setting that the user gave outside the plan. `name` is the name of the setting.
     pub fn in_setting(name: &str, message: impl Into<String>) -> PlanError {
         PlanError::without_position(&setting(name, ""), message)
     }
 
-    /// An error without a position in a text. `origin` is the setting, or the name of the plan.
+    /// An error without a position in a text. `origin` is [`PlanError::origin`].
     pub fn without_position(origin: &str, message: impl Into<String>) -> PlanError {
         PlanError { origin: origin.to_string(), position: None, message: message.into() }
     }
@@ -56,7 +56,8 @@ impl HasExitCode for PlanError {
     }
 }
 
-/// Rewrites a message of the TOML parser in the words of plans.
+/// Rewrites a message of the TOML parser in the words of plans. A message that has no such words, such as one about another
+/// number type, stays as it is.
 pub(crate) fn reword_parser_message(message: &str) -> String {
     const WORDS: [(&str, &str); 7] = [
         ("recursion limit", "nested too deeply"),
@@ -64,6 +65,7 @@ pub(crate) fn reword_parser_message(message: &str) -> String {
         ("missing field", "missing key"),
         ("invalid type: ", "wrong type: "),
         ("expected u32", "expected a whole number from 0 to 4294967295"),
+        // A number that requires 128 bits: "integer `99999999999999999999` as i128, expected u64".
         (" as i128, expected u64", ", expected a smaller whole number"),
         ("expected u64", "expected a whole number from 0"),
     ];

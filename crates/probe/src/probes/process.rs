@@ -1,4 +1,4 @@
-//! CPU time, context switches and page faults of the process tree.
+//! CPU time, context switches and major page faults of this process and of its children that were waited for.
 
 use crate::probe::Gauge;
 use crate::probe::{OpenedProbe, Probe, ProbeReading, Sampling};
@@ -45,6 +45,7 @@ pub const PROBE: Probe = Probe {
 struct UsageGauge;
 
 impl Gauge for UsageGauge {
+    /// Reads times in nanoseconds, and counts, in the order of the readings of [`PROBE`].
     fn read(&mut self, out: &mut [f64]) -> std::io::Result<()> {
         out.fill(0.0);
         for usage in [getrusage(UsageWho::RUSAGE_SELF)?, getrusage(UsageWho::RUSAGE_CHILDREN)?] {
