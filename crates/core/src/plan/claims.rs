@@ -143,11 +143,22 @@ impl ClaimNames<'_> {
     }
 }
 
-/// The byte offset of the relation: after the colon that follows the name and parameters of the subject.
+/// The byte offset of the relation: after the colon that follows the name and parameters of the subject. Ignores colons and
+/// brackets in the values of parameters.
 fn relation_start(text: &str, name_end: usize) -> usize {
-    let rest = &text[name_end..];
-    let params = if rest.starts_with('[') { rest.find(']').unwrap_or(0) } else { 0 };
-    name_end + params + rest[params..].find(':').map_or(0, |colon| colon + 1)
+    let (mut in_params, mut in_quotes, mut is_escaped) = (false, false, false);
+    for (offset, character) in text[name_end..].char_indices() {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' if in_quotes => is_escaped = true,
+            '"' => in_quotes = !in_quotes,
+            _ if in_quotes => {}
+            '[' | ']' => in_params = character == '[',
+            ':' if !in_params => return name_end + offset + 1,
+            _ => {}
+        }
+    }
+    name_end
 }
 
 impl Quantity {
@@ -244,5 +255,8 @@ mod tests {
         let text = "x.y[a=\"b:c\", d=2] : e < f";
         assert_eq!(&text[relation_start(text, 3)..], " e < f");
         assert_eq!(relation_start("x: e < f", 1), 2);
+        for text in [r#"x[a="]:e"]: e < f"#, r#"x[a="\"]:"]: e < f"#, "x[a=b:c]: e < f"] {
+            assert_eq!(&text[relation_start(text, 1)..], " e < f", "{text}");
+        }
     }
 }
