@@ -197,7 +197,8 @@ fn byte_offset_of_character(text: &str, span: Range<usize>, column: usize) -> us
     let quotes = if quoted.starts_with("\"\"\"") || quoted.starts_with("'''") { 3 } else { 1 };
     let has_escapes = quoted.starts_with('"');
     // A line break right after three quotes is not part of the string.
-    let content_start = quotes + usize::from(quotes == 3 && quoted[3..].starts_with('\n'));
+    let line_break = ["\n", "\r\n"].into_iter().find(|line_break| quotes == 3 && quoted[3..].starts_with(line_break));
+    let content_start = quotes + line_break.map_or(0, str::len);
     // A claim of a stored plan has an empty span.
     let Some(content) = quoted.get(content_start..) else { return span.start };
     let mut rest = content.chars();
@@ -231,6 +232,7 @@ mod tests {
             (r#""a\u00e9bc""#, 3, 8),
             ("\"žb\"", 2, 3),
             ("\"\"\"\nabc\"\"\"", 2, 5),
+            ("\"\"\"\r\nabc\"\"\"", 2, 6),
             ("'''abc'''", 2, 4),
         ] {
             assert_eq!(byte_offset_of_character(raw, 0..raw.len(), column), expected, "{raw} {column}");
