@@ -69,12 +69,13 @@ pub(crate) fn reword_parser_message(message: &str) -> String {
         (" as i128, expected u64", ", expected a smaller whole number"),
         ("expected u64", "expected a whole number from 0"),
     ];
-    let words: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     if message.starts_with("unknown ")
-        && let [name, known @ ..] = words.as_slice()
+        && let Some((_, rest)) = message.split_once('`')
+        // The unknown name can have a backtick in it, the accepted names have none.
+        && let Some((name, accepted)) = rest.rsplit_once("`, expected ").or_else(|| rest.rsplit_once('`'))
     {
         let kind = if message.starts_with("unknown field") { "key" } else { "value" };
-        return unknown_name(kind, name, known.iter().copied()).into();
+        return unknown_name(kind, name, accepted.split('`').skip(1).step_by(2)).into();
     }
     WORDS
         .iter()
@@ -94,6 +95,10 @@ mod tests {
         assert_eq!(
             reword_parser_message("unknown field `x`, expected `name` or `seed`"),
             "Unknown key `x`. Available: name, seed"
+        );
+        assert_eq!(
+            reword_parser_message("unknown field `a`b`, expected one of `name`, `seed`"),
+            "Unknown key `a`b`. Available: name, seed"
         );
         assert_eq!(
             reword_parser_message("invalid type: string \"many\", expected u32"),
