@@ -80,7 +80,7 @@ pub fn check_mount_options<'a>(options: impl IntoIterator<Item = &'a str>) -> Re
         let has_plain_form = is_plain(key) && value.is_none_or(|value| value.is_empty() || is_plain(value));
         // A second option after a comma would not be checked.
         if !has_plain_form || option.contains(',') {
-            let how = "write it as NAME or NAME=VALUE, without blanks or quotes";
+            let how = "write it as NAME or NAME=VALUE, without blanks, quotes or commas";
             return Err(Error::Options(format!("Mount option `{option}`: {how}")));
         }
     }

@@ -493,6 +493,8 @@ fn no_mount_option_reaches_a_second_path() {
     for option in ["a b", "x=\"a", "x=a\\b", "x=$HOME", "=x", "", "-o", "ro,loop", "x=1,bind"] {
         assert_eq!(check_mount_options([option]).unwrap_err().exit_code(), ExitCode::Usage, "{option}");
     }
+    let error = check_mount_options(["ro,sync"]).unwrap_err().to_string();
+    assert!(error.contains("without blanks, quotes or commas"), "{error}");
     let usual =
         "noatime,data=writeback,commit=30,compress-force=zstd:3,iocharset=iso8859-15,errors=remount-ro,usrjquota=";
     check_mount_options(usual.split(',')).unwrap();
