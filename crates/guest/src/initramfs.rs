@@ -1,8 +1,8 @@
 //! Packs fsarena itself and the config of a guest into an initramfs.
 //!
 //! An initramfs is a cpio archive of the format "newc" (driver-api/early-userspace/buffer-format in the kernel's
-//! documentation). A header is only text, so a device node requires neither mknod(2) nor root. The kernel unpacks archives
-//! that follow one another, so fsarena appends the config of each guest.
+//! documentation). A header is only text, so a device node requires neither mknod(2) nor root. The kernel unpacks all archives
+//! of a file, so the config is a second archive behind the first one; fsarena replaces it for each guest.
 
 use crate::config::{CONFIG_PATH, GuestConfig};
 use crate::{Error, Result, modules::Module};
@@ -36,7 +36,7 @@ impl Initramfs {
         Ok(Initramfs { path: path.into(), file, config_offset: length })
     }
 
-    /// Replaces the config at its end.
+    /// Replaces the config at its end. No guest may be booting from the file: QEMU reads it once, before the guest starts.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -63,6 +63,7 @@ fn write_archive(file: &File, modules: &[Module]) -> std::io::Result<u64> {
     let mut archive = CpioArchive::new(BufWriter::new(file));
     // Without a console the kernel starts /init with no standard output, and its output is lost.
     archive.add_character_device("/dev/console", (5, 1))?;
+    // `/host` is the mount point of the files of the host.
     for dir in ["/proc", "/sys", "/tmp", "/host", "/mnt"] {
         archive.add_directory(dir)?;
     }
@@ -198,7 +199,8 @@ impl<W: Write> CpioArchive<W> {
         self.pad(bytes.len(), 0)
     }
 
-    /// Writes `min_zeros` zero bytes, then further zero bytes that align `length`, which includes the first ones.
+    /// Writes `min_zeros` zero bytes, then as many as align the entry part before them. `length` is the length of this part in
+    /// bytes, with `min_zeros` included.
     fn pad(&mut self, length: usize, min_zeros: usize) -> io::Result<()> {
         let zeros = min_zeros + length.next_multiple_of(ALIGNMENT) - length;
         self.out.write_all(&[0; 2 * ALIGNMENT][..zeros])

@@ -266,7 +266,7 @@ impl GuestExecutor {
         match (purpose, exit.outcome) {
             (GuestPurpose::Rehearse, Outcome::Done) => programs.record_rehearsal(cell, exit.accessed_paths),
             (GuestPurpose::Verify, outcome) => {
-                if let Some(missed) = programs.find_missed_file(cell, &exit.accessed_paths) {
+                if let Some(missed) = programs.verify_packed_files(cell, &exit.accessed_paths) {
                     return Ok(CellError::missing(missed_file_message(&missed)).into());
                 }
                 if let Outcome::Failed { why, cause: Cause::Work } = outcome {

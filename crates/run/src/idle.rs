@@ -17,12 +17,12 @@ const QUIET_POLLS: u32 = 3;
 /// Multiplies the timeout while a filesystem has background work left, such as ext4's lazy initialisation. That work
 /// begins some seconds after the mount, but it does end.
 const BACKGROUND_FACTOR: f64 = 4.0;
-/// The longest usual wait. Only in a longer wait does fsarena read the CPU time and I/O of every process.
-const USUAL_WAIT: Duration = Duration::from_millis(25);
+/// Most waits end within this time. Only in a longer wait does fsarena read the CPU time and I/O of every process.
+const PROCESS_READING_DELAY: Duration = Duration::from_millis(25);
 /// After this many consecutive timeouts fsarena no longer expects the machine to become idle, and shortens the timeout.
 const MAX_FULL_TIMEOUTS: u32 = 2;
-/// The shortened timeout as a share of the full one. After the background work of a filesystem has ended, the wait may
-/// continue for at least this share of its timeout.
+/// The shortened timeout as a share of the full one. Also the time, as a share of the timeout, for which a wait can always continue
+/// after the background work of a filesystem has ended.
 const SHORT_SHARE: f64 = 0.1;
 /// The kernel's file with the amounts of dirty and writeback memory.
 const MEMINFO: &str = "proc/meminfo";
@@ -45,8 +45,8 @@ pub struct IdleWait {
     pub waited: Duration,
     /// Whether the machine was idle by all readings that succeeded; false after a timeout or a signal.
     pub found_idle: bool,
-    /// Descriptions of each activity that was still busy at the timeout, and of each that could not be read from the
-    /// kernel's files. Empty if the machine is idle.
+    /// Descriptions of each activity that was still going on at the timeout, and of each reading that failed, even if the
+    /// machine was otherwise idle ([`IdleWait::found_idle`]). Empty if the machine was idle and no reading failed.
     pub busy: Vec<String>,
     /// If the machine stayed busy: the processes that used most CPU time or I/O during the wait.
     pub disturbers: Vec<String>,
@@ -95,7 +95,8 @@ impl Timeouts {
     }
 }
 
-/// The longest time for which [`wait_until_idle`] polls.
+/// The longest time for which [`wait_until_idle`] polls. A wait can take longer, because it first writes the dirty pages of all
+/// processes, which has no time limit.
 pub fn longest_wait(plan: &IdlePlan) -> Duration {
     let timeouts = Timeouts::new(plan, 0);
     timeouts.background + timeouts.after_background
@@ -111,6 +112,7 @@ fn wait_by_polls(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> 
         // Write the dirty pages of other processes now, because the kernel could write them during a task.
         rustix::fs::sync();
     }
+    // The filesystems that were at work when they were last checked.
     let (mut working, _) = filesystems_at_work(kernel);
     // The deadline while no filesystem has background work.
     let mut deadline = started + timeouts.usual;
@@ -121,14 +123,15 @@ fn wait_by_polls(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> 
     loop {
         std::thread::sleep(POLL_INTERVAL);
         let now = poll();
-        if usage_before.is_none() && now.taken_at - started > USUAL_WAIT {
+        if usage_before.is_none() && now.taken_at - started > PROCESS_READING_DELAY {
             usage_before = Some(ProcessReadings::read(kernel));
         }
         let mut busy = describe_activity(&before, &now, plan);
         let cancelled = cancel::received_signal().is_some();
         let mut timed_out = now.taken_at > deadline;
         failed_readings.extend(now.failed_readings.clone());
-        // Check the filesystems only when the wait is about to end: the check may read the names of all processes.
+        // Check the filesystems only when the wait would end now, because the check may read the names of all processes. After
+        // the usual timeout that is each poll, until no filesystem is at work.
         if cancelled || timed_out || (busy.is_empty() && quiet_polls + 1 == QUIET_POLLS) {
             let (still_at_work, unreadable) = filesystems_at_work(kernel);
             failed_readings.extend(unreadable);
@@ -137,6 +140,7 @@ fn wait_by_polls(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> 
                 timed_out = now.taken_at > started + timeouts.background;
                 busy.push(format!("{thread} is still at work"));
             } else if !working.is_empty() {
+                // The background work has ended since the last check: write its changes, and wait for the device again.
                 working.iter().for_each(|(mount, _)| sync_filesystem(mount));
                 deadline = deadline.max(Instant::now() + timeouts.after_background);
                 timed_out = false;
@@ -330,7 +334,8 @@ mod tests {
         assert_eq!(busy, ["100.0 KiB dirty or under writeback", "the device is busy"]);
     }
 
-    /// The busy activities while the thread exists and an ext4 with these extended options is mounted.
+    /// The busy activities while the thread of ext4's initialisation exists, and `mount` is the line of mountinfo for an ext4 image
+    /// that was made with these extended options.
     fn busy_with(extended: &str, mount: &str) -> Vec<String> {
         let root = fake_machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         std::fs::create_dir_all(root.path().join("proc/99")).unwrap();
@@ -442,7 +447,7 @@ mod tests {
             let bytes = std::fs::read(&image).unwrap();
             bytes.windows(name.len()).any(|window| window == name.as_bytes())
         };
-        // By itself the kernel writes this within an hour, but any process that calls sync writes it at once: another name then.
+        // The kernel writes a new directory only after an hour, unless some process calls sync. Then try again with another name.
         let in_transaction = (0..50).map(|number| format!("in-a-transaction-{number:02}")).find(|name| {
             std::fs::create_dir(mount.join(name)).unwrap();
             !on_device(name)
@@ -451,6 +456,8 @@ mod tests {
         std::fs::create_dir_all(root.path().join("proc/99")).unwrap();
         std::fs::write(root.path().join("proc/99/comm"), "kworker/0:1+xfs-inodegc/loop0\n").unwrap();
         std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        // The fake mountinfo names xfs, whose worker counts as at work as long as it exists; ext4 is what is mounted, because it
+        // keeps changes in a transaction.
         let line = format!("36 35 7:0 / {} rw - xfs /dev/loop0 rw\n", mount.display());
         std::fs::write(root.path().join("proc/self/mountinfo"), line).unwrap();
         let waiting = std::thread::spawn({
@@ -482,7 +489,8 @@ mod tests {
             assert!(busy.starts_with("unknown") && busy.contains(file), "{busy}");
         }
         assert!(wait.waited < Duration::from_secs(60) && wait.found_idle);
-        // Three successful polls in a row find a machine idle; one successful poll does not.
+        // A wait ends after three idle polls. It reports a reading that failed in any of them, or in the first poll before them.
+        // The last case fails only in polls after the end.
         let root = fake_machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         let kernel = SysRoot::at(root.path());
         let target = IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 };

@@ -1,9 +1,9 @@
 //! Critical values of the group-sequential signed-rank test.
 //!
-//! By the look at n rounds the test has spent the error α(n) = α·ln(n/3.8)/ln(400/3.8) (Lan and DeMets 1983), so that the
-//! intervals of all looks together cover the truth with probability 1 − α (repeated confidence intervals, Jennison and Turnbull
-//! 1989). The values were simulated under the null hypothesis with 2·10⁶ paths. `cargo run --release -p fsarena-stats --example
-//! constants` simulates them again and prints them beside the stored ones.
+//! The test may spend the error α(n) = α·ln(n/3.8)/ln(400/3.8) at all looks up to that at n rounds ([`spent_error`], Lan and DeMets
+//! 1983). The intervals of all looks together then cover the truth with probability 1 − α (repeated confidence intervals, Jennison
+//! and Turnbull 1989). The values were simulated under the null hypothesis with 2·10⁶ paths. `cargo run --release -p
+//! fsarena-stats --example constants` simulates them again and prints them beside the stored ones.
 
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 use std::sync::OnceLock;
@@ -66,8 +66,8 @@ pub fn last_look_by(rounds: usize) -> Option<Look> {
 const BOUND_COUNTS: [usize; 12] = [3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 64];
 
 /// For every look the critical values of one-sided bounds at level 0.05/k, for the numbers k of [`BOUND_COUNTS`], simulated in
-/// the same way with 3·10⁶ paths; −1 if even c = 0 would exceed the error that may be spent by that look. A value can be larger
-/// than its left neighbour: that test may spend at this look what it could not spend at the looks before.
+/// the same way with 3·10⁶ paths; −1 if even c = 0 would exceed the error that may be spent by that look. The value for more
+/// bounds can be the larger one: a test at a lower level that could not spend its error at the earlier looks may spend it later.
 #[rustfmt::skip]
 const BOUND_CRITICAL_VALUES: [[i32; BOUND_COUNTS.len()]; LOOKS.len()] = [
     [-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1], // 8
@@ -91,7 +91,8 @@ const BOUND_CRITICAL_VALUES: [[i32; BOUND_COUNTS.len()]; LOOKS.len()] = [
 ];
 
 /// The critical value of a one-sided bound at level 0.05/`bound_count` after this number of rounds: `bound_count` such bounds
-/// hold together with 95%, at every look (Bonferroni). None if the rounds are too few for that level, or the bounds too many
+/// hold together with 95%, at every look (Bonferroni). For a count between two columns of the table this is the value of the next
+/// larger count. None if the rounds are too few for that level, or the bounds too many
 /// for the table.
 pub fn critical_value(rounds: usize, bound_count: usize) -> Option<usize> {
     let index = LOOKS.iter().rposition(|look| look.rounds <= rounds)?;
@@ -160,14 +161,14 @@ pub fn cautious_critical_value(rounds: usize, bound_count: usize) -> Option<usiz
     Some(critical_value_for_any_count(rounds, 2 * bound_count.max(1)).unwrap_or(at_full_level))
 }
 
-/// The level of a one-sided test at a single look, for tests whose level over all looks together is 0.05/`bound_count`:
-/// P(V ≤ c) of the signed-rank statistic V at the critical value c of [`critical_value`]. Tests with another statistic, such as
-/// Student's t, spend about the same error if they use this level at the same looks. None if [`critical_value`] is None.
+/// The level at this look alone of a one-sided sequential test. Over all looks together the test has the level 0.05/`bound_count`.
+/// The level at one look is P(V ≤ c) of the signed-rank statistic V at the critical value c of [`critical_value`]. Tests with
+/// another statistic, such as Student's t, spend about the same error if they use this level at the same looks. None if [`critical_value`] is None.
 ///
 /// P(V ≤ c) is approximated by the Edgeworth expansion to the fourth cumulant of V (Fellingham and Stoker 1964). For one and two
 /// bounds it is within 5% of the exact probability from 19 rounds on. For more bounds, and so lower levels, it errs more: from
 /// 19 rounds on by up to 6% for 32 bounds, and for 64 bounds it is 26% too small at 19 rounds and 6% at 48.
-pub fn single_test_level(rounds: usize, bound_count: usize) -> Option<f64> {
+pub fn level_at_look(rounds: usize, bound_count: usize) -> Option<f64> {
     let critical = critical_value(rounds, bound_count)? as f64;
     let rounds = last_look_by(rounds)?.rounds as f64;
     let squares = rounds * (rounds + 1.0) * (2.0 * rounds + 1.0) / 6.0;
@@ -216,8 +217,8 @@ mod tests {
     #[test]
     fn each_critical_value_is_the_largest_that_the_spending_function_allows() {
         // The exact two-sided probability to reject at one look alone is at most the error that may be spent by this look (plus
-        // 3% for the simulation of the table), and with the next larger critical value at least the increase of the spent error
-        // at this look.
+        // 3% for the simulation of the table). With the next larger critical value this probability would be at least the error
+        // that may be spent at this look in addition to the looks before.
         for alpha in [0.05, 0.10] {
             let mut spent_before = 0.0;
             for look in LOOKS {
@@ -238,11 +239,11 @@ mod tests {
         for look in LOOKS.iter().filter(|look| (19..=60).contains(&look.rounds)) {
             let exact = signed_rank_cdf(look.rounds);
             for (bound_count, c) in [(1, look.c10), (2, look.c05)] {
-                let level = single_test_level(look.rounds, bound_count).unwrap();
+                let level = level_at_look(look.rounds, bound_count).unwrap();
                 assert!((level / exact[c] - 1.0).abs() < 0.05, "{look:?}: {level}, exactly {}", exact[c]);
             }
         }
-        assert_eq!((single_test_level(7, 2), single_test_level(23, 2)), (None, single_test_level(19, 2)));
+        assert_eq!((level_at_look(7, 2), level_at_look(23, 2)), (None, level_at_look(19, 2)));
     }
 
     #[test]

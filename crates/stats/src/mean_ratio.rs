@@ -9,7 +9,7 @@
 //! ```
 //! h is the transformation that removes the skewness of t (Hall 1992, "On the removal of skewness by transformation"). Few
 //! rounds show too little of the skewness, hence the factor 1.5. R is in the interval unless t and h both exceed the quantile
-//! of Student's t with m − 1 degrees of freedom, at the level that [`critical_values::single_test_level`] gives to this look.
+//! of Student's t with m − 1 degrees of freedom, at the level that [`critical_values::level_at_look`] gives to this look.
 //! So the interval is never narrower than that of t: the correction only widens it, on the side of the long tail.
 //!
 //! In simulations with [`ROUNDS_FOR_MEAN_RATIO`] rounds or more, the interval missed the true ratio at some look up to 400
@@ -171,7 +171,7 @@ impl SharedCosts {
     /// The quantile of Student's t for this number of rounds and level 0.05/`bound_count`.
     fn critical_value(&self, bound_count: usize) -> Result<f64, WithheldReason> {
         let rounds = self.rounds();
-        let level = critical_values::single_test_level(rounds, bound_count).filter(|_| rounds >= ROUNDS_FOR_MEAN_RATIO);
+        let level = critical_values::level_at_look(rounds, bound_count).filter(|_| rounds >= ROUNDS_FOR_MEAN_RATIO);
         let level = level.ok_or(WithheldReason::FewRounds)?;
         let student = StudentsT::new(0.0, 1.0, (rounds - 1) as f64).expect("20 rounds have degrees of freedom");
         Ok(-student.inverse_cdf(level))

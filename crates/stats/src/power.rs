@@ -17,8 +17,8 @@ pub const DETECTABLE_EFFECTS_IN_SD: [f64; LOOKS.len()] = [
     0.202, 0.176,
 ];
 
-/// For each look the distance of d from the margin, in standard deviations of d, at which a claim of a gate passes by this look
-/// in four of five runs. Simulated like [`DETECTABLE_EFFECTS_IN_SD`], with one-sided 95% bounds.
+/// For each look the distance of d from the margin, in standard deviations of d: at this distance a claim of a gate passes in four
+/// of five runs, at this look or before. Simulated like [`DETECTABLE_EFFECTS_IN_SD`], with one-sided 95% bounds.
 pub const GATE_DISTANCES_IN_SD: [f64; LOOKS.len()] = [
     1.554, 1.350, 1.166, 0.981, 0.841, 0.718, 0.631, 0.554, 0.486, 0.431, 0.379, 0.334, 0.296, 0.263, 0.232, 0.206,
     0.183, 0.159,
@@ -42,14 +42,15 @@ pub fn detectable_effect(spread: f64, rounds: usize) -> Option<f64> {
     Some((DETECTABLE_EFFECTS_IN_SD[look] * spread).exp_m1())
 }
 
-/// The number of rounds that find an effect (a fraction) in four of five runs. None if 400 do not suffice.
+/// The number of rounds that find an effect (a fraction above 0) in four of five runs. None if 400 do not suffice.
 pub fn rounds_to_detect(spread: f64, effect: f64) -> Option<usize> {
     rounds_at_first_look_within(&DETECTABLE_EFFECTS_IN_SD, spread, effect)
 }
 
-/// The number of rounds of the first look whose `ratio`, times the spread of d, is at most ln(1 + `difference`).
-fn rounds_at_first_look_within(ratios: &[f64], spread: f64, difference: f64) -> Option<usize> {
-    let look = ratios.iter().position(|ratio| ratio * spread <= difference.ln_1p())?;
+/// The number of rounds of the first look whose effect is at most ln(1 + `difference`). `effects_in_sd` has the effect of each look
+/// in standard deviations of d, which is `spread`.
+fn rounds_at_first_look_within(effects_in_sd: &[f64], spread: f64, difference: f64) -> Option<usize> {
+    let look = effects_in_sd.iter().position(|effect| effect * spread <= difference.ln_1p())?;
     Some(LOOKS[look].rounds)
 }
 
@@ -71,7 +72,7 @@ pub struct Forecast {
     /// The effect that the user wants to detect, as a fraction.
     pub wanted_effect: f64,
     /// The time to detect that effect, in seconds. None if 400 rounds do not suffice.
-    pub wanted_effect_s: Option<f64>,
+    pub time_to_wanted_effect_s: Option<f64>,
     /// The time until the first verdict is possible, in seconds.
     pub first_verdict_s: f64,
 }
@@ -90,7 +91,7 @@ pub fn forecast(pilot: &[f64], round_s: f64, budget_s: f64, wanted_effect: f64) 
         rounds,
         detectable_effect: detectable_effect(spread, rounds),
         wanted_effect,
-        wanted_effect_s: rounds_to_detect(spread, wanted_effect).map(|rounds| rounds as f64 * round_s),
+        time_to_wanted_effect_s: rounds_to_detect(spread, wanted_effect).map(|rounds| rounds as f64 * round_s),
         first_verdict_s: critical_values::FIRST_LOOK_ROUNDS as f64 * round_s,
     })
 }
@@ -109,7 +110,7 @@ impl fmt::Display for Forecast {
             size => percent(size),
         };
         write!(f, "smallest detectable difference in {budget}: {smallest}; ")?;
-        match self.wanted_effect_s {
+        match self.time_to_wanted_effect_s {
             Some(seconds) => write!(f, "{wanted} requires {}", format_duration(seconds)),
             None => write!(f, "{wanted} requires more than 400 rounds"),
         }
@@ -144,8 +145,8 @@ fn differs(d: &[f64]) -> bool {
     WalshAverages::new(d.to_vec()).as_ref().is_some_and(excludes_zero)
 }
 
-/// The number of verdicts on identical variants, one for each series of their log ratios d and each batch of 8 rounds, and the
-/// number of verdicts that found a difference. Only the first `rounds` rounds of each series count.
+/// Judges identical variants: one verdict for each batch of 8 rounds of each series of their log ratios d. Returns the number of all
+/// verdicts and the number of those that found a difference. Only the first `rounds` rounds of each series count.
 pub fn count_false_verdicts(d_of_identical: &[Vec<f64>], rounds: usize) -> (usize, usize) {
     let batches = d_of_identical.iter().flat_map(|d| d[..d.len().min(rounds)].chunks_exact(FIRST_LOOK_ROUNDS));
     batches.fold((0, 0), |(all, false_verdicts), batch| (all + 1, false_verdicts + usize::from(differs(batch))))

@@ -70,6 +70,7 @@ impl Workload for DbenchWorkload {
         settings.clients.iter().try_for_each(|clients| program.check_clients(*clients))?;
         let stats = LoadStats::collect(&program);
         if !settings.uses_real_dbench {
+            // Only fsarena's own player has these limits. `options.clients` is the largest number of clients of any task.
             check_open_file_limit(settings.options.clients, settings.options.mode, stats.peak_open_handles)?;
         }
         let clients = u64::from(settings.options.clients);
@@ -86,7 +87,8 @@ impl Workload for DbenchWorkload {
         if DbenchSettings::resolve(job).uses_real_dbench { vec!["dbench"] } else { vec![] }
     }
 
-    /// Reads the loadfile once in a run and stores it for the cells, because a guest has no loadfile.
+    /// Reads the loadfile once in a run and stores the load for the cells, because a guest without programs of this machine has no
+    /// loadfile. The real dbench is such a program: its guests read the loadfile from this machine.
     fn make_inputs(&self, job: &Job, place: &Place) -> Result<()> {
         if self.stores_load(&DbenchSettings::resolve(job)) {
             self.load_program(job)?.write_to(&stored_load_path(place))?;
@@ -161,8 +163,8 @@ fn engine_remark(source: LoadSource, settings: &DbenchSettings) -> String {
             )
         }
         (false, LoadSource::Synthetic) => format!(
-            "dbench-like is fsarena's own load with the statistics of dbench's: its figures cannot be compared with those of dbench; \
-             by {clients}, {seconds} s after a warm-up of {warm_up} s"
+            "dbench-like: fsarena played its own load, with the statistics of dbench's load, by {clients}, {seconds} s after a \
+             warm-up of {warm_up} s; its figures cannot be compared with those of dbench"
         ),
         (true, _) => format!(
             "engine=dbench: the real dbench ran {} s after a warm-up of a fifth of that, and wrote zeros; its throughput \

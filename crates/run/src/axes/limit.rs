@@ -32,10 +32,12 @@ fn check(check: &LevelCheck) -> Result<()> {
     if check.level().is_empty() {
         return Ok(());
     }
-    // In version 2 the root group has no `io.max` to look for. A kernel without it fails when the limit is set.
+    // In version 2 the root group never has the file `io.max`, so this cannot be checked here. If the kernel cannot throttle, setting
+    // the limit fails.
     let can_throttle = |controller: Controller| controller.is_v2 || controller.root.join(WRITE_BYTES_FILE).exists();
     let why = "this kernel throttles no I/O (cgroup io.max or blkio.throttle)";
     require(io_controller(check.kernel).is_some_and(can_throttle), || check.missing_error(why))?;
+    // Only a device of the user that is erased can be a partition: fsarena makes the others as whole disks.
     match &check.plan.device.backing {
         Backing::Erase { path, .. } if check.variant.level(factor::DEVICE).is_empty() => {
             let device = BlockDevice::open(check.kernel, path);
@@ -72,8 +74,8 @@ fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
     // A latency is rounded to whole requests per second, so the note has the rate.
     let rate = limit.requests_per_s.map_or(String::new(), |rate| format!(" ({rate} requests a second)"));
     let text = format!(
-        "reads and writes are each held to {}{rate} by {interface}: a limit of the queue, so that requests wait in the kernel; \
-         a slow device would also merge and reorder them",
+        "{interface} limits reads and writes to {}{rate} each: requests wait in the kernel until the limit allows them; the requests \
+         of a slow device would also be merged and reordered",
         setup.level()
     );
     setup.conditions.notes.push(Note::new(NoteKind::Remark, text).task("device"));
@@ -152,7 +154,7 @@ fn parse(level: &str) -> Result<Option<Limit>, String> {
 
 /// The requests per second that emulate a latency. The kernel cannot delay requests, but with such a limit each request
 /// waits that long after the one before. The kernel accepts whole requests per second only, so long latencies are
-/// rounded: 700 ms becomes one request per second.
+/// rounded: 700 ms becomes one request per second, and so does 2 s, the longest latency. The shortest latency is 1 µs.
 fn requests_per_s(latency: &str) -> Option<u64> {
     let time = humantime::parse_duration(latency).ok()?;
     let rate = (1.0 / time.as_secs_f64()).round();

@@ -1,5 +1,6 @@
-//! Programs of this machine that run in the guests of a run: their inputs, their rehearsals, and the requests for files
-//! of this machine that guests still send while tasks are timed.
+//! Programs of this machine that run in the guests of a run. A rehearsal runs a cell before the measurement to find the files that
+//! its programs open; guests then have these files in memory. This module also counts the requests for files of this machine that
+//! guests send in spite of that while tasks are timed.
 
 use crate::axes::Confinement;
 use crate::context::RunContext;
@@ -114,9 +115,10 @@ impl HostPrograms {
         !self.rehearsed.iter().any(|(workload, _)| *workload == cell.workload)
     }
 
-    /// The files of this machine that the saved machine of the guests of a cell has in memory; None if the guests read
-    /// files from this machine instead.
-    pub fn files_in_memory(&self, cell: &Cell) -> Option<HostTree> {
+    /// The files that guests of a cell copy into memory before their machine is saved, so that they run without the files of this
+    /// machine. None if the cell has not been rehearsed, or if its guests do not count instructions: these read files from this
+    /// machine ([`GuestPrograms::in_memory`]).
+    pub fn packed_files(&self, cell: &Cell) -> Option<HostTree> {
         let (_, accessed) =
             self.rehearsed.iter().find(|(workload, _)| *workload == cell.workload && self.counts_instructions)?;
         let files = accessed.files.iter().map(|file| file.path.clone()).collect();
@@ -128,11 +130,11 @@ impl HostPrograms {
         self.counts_instructions && !self.needs_rehearsal(cell) && !self.verified.contains(&cell.workload)
     }
 
-    /// Checks the names that the programs of a cell looked up while they ran without the files of this machine. Returns
-    /// an existing file of this machine that the guest lacked; None if it lacked none, and then records that the
-    /// programs are verified.
-    pub fn find_missed_file(&mut self, cell: &Cell, accessed: &AccessedPaths) -> Option<PathBuf> {
-        let tree = self.files_in_memory(cell)?;
+    /// Verifies the programs of a cell by the names that they looked up while they ran without the files of this machine. If the
+    /// guest had all files that exist on this machine, returns None and records that the programs are verified. Else returns one of
+    /// the missing files; the cell then fails.
+    pub fn verify_packed_files(&mut self, cell: &Cell, accessed: &AccessedPaths) -> Option<PathBuf> {
+        let tree = self.packed_files(cell)?;
         let is_in_guest = |name: &PathBuf| {
             let is_listed = name.parent().is_some_and(|parent| tree.files.iter().any(|file| file == parent));
             is_listed || tree.names.contains(name) || tree.files.contains(name)
@@ -166,6 +168,9 @@ impl HostPrograms {
     }
 
     /// Returns the programs for the request to the guest of a cell. `shell` is the shell that the guest runs, if any.
+    ///
+    /// Before the rehearsal, a guest reads all files from this machine. After it, a guest that counts instructions has the files in
+    /// its saved machine (it is packed), and another guest copies them into memory before the first task.
     pub fn for_guest(&self, cell: &Cell, shell: Option<&ShellSession>) -> GuestPrograms {
         let rehearsed = self.rehearsed.iter().find(|(workload, _)| *workload == cell.workload);
         let home = self.user.home.as_deref().unwrap_or(Path::new("/")).display().to_string();
@@ -184,6 +189,7 @@ impl HostPrograms {
         let variables = variables.into_iter().chain(term);
         let is_packed = self.counts_instructions && rehearsed.is_some();
         let rehearsed = rehearsed.filter(|_| !is_packed);
+        // The verification is a second rehearsal, of a packed guest.
         let is_rehearsal = shell.is_none() && (self.needs_rehearsal(cell) || self.needs_verification(cell));
         GuestPrograms {
             environment: variables.map(|(name, value)| (name.into(), value.into())).collect(),
@@ -215,8 +221,8 @@ impl HostPrograms {
     /// Notes for the report on the programs and their requests.
     pub fn notes(&self) -> Vec<Note> {
         if self.counts_instructions {
-            let text = "the programs are those of this machine, in the memory of one saved machine with which each guest \
-                        begins; their addresses are not random, and their clock stands at the beginning of the run";
+            let text = "the programs are those of this machine; each guest begins with a saved machine that has them in memory; \
+                        the addresses of the programs are not random, and the clock of each guest begins at the start of the run";
             return vec![Note::new(NoteKind::Remark, text).task("programs")];
         }
         let Some((task, largest)) = self.max_requests.iter().max_by(|a, b| a.1.share.total_cmp(&b.1.share)) else {
@@ -225,8 +231,8 @@ impl HostPrograms {
         let total: f64 = self.max_requests.values().map(|requests| requests.count).sum();
         let text = format!(
             "the programs are those of this machine, read by the guests over 9p and rehearsed once before the first cell; while \
-             tasks were timed, guests sent at most {total:.0} requests for files of this machine in a cell, in {task} {:.0}, \
-             about {} of its time",
+             tasks were timed, guests sent at most {total:.0} requests for files of this machine in a cell; in the task {task} at \
+             most {:.0}, which took at most {} of its time",
             largest.count,
             format_percent(largest.share)
         );
@@ -366,7 +372,11 @@ mod tests {
             assert_eq!(programs.notes().len(), expected);
         }
         let notes = programs.notes();
-        assert!(notes[0].text.contains("in tar 7, about 30% of its time"), "{}", notes[0].text);
+        assert!(
+            notes[0].text.contains("in the task tar at most 7, which took at most 30% of its time"),
+            "{}",
+            notes[0].text
+        );
         assert!(notes[1].kind == NoteKind::Fairness && notes[1].fix.is_some());
     }
 }

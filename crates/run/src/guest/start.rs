@@ -248,7 +248,7 @@ impl GuestExecutor {
         };
         let guest_cell = GuestCell { machine: &machine, config: &config, demands };
         let guest_plan = GuestPlan { silence_timeout_s: self.max_silence_s(cell, ageing), ..self.guest_plan.clone() };
-        let host_tree = self.programs.as_ref().and_then(|programs| programs.files_in_memory(cell));
+        let host_tree = self.programs.as_ref().and_then(|programs| programs.packed_files(cell));
         let begins_with_saved_machine = self.begins_with_saved_machine(host_tree.as_ref(), ageing);
         let mut starter = GuestStarter {
             owner: GuestOwner { journal: &self.run.journal, guest_plan: &guest_plan, is_needless: None },
