@@ -209,7 +209,7 @@ impl HostPrograms {
     pub fn record_requests(&mut self, sample: &Sample) {
         let [count, wait, elapsed] = [reading::HOST_ROUND_TRIPS, reading::HOST_WAIT, reading::ELAPSED]
             .map(|id| sample.readings.get(id).unwrap_or(f64::NAN));
-        if !sample.task.in_totals || count.is_nan() || wait.is_nan() || elapsed <= 0.0 {
+        if !sample.task.in_totals || count.is_nan() || wait.is_nan() || elapsed.is_nan() || elapsed <= 0.0 {
             return;
         }
         let requests = HostRequests { count, share: (wait / elapsed).min(1.0) };
@@ -357,6 +357,17 @@ mod tests {
         assert_eq!(guest.in_memory, ["/dir", "/small", "/next"].map(PathBuf::from));
         assert_eq!(guest.paths_to_look_up, [PathBuf::from("/etc/x")]);
         assert!(!guest.is_rehearsal && !programs.needs_rehearsal(&cell));
+    }
+
+    #[test]
+    fn a_task_without_a_time_has_no_share_of_requests() {
+        let mut programs = programs(0);
+        let mut sample = crate::testing::sample("tar", 1.0);
+        for (id, value) in [(reading::HOST_ROUND_TRIPS, 7.0), (reading::HOST_WAIT, 1.0), (reading::ELAPSED, f64::NAN)] {
+            sample.readings.set(id, value);
+        }
+        programs.record_requests(&sample);
+        assert!(programs.notes().is_empty());
     }
 
     #[test]
