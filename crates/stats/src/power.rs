@@ -6,7 +6,7 @@ use crate::critical_values::{self, FIRST_LOOK_ROUNDS, LOOKS};
 use crate::hodges_lehmann::WalshAverages;
 use crate::ranks::pairs;
 use crate::sequential::excludes_zero;
-use fsarena_core::number::{percent, three_digits};
+use fsarena_core::number::{percent, plural, three_digits};
 use fsarena_core::schedule::mix;
 use std::fmt;
 
@@ -100,8 +100,8 @@ impl fmt::Display for Forecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let budget = format_budget(self.budget_s);
         let Some(detectable) = self.detectable_effect else {
-            let (rounds, needed) = (self.rounds, format_duration(self.first_verdict_s));
-            return write!(f, "{budget} allows {rounds} rounds, and a verdict requires 8: allow {needed}");
+            let (rounds, needed) = (plural(self.rounds, "round"), format_duration(self.first_verdict_s));
+            return write!(f, "{budget} allows {rounds}, and a verdict requires {FIRST_LOOK_ROUNDS}: allow {needed}");
         };
         let wanted = percent(self.wanted_effect);
         let smallest = match detectable {
@@ -215,6 +215,7 @@ mod tests {
             forecast_text(100.0, 0.01),
             "100 seconds allows 3 rounds, and a verdict requires 8: allow 4 minutes"
         );
+        assert!(forecast_text(30.0, 0.01).starts_with("30 seconds allows 1 round, and "));
         let noisy = pilot.map(|d| 100.0 * d);
         let text = forecast(&noisy, 30.0, 600.0, 0.01).unwrap().to_string();
         assert!(text.starts_with("smallest detectable difference in 10 minutes: a factor of 2.6"), "{text}");
