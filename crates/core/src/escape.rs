@@ -1,5 +1,7 @@
 //! Escapes untrusted text, such as names of variants and output of failed commands, before fsarena displays it.
 
+use crate::number::plural;
+
 /// Escapes a text as one line: control characters, newlines, and invisible characters that change how text is displayed become
 /// visible.
 pub fn line(text: &str) -> String {
@@ -48,7 +50,7 @@ pub fn shorten(text: &str, max_length: usize) -> String {
     let half = max_length / 2;
     let (head, tail): (String, String) =
         (text.chars().take(half).collect(), text.chars().skip(length - half).collect());
-    format!("{head} [… {} characters …] {tail}", length - 2 * half)
+    format!("{head} [… {} …] {tail}", plural(length - 2 * half, "character"))
 }
 
 /// Whether a character is invisible and changes the direction of text or breaks a line, or is the byte order mark U+FEFF.
@@ -70,6 +72,7 @@ mod tests {
     #[test]
     fn long_lines_of_a_message_are_shortened_in_the_middle() {
         assert_eq!(shorten("abcdefgh", 4), "ab [… 4 characters …] gh");
+        assert_eq!(shorten("abcde", 4), "ab [… 1 character …] de");
         assert_eq!(shorten("abcd", 4), "abcd");
         let long = message(&format!("\u{1b}[2J\n{}", "x".repeat(120_000)));
         assert!(long.starts_with("\\u{1b}[2J\nxx") && long.len() < 2_100, "{long}");
