@@ -344,9 +344,13 @@ fn format_exponent(exponent: f64) -> String {
     format!("{exponent:.2}").replace('-', "−")
 }
 
-/// An estimated amount, rounded to three digits, with commas: `98,400`.
+/// An estimated amount with commas, rounded to three digits and to a whole number: `98,400`, `22`. An amount below 1 keeps three
+/// digits: `0.300`.
 pub(crate) fn format_amount(amount: f64) -> String {
-    let step = 10f64.powf((amount.abs().max(1.0).log10().floor() - 2.0).max(0.0));
+    if amount.abs() < 1.0 {
+        return three_digits(amount);
+    }
+    let step = 10f64.powf((amount.abs().log10().floor() - 2.0).max(0.0));
     format_exact_amount((amount / step).round() * step)
 }
 
@@ -404,6 +408,7 @@ mod tests {
     #[test]
     fn estimated_amounts_have_three_digits_and_measured_ones_all() {
         assert_eq!([98_437.0, 1e6, 999.0, 22.4].map(format_amount), ["98,400", "1,000,000", "999", "22"]);
+        assert_eq!([0.3, 0.0, 1.0].map(format_amount), ["0.300", "0", "1"]);
         assert_eq!([4096.0, 1e6, 0.5].map(format_exact_amount), ["4,096", "1,000,000", "0.5"]);
     }
 
