@@ -161,8 +161,8 @@ fn no_order_error(metric: &str) -> Error {
     ))
 }
 
-/// The ratio of each other variant to the best variant of the run on a task. Each has, as `published`, the ratio of the
-/// published figures of the same two variants. Empty if the best variant has no published figure.
+/// The ratio of each other variant to the best variant of the run on a task. [`ComparedRatio::published`] has the ratio of the
+/// published figures of the same two variants. Empty if the best variant has no published figure above zero.
 fn ratios_to_best(
     matched: &[(&str, usize)],
     comparison: &Comparison,
@@ -172,7 +172,8 @@ fn ratios_to_best(
 ) -> Vec<ComparedRatio> {
     let best = comparison.best().and_then(|best| matched.iter().find(|(_, variant)| *variant == best));
     let Some((best_name, best)) = best else { return vec![] };
-    let Some(published_best) = published_value(best_name) else { return vec![] };
+    // Zero has no ratio.
+    let Some(published_best) = published_value(best_name).filter(|value| *value > 0.0) else { return vec![] };
     let ratio_to_best = |(name, variant): &(&str, usize)| {
         let ratio = comparison.variants[*variant].ratio?;
         // Without a margin, no ratio is equivalent.
