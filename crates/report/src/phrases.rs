@@ -36,7 +36,7 @@ pub fn join_with_or(names: &[String]) -> String {
     }
 }
 
-/// Puts commas between groups of three digits of a whole number: `98,400`.
+/// Puts commas between groups of three digits of a whole number without a sign: `98,400`.
 pub fn group_digits(digits: &str) -> String {
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -48,7 +48,8 @@ pub fn group_digits(digits: &str) -> String {
     text
 }
 
-/// Formats the start of a run, a time in RFC 3339, to the minute: `2026-11-22 10:00`.
+/// Formats the start of a run, a time in RFC 3339, to the minute: `2026-11-22 10:00`. The time is in the time zone of `started`,
+/// whose offset is left out.
 pub fn format_start_time(started: &str) -> String {
     started.chars().take(16).collect::<String>().replace('T', " ")
 }
@@ -83,14 +84,13 @@ pub fn join_with_and_up_to(items: &[String], max_items: usize) -> String {
     }
 }
 
-/// Shortens a list to at most six entries. If it was longer, the last entry is `and 5 more variants`, with `noun` for
-/// `variants`.
+/// Shortens a list to at most six entries. If it was longer, the last entry counts the items that are left out, with `noun` as their
+/// name in the plural: `and 5 more variants`.
 pub fn shorten_list(items: Vec<String>, noun: &str) -> Vec<String> {
     shorten_list_to(items, 6, noun)
 }
 
-/// Shortens a list to at most `max_entries` entries. If it was longer, the last entry is `and 5 more variants`, with `noun` for
-/// `variants`.
+/// [`shorten_list`] to at most `max_entries` entries.
 pub fn shorten_list_to(mut items: Vec<String>, max_entries: usize, noun: &str) -> Vec<String> {
     if items.len() > max_entries {
         let rest = items.len() - (max_entries - 1);
@@ -168,7 +168,8 @@ pub fn is_synced_time(metric: &MetricSpec) -> bool {
     is_task_time(metric) && ["synced", reading::SYNCED].contains(&metric.id.as_str())
 }
 
-/// The name of the figure over all tasks: `total elapsed`, `geometric mean of iops`; for a single task that of the metric.
+/// The name of the figure over all tasks: `total elapsed`, `geometric mean of iops`. If there is only one task, the name of the
+/// metric.
 pub fn overall_figure_name(analysis: &Analysis) -> String {
     let metric = &analysis.metric.id;
     match &analysis.overall {

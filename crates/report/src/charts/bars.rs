@@ -11,10 +11,10 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::comparison::{Comparison, median};
 use fsarena_stats::{analyse::Analysis, critical_values::FIRST_LOOK_ROUNDS, ratio::Ratio, simulate::in_parallel};
 
-/// Explains a bar that is better than 100%. The best variant beats the most other variants, but one of these can beat it.
-const CYCLE_NOTE: &str = " A bar can be better than 100% if A has a better typical ratio than B, B than C, and C than A; its \
-                      difference from the best is then not significant. It can also be better if some variants share \
-                      no round.";
+/// Explains a bar that is better than 100%. The best variant is the one that beats most other variants, but not always all of them.
+const CYCLE_NOTE: &str = " A bar can be better than 100% if A is typically better than B in the same round, B better than C, and C \
+                      better than A. The difference between such a bar and the best is then not significant. A bar can also be \
+                      better than 100% if some variants share no round.";
 /// Explains a whisker that the chart cuts off.
 pub const CUT_OFF_NOTE: &str = "a whisker that is cut off has an arrow, and after it the number at which it ends";
 
@@ -43,6 +43,7 @@ fn ratio_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     for (group, comparison) in comparisons.iter().enumerate() {
         marks.extend(group_marks(context, &variants, group, comparison, limit));
     }
+    // Room for the figures behind the bars.
     let x_axis = Axis::from_zero(axis_label(analysis), limit * 1.1, Unit::Percent);
     let row_height = (variants.len() * BAR_HEIGHT + GROUP_GAP) as u32;
     let panel = Panel::with_rows("", x_axis, groups.iter().map(|(name, _)| name), (TITLE_AND_AXIS, row_height), marks);
@@ -179,8 +180,8 @@ fn missing_bar_reason(comparison: &Comparison, variant: usize) -> Option<&'stati
     if result.rounds == 0 {
         return Some(REASON_NO_VALUE);
     }
-    // `excluded` counts the rounds shared with the best variant that have no ratio because of a zero. This variant has no ratio
-    // at all, so `excluded` is the number of shared rounds.
+    // `excluded_rounds` counts the rounds shared with the best variant that have no ratio because of a zero. This variant has no
+    // ratio at all, so it is the number of shared rounds.
     Some(if result.excluded_rounds == 0 { REASON_NO_COMMON_ROUND } else { REASON_ZERO })
 }
 

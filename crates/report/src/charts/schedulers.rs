@@ -8,7 +8,14 @@ use crate::{chart_context::ChartContext, sections::schedulers::SchedulerGrid};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::comparison::{Comparison, compare_with_references};
 
-/// Two charts for each task: a panel for each scheduler, and a panel for each filesystem, in per cent of the panel's best.
+/// Half the height of a bar, as a share of its row.
+const BAR_HALF_HEIGHT: f64 = 0.38;
+/// Heights in a panel in CSS pixels: of the title with the axis, and of a row.
+const TITLE_AND_AXIS: u32 = 56;
+const ROW_HEIGHT: u32 = 20;
+
+/// Two charts for each task. One has a panel for each scheduler, the other a panel for each filesystem. Bars are in per cent of the
+/// best variant of their panel.
 pub fn scheduler_charts(context: &ChartContext) -> Vec<Chart> {
     let Some(analysis) = context.report.ranked_analysis() else { return vec![] };
     let Some(scheduler_grid) = SchedulerGrid::from_variants(&context.record().variants) else { return vec![] };
@@ -40,9 +47,9 @@ pub fn scheduler_charts(context: &ChartContext) -> Vec<Chart> {
             }
             let (panels, left_out_note) = panels_of_arrangement(context, &scheduler_grid, arrangement, &comparisons);
             let caption = format!(
-                "Bars of {} in per cent of the best variant of their panel. Whiskers are 95% intervals of the ratio to \
-                 the best in the same round (with fewer than 8 rounds, the smallest and the largest value, marked ?); the \
-                 best variant has none, because the others are measured by it; {CUT_OFF_NOTE}. Variants of a panel that share \
+                "Bars of {} in per cent of the best variant of their panel. The best variant has no whisker, because the \
+                 others are compared with it. The other whiskers are 95% intervals of the ratio to the best in the same round (with \
+                 fewer than 8 rounds, the smallest and the largest value, marked ?); {CUT_OFF_NOTE}. Variants of a panel that share \
                  a letter are not significantly different.{left_out_note}",
                 metric.id
             );
@@ -88,10 +95,13 @@ fn panels_of_arrangement(
             }
             let Some(variant) = variant else { continue };
             let (y, style) = (Axis::row_centre(row), context.styles[scheduler_grid.first_of_row(*variant)]);
-            marks.extend(bar_marks(comparison, row, style.colour, (y - 0.38, y + 0.38), limit));
+            let edges = (y - BAR_HALF_HEIGHT, y + BAR_HALF_HEIGHT);
+            marks.extend(bar_marks(comparison, row, style.colour, edges, limit));
         }
+        // Room for the figures behind the bars.
         let x_axis = Axis::from_zero("", limit * 1.3, Unit::Percent);
-        panels.push(Panel::with_rows(title, x_axis, arrangement.bar_names, (56, 20), marks));
+        let heights = (TITLE_AND_AXIS, ROW_HEIGHT);
+        panels.push(Panel::with_rows(title, x_axis, arrangement.bar_names, heights, marks));
     }
     let left_out_note = not_drawn_note(&without_value, "no value")
         + &not_drawn_note(&without_ratio, "no round in which it and the best are above zero");
@@ -99,7 +109,7 @@ fn panels_of_arrangement(
 }
 
 /// Compares variants by their values, given by variant and round. A missing variant has no values. Variants that are not in
-/// `candidates` are compared with the best, but cannot be the best.
+/// `candidates` are references ([`SchedulerGrid::candidates_in`]): they are compared with the best, but cannot be the best.
 fn compare_variants(
     values: &[Vec<f64>],
     variants: &[Option<usize>],

@@ -89,7 +89,8 @@ fn variant_of_role(record: &RunRecord, roles: &[String], name: &str) -> Option<u
     (roles.len() == record.variants.len()).then_some(variant)
 }
 
-/// The orders over all tasks, with a title. The run's is over its own tasks, the published one over those of the study.
+/// The orders over all tasks, with a title. The measured order is over the tasks of the run, the published order over those of the
+/// study.
 /// `None` if the run has no total, or if fewer than two filesystems have a total.
 fn total_orders<'a>(
     analysis: &'a Analysis,
@@ -105,8 +106,8 @@ fn total_orders<'a>(
     Some((format!("{} of {}", overall.name.to_uppercase(), plural(overall.tasks, "task")), orders))
 }
 
-/// The variant of a filesystem: the variant of this name, else the only variant on this filesystem that fsarena creates
-/// (not one on an existing directory).
+/// The variant of a filesystem: the variant of this name, else the only variant whose filesystem fsarena makes and that is of this
+/// type. A variant on an existing directory does not count.
 fn variant_on_filesystem(record: &RunRecord, filesystem: &str) -> Option<usize> {
     if let Some(named) = record.variant_index(filesystem) {
         return Some(named);
