@@ -90,7 +90,7 @@ pub fn conclusions_of_study(study: &Study) -> Result<Conclusions, PlanError> {
         None => 0.0,
     };
     let precision = FigurePrecision { tolerance, resolution: file.published.resolution.unwrap_or(0.0) };
-    let reader = ConclusionReader { study, text: &text, set: file.published.set.clone().unwrap_or_default() };
+    let reader = ConclusionReader { study, text: &text, set: file.published.figure_set.clone().unwrap_or_default() };
     let list = file.conclusions.iter().map(|written| reader.read_conclusion(written)).collect::<Result<_, _>>()?;
     let PublishedTable { filesystems, roles, machine: machines, .. } = file.published;
     Ok(Conclusions { list, precision, filesystems, roles, machines })
@@ -140,7 +140,7 @@ impl ConclusionReader<'_> {
                 claims.push(parsed.map_err(syntax_error)?);
             }
         }
-        let set = written.set.clone().unwrap_or_else(|| self.set.clone());
+        let set = written.figure_set.clone().unwrap_or_else(|| self.set.clone());
         let ConclusionTable { statement, source, our_addition, stage, requires_rotating_disk, .. } = written.clone();
         Ok(Conclusion {
             statement,

@@ -2,8 +2,8 @@
 
 use crate::number::plural;
 
-/// Escapes a text as one line: control characters, newlines, and invisible characters that change how text is displayed become
-/// visible.
+/// Escapes a text as one line: control characters, newlines, and invisible characters that change the direction of text or break a
+/// line become visible. Other invisible characters, such as U+200B, stay.
 pub fn line(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -16,7 +16,8 @@ pub fn line(text: &str) -> String {
     safe
 }
 
-/// Escapes a text as one line of Markdown, also inside a table.
+/// Escapes a text as one line of Markdown, also inside a table. A list marker (`- `, `1. `) at the beginning stays: a caller that
+/// writes a paragraph escapes it.
 pub fn markdown(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in line(text).chars() {
@@ -41,7 +42,8 @@ pub fn message(text: &str) -> String {
     lines(text).map(|line| shorten(&line, MAX_LINE_LENGTH)).collect::<Vec<_>>().join("\n")
 }
 
-/// Shortens a text to about `max_length` characters: replaces its middle with the number of characters left out.
+/// Shortens a text to about `max_length` characters: replaces its middle with the number of characters left out. The result can be
+/// longer than `max_length` by this remark.
 pub fn shorten(text: &str, max_length: usize) -> String {
     let length = text.chars().count();
     if length <= max_length {

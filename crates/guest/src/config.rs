@@ -21,7 +21,8 @@ pub const CONTINUING_MESSAGE: &str = "fsarena: going on";
 /// The content of the config file until the machine is saved.
 pub const PLACEHOLDER_CONFIG: &[u8] = b"-";
 
-/// The name of the file in QEMU's `fw_cfg` with the config of a guest that boots before its config exists.
+/// The name of the file in QEMU's `fw_cfg` that has the config of a guest whose machine was saved after its boot. The config at the
+/// end of its initramfs has [`GuestConfig::config_follows`].
 pub(crate) const FW_CFG_NAME: &str = "opt/fsarena/config";
 
 /// The work of a guest.
@@ -30,7 +31,8 @@ pub struct GuestConfig {
     /// Whether it only prints [`WORKS_MESSAGE`] on its console and ends.
     #[serde(rename = "trial")]
     pub is_trial: bool,
-    /// Whether the config of the guest's work follows, once its machine has been saved.
+    /// Whether this config is only for the boot. The guest then waits until its machine is saved, and reads the config for its work
+    /// from QEMU's `fw_cfg`.
     #[serde(rename = "later")]
     pub config_follows: bool,
     /// The files of the host that a guest copies into its memory before its machine is saved, so that its programs run without
@@ -65,7 +67,8 @@ pub struct StackConfig {
     pub array: Option<MdArray>,
     /// The faults of the device under test, if any.
     pub faults: Option<DeviceFault>,
-    /// The names of the links over that device, from the disks up ([`fsarena_sys::links`]).
+    /// The names of the links over that device, from the disks up. A link is a device over another device, such as encryption
+    /// ([`fsarena_sys::links`]).
     #[serde(default)]
     pub links: Vec<String>,
     /// The size in bytes of the device above the links.
@@ -111,7 +114,7 @@ impl StackConfig {
         StackConfig::MODULES.into_iter().chain(links)
     }
 
-    /// The links.
+    /// The links of this stack. Every name is in [`LINKS`], because the same program has written the config.
     pub fn links(&self) -> Vec<&'static LinkDef> {
         let find = |id: &String| LINKS.iter().find(|link| link.id == id);
         self.links.iter().filter_map(find).collect()
@@ -171,7 +174,7 @@ pub fn member_disk(number: usize) -> String {
 }
 /// The disk of the journal.
 pub const JOURNAL_DISK: &str = "journal";
-/// The disk that tasks copy from and to.
+/// The serial number of the source disk, which has the inputs of tasks. Tasks also copy to it.
 pub const SOURCE_DISK: &str = "other";
 /// The virtio serial port of the terminal of a shell.
 pub const TERMINAL_PORT: &str = "fsarena.terminal";

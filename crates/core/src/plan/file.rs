@@ -11,7 +11,7 @@ pub const MAX_PLAN_BYTES: usize = 1 << 20;
 /// Keys and values of a table, with their positions in the text.
 pub type Pairs = BTreeMap<Spanned<String>, Spanned<toml::Value>>;
 
-/// A parsed plan file; [`super::resolve`] checks and completes it.
+/// A parsed plan file; [`super::resolve`] checks it and sets the defaults of missing keys.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanFile {
@@ -142,8 +142,9 @@ pub struct ScaleTable {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PublishedTable {
-    /// The set of published figures of each conclusion that does not name its own.
-    pub set: Option<String>,
+    /// The name of the set of published figures for each conclusion that does not name a set itself.
+    #[serde(rename = "set")]
+    pub figure_set: Option<String>,
     /// The difference below which two figures count as equal: `"1%"`.
     pub tolerance: Option<String>,
     /// The step of the last printed digit.
@@ -169,8 +170,9 @@ pub struct ConclusionTable {
     /// The part of the claims that fsarena added, such as a threshold.
     #[serde(rename = "ours")]
     pub our_addition: Option<String>,
-    /// The set of published figures that it is about.
-    pub set: Option<String>,
+    /// The name of the set of published figures that it is about.
+    #[serde(rename = "set")]
+    pub figure_set: Option<String>,
     /// The stage that it is about; by default any.
     pub stage: Option<String>,
     /// Whether it is about a rotating disk, so that runs on other devices do not check it.
@@ -191,7 +193,7 @@ pub struct StageTable {
     /// Its question; by default that of the whole plan.
     #[serde(default)]
     pub question: String,
-    /// Its workload, instead of the plan's.
+    /// The name of its workload, instead of the plan's; not yet checked to be a text.
     #[serde(rename = "use")]
     pub workload: Option<Spanned<toml::Value>>,
     /// Whether it runs only if `--stage` names it.
@@ -206,7 +208,7 @@ pub struct StageTable {
     /// Grids over settings of the workloads in this stage.
     #[serde(default)]
     pub grid: Pairs,
-    /// A factor: each variant uses the level of it that was best in an earlier stage.
+    /// A factor. Each variant uses that level of the factor that was best in an earlier stage.
     #[serde(rename = "best")]
     pub best_factor: Option<String>,
     /// The name of that earlier stage.
