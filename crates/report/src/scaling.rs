@@ -48,7 +48,7 @@ pub fn scaling_page(source: &str, scalings: &[Scaling], shows_figures: bool) -> 
     Page { document, json: page_json(source, scalings) }
 }
 
-/// A table with the geometric mean of the throughput of a curve for each number of clients.
+/// A table with the geometric mean of the throughput of a curve for each number of clients, in the unit of the input.
 fn figure_table(scaling: &Scaling) -> Table {
     let rows = scaling.series.n.iter().zip(scaling.series.log_means());
     let rows = rows.map(|(n, mean)| row![n.to_string(), three_digits(mean.exp())]);
@@ -127,17 +127,18 @@ pub fn method_paragraph<'s>(scalings: impl Iterator<Item = &'s Scaling>) -> Stri
     let mut paragraph = "Laws are fitted to ln X of every replicate and chosen by AICc.".to_string();
     if max_rounds > 1 {
         paragraph += &format!(
-            " There are up to {}. Saturation and the share left at the end are ratios within rounds, with 95% intervals. \
-             The interval of the peak is from a bootstrap of the rounds.",
+            " There are up to {}. Saturation is found by the gain from twice as many clients. This gain and the share left \
+             at the end are ratios within rounds, with 95% intervals. The interval of the peak is from a bootstrap of the \
+             rounds.",
             plural(max_rounds, "round")
         );
     }
     if max_values > 1 {
         paragraph += &format!(
-            " UNPAIRED: without a `round` for every value, the values of each number of clients are an independent \
-             sample of at most {}. Saturation and the share left at the end are ratios of two such samples, with 95% \
-             intervals. The interval of the peak is from a bootstrap of each sample. Whatever changed on the machine from \
-             one number of clients to the next is in these intervals.",
+            " UNPAIRED: not every value has a `round`, so the values of each number of clients count as an independent \
+             sample of at most {}. The gain from twice as many clients and the share left at the end are ratios of two such \
+             samples, with 95% intervals. The interval of the peak is from a bootstrap of each sample. Whatever changed on \
+             the machine from one number of clients to the next is in these intervals.",
             plural(max_values, "value")
         );
     }
@@ -227,23 +228,25 @@ pub fn misfit_sentence(scaling: &Scaling) -> Option<String> {
     ))
 }
 
-/// The number of clients at which throughput saturates, or the range of this number: `4`, `2–4`, `not up to 8`.
+/// The number of clients at which throughput saturates, or the range of this number: `4`, `2–4`, `not up to 8`; `from 4, or not` if
+/// it may saturate from 4 clients on, or not at all.
 pub fn saturation_range(scaling: &Scaling) -> String {
     let Some(saturation) = &scaling.saturation else { return "–".into() };
-    let last_clients = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.clients);
+    let last_doubled_clients = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.clients);
     match (saturation.possible_from, saturation.clients) {
         (Some(from), Some(at)) if from < at => format!("{from}–{at}"),
         (_, Some(at)) => at.to_string(),
         (Some(from), None) => format!("from {from}, or not"),
-        (None, None) => format!("not up to {last_clients}"),
+        (None, None) => format!("not up to {last_doubled_clients}"),
     }
 }
 
+/// A sentence on the saturation. Its 5% are [`fsarena_stats::scaling::MIN_GAIN`].
 fn saturation_sentence(scaling: &Scaling) -> String {
     let Some(saturation) = &scaling.saturation else {
         return "Saturation is unknown: no number of clients was measured together with its double.".into();
     };
-    let last_clients = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.clients);
+    let last_doubled_clients = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.clients);
     let gains = "twice as many clients bring under 5%";
     match (saturation.possible_from, saturation.clients) {
         (Some(from), Some(at)) if from < at => {
@@ -251,11 +254,11 @@ fn saturation_sentence(scaling: &Scaling) -> String {
         }
         (_, Some(at)) => format!("It saturates at {at} clients: {gains}."),
         (Some(from), None) => format!(
-            "Saturation is inconclusive: it may begin at {from} clients, and up to {last_clients} clients nothing shows that \
-             {gains}."
+            "Saturation is inconclusive: it may begin at {from} clients, but up to {last_doubled_clients} clients the data do not \
+             show that {gains}."
         ),
         (None, None) => {
-            format!("It is not saturated up to {last_clients} clients: twice as many bring over 5%.")
+            format!("It is not saturated up to {last_doubled_clients} clients: twice as many bring over 5%.")
         }
     }
 }
@@ -360,24 +363,25 @@ fn format_exact_amount(amount: f64) -> String {
     if digits.contains('.') { digits } else { group_digits(&digits) }
 }
 
-/// The name of a variant of a run without its level of a factor, for a curve over the levels of this factor.
+/// The name of a variant of a run without its level of a factor, for a curve over the levels of this factor: `ext4/8` for the variant
+/// `ext4/4/8` without its clients.
 fn name_without_level(record: &RunRecord, variant: &Variant, factor: &str) -> String {
     let level = variant.level(factor);
     if level.is_empty() || !record.varies(factor) {
         return variant.name.clone();
     }
-    // The name has the levels of the factors that vary, in the order of `sorted_for_names`. An earlier factor can have the same
-    // level: `ext4/4/4`.
+    // The name has the levels of the factors that vary, in the order of `sorted_for_names`. Earlier factors can have equal levels
+    // (`ext4/4/4`): count these parts, to skip them.
     let factors = sorted_for_names(variant.levels.iter().collect(), |(id, _)| id).into_iter();
     let earlier_factors = factors.take_while(|(id, _)| *id != factor).filter(|(id, _)| record.varies(id));
-    let earlier_parts: usize =
+    let equal_parts_before: usize =
         earlier_factors.map(|(_, other)| other.split('/').filter(|part| *part == level).count()).sum();
-    // A level that several factors have in common stands in the name with its factor.
+    // If several factors have a level of this name, the name of the variant has `FACTOR=LEVEL` instead of the level.
     let with_factor = format!("{factor}={level}");
     let mut parts: Vec<&str> = variant.name.split('/').collect();
     let candidates: Vec<usize> =
         (0..parts.len()).filter(|index| [level, &with_factor].contains(&parts[*index])).collect();
-    if let Some(index) = candidates.get(earlier_parts).or(candidates.last()) {
+    if let Some(index) = candidates.get(equal_parts_before).or(candidates.last()) {
         parts.remove(*index);
     }
     parts.join("/")

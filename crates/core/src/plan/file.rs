@@ -193,7 +193,8 @@ pub struct StageTable {
     /// Its question; by default that of the whole plan.
     #[serde(default)]
     pub question: String,
-    /// The name of its workload, instead of the plan's; not yet checked to be a text.
+    /// The name of its workload, which replaces the workloads of the plan. It becomes the value of `use` in a table `[[workload]]`,
+    /// so it is checked with that.
     #[serde(rename = "use")]
     pub workload: Option<Spanned<toml::Value>>,
     /// Whether it runs only if `--stage` names it.
