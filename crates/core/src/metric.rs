@@ -214,7 +214,7 @@ pub const METRICS: &[MetricDef] = &[
     metric(
         ReadingDef::lower("user_per_request", Unit::Seconds)
             .quotient_of([reading::SERVICE_USER_CPU, reading::REQUESTS])
-            .help("user CPU time of the service for each request; its sum with system time is exact, the split is sampled at ticks"),
+            .help("user CPU time of the service for each request; user plus system time is exact, and the kernel samples at clock ticks how it splits into the two"),
         |get| per_request(get, get(reading::SERVICE_USER_CPU)),
     ),
     cost_metric(

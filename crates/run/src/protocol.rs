@@ -291,7 +291,7 @@ pub struct GuestPrograms {
     /// Whether the guest has copied all files of the host that it needs, and runs without further files of the host.
     #[serde(rename = "packed")]
     pub is_packed: bool,
-    /// Whether the cell runs only to find out which files its programs open.
+    /// Whether the cell runs only to find out which files its programs open, or to verify that a packed guest has all of them.
     #[serde(rename = "rehearsal")]
     pub is_rehearsal: bool,
 }

@@ -234,9 +234,9 @@ pub const MULTI_CLIENT_READINGS: &[ReadingDef] = &[
 pub const SERVICE_READINGS: &[ReadingDef] = &[
     ReadingDef::neutral(REQUESTS, Unit::Count).help("requests that were answered"),
     cpu_time(SERVICE_USER_CPU)
-        .help("user CPU time of the service; its sum with system time is exact, the split is sampled at ticks"),
+        .help("user CPU time of the service; user plus system time is exact, and the kernel samples at clock ticks how it splits into the two"),
     cpu_time(SERVICE_SYSTEM_CPU)
-        .help("system CPU time of the service; its sum with user time is exact, the split is sampled at ticks"),
+        .help("system CPU time of the service; user plus system time is exact, and the kernel samples at clock ticks how it splits into the two"),
     machine_time(KERNEL_THREADS_CPU)
         .help("CPU time of the kernel's own threads, from their CPU clocks, exact: journal, writeback, checksums, and whatever else they did meanwhile"),
 ];

@@ -23,12 +23,12 @@ pub const PROBE: Probe = Probe {
         time_reading(
             reading::USER_CPU,
             Sampling::DeltaToReturn,
-            "user time of the process tree, from getrusage; its sum with system time is exact, the split between them is sampled at ticks",
+            "user time of the process tree, from getrusage; user plus system time is exact, and the kernel samples at clock ticks how it splits into the two",
         ),
         time_reading(
             reading::SYSTEM_CPU,
             Sampling::DeltaToReturn,
-            "system time of the process tree, from getrusage; its sum with user time is exact, the split between them is sampled at ticks",
+            "system time of the process tree, from getrusage; user plus system time is exact, and the kernel samples at clock ticks how it splits into the two",
         ),
         time_reading(
             reading::TREE_CPU_SYNCED,
@@ -79,6 +79,13 @@ mod tests {
         UsageGauge.read(&mut after).unwrap();
         assert!(after[2] > before[2], "a child cost no CPU: {before:?} {after:?}");
         assert_eq!(after[2], after[0] + after[1]);
+    }
+
+    #[test]
+    fn values_are_in_the_order_of_the_readings() {
+        let ids = PROBE.readings.iter().map(|reading| reading.def.id).collect::<Vec<_>>();
+        let times = [reading::USER_CPU, reading::SYSTEM_CPU, reading::TREE_CPU_SYNCED];
+        assert_eq!(ids, [&times[..], &["voluntary_switches", "involuntary_switches", "major_faults"]].concat());
     }
 
     #[test]

@@ -346,6 +346,7 @@ pub fn compare_published_sets(a: &PublishedSet, b: &PublishedSet, metric: &str) 
     if tasks.is_empty() {
         return Err(nothing_in_common("task"));
     }
+    // The precision of `b` applies to both sets, which are meant to be of the same study.
     let precision = study_conclusions(b)?.map_or(FigurePrecision::default(), |conclusions| conclusions.precision);
     SetComparison { sets: [a, b], names, tasks, metric, order_sign, precision }.report()
 }
