@@ -2,8 +2,8 @@
 //! further devices come only from the factors `journal` and `raid`, and the target is the only path.
 //!
 //! mkfs gets only arguments that the grammar of its filesystem lists, by exact names: getopt(3) would also accept
-//! abbreviations, and mkfs would treat an argument that belongs to no option as a further device. There are too many mount options to list them,
-//! so fsarena refuses those that mount(8) or a driver could take for a path.
+//! abbreviations, and mkfs would treat an argument that belongs to no option as a further device. There are too many mount options
+//! to list them, so fsarena refuses those that mount(8) or a driver could take for a path.
 //!
 //! This file also passes fixed values to mkfs for UUIDs and seeds, which mkfs would choose at random, and suggests names for
 //! mistyped options.

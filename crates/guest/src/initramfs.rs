@@ -36,7 +36,7 @@ impl Initramfs {
         Ok(Initramfs { path: path.into(), file, config_offset: length })
     }
 
-    /// Replaces the config at its end. No guest may be booting from the file: QEMU reads it once, before the guest starts.
+    /// Replaces the config at its end. No guest may be reading the file.
     ///
     /// # Errors
     /// The file cannot be written.

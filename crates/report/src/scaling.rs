@@ -363,8 +363,8 @@ fn format_exact_amount(amount: f64) -> String {
     if digits.contains('.') { digits } else { group_digits(&digits) }
 }
 
-/// The name of a variant of a run without its level of a factor, for a curve over the levels of this factor: `ext4/8` for the variant
-/// `ext4/4/8` without its clients.
+/// The name of a variant of a run without its level of a factor, for a curve over the levels of this factor: `ext4/8` for the
+/// variant `ext4/4/8` without its clients.
 fn name_without_level(record: &RunRecord, variant: &Variant, factor: &str) -> String {
     let level = variant.level(factor);
     if level.is_empty() || !record.varies(factor) {

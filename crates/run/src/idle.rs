@@ -489,7 +489,7 @@ mod tests {
             assert!(busy.starts_with("unknown") && busy.contains(file), "{busy}");
         }
         assert!(wait.waited < Duration::from_secs(60) && wait.found_idle);
-        // A wait ends after three idle polls. It reports a reading that failed in any of them, or in the first poll before them.
+        // A wait ends after three idle polls. It reports a reading that failed in any of them, or in the poll before them.
         // The last case fails only in polls after the end.
         let root = fake_machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         let kernel = SysRoot::at(root.path());

@@ -163,7 +163,8 @@ pub fn cautious_critical_value(rounds: usize, bound_count: usize) -> Option<usiz
 
 /// The level at this look alone of a one-sided sequential test. Over all looks together the test has the level 0.05/`bound_count`.
 /// The level at one look is P(V ≤ c) of the signed-rank statistic V at the critical value c of [`critical_value`]. Tests with
-/// another statistic, such as Student's t, spend about the same error if they use this level at the same looks. None if [`critical_value`] is None.
+/// another statistic, such as Student's t, spend about the same error if they use this level at the same looks. None if
+/// [`critical_value`] is None.
 ///
 /// P(V ≤ c) is approximated by the Edgeworth expansion to the fourth cumulant of V (Fellingham and Stoker 1964). For one and two
 /// bounds it is within 5% of the exact probability from 19 rounds on. For more bounds, and so lower levels, it errs more: from

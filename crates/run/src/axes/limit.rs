@@ -32,8 +32,8 @@ fn check(check: &LevelCheck) -> Result<()> {
     if check.level().is_empty() {
         return Ok(());
     }
-    // In version 2 the root group never has the file `io.max`, so this cannot be checked here. If the kernel cannot throttle, setting
-    // the limit fails.
+    // In version 2 the root group never has the file `io.max`, so this cannot be checked here. If the kernel cannot throttle,
+    // setting the limit fails.
     let can_throttle = |controller: Controller| controller.is_v2 || controller.root.join(WRITE_BYTES_FILE).exists();
     let why = "this kernel throttles no I/O (cgroup io.max or blkio.throttle)";
     require(io_controller(check.kernel).is_some_and(can_throttle), || check.missing_error(why))?;
@@ -74,8 +74,8 @@ fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
     // A latency is rounded to whole requests per second, so the note has the rate.
     let rate = limit.requests_per_s.map_or(String::new(), |rate| format!(" ({rate} requests a second)"));
     let text = format!(
-        "{interface} limits reads and writes to {}{rate} each: requests wait in the kernel until the limit allows them; the requests \
-         of a slow device would also be merged and reordered",
+        "{interface} limits reads and writes to {}{rate} each: requests wait in the kernel until the limit allows them; the \
+         requests of a slow device would also be merged and reordered",
         setup.level()
     );
     setup.conditions.notes.push(Note::new(NoteKind::Remark, text).task("device"));
