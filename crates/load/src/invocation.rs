@@ -1,6 +1,6 @@
 //! Runs a command of the user with a time limit and bounded output, and ends all processes that it leaves.
 
-use crate::error::Result;
+use crate::error::{Result, TaskError};
 use crate::printed::{MetricRule, PrintedMetrics};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{
@@ -101,6 +101,7 @@ impl Invocation {
             (io::ErrorKind::NotFound, true) => CommandError::NotFound { program: program() },
             _ => CommandError::NotStarted { program: program(), source },
         };
+        let to_wait_error = |source: io::Error| TaskError::io(format!("wait for {}", self.argv[0]))(source);
         // Processes that outlive their parent become children of this process.
         rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| to_command_error(error.into()))?;
         let (reader, mut child) = self.spawn().map_err(to_command_error)?;
@@ -110,10 +111,10 @@ impl Invocation {
         if !matches!(watched, Ok(None)) {
             process::kill_group_of(&child);
         }
-        let status = child.wait().map_err(to_command_error)?;
+        let status = child.wait().map_err(to_wait_error)?;
         let killed_survivors = reap_survivors();
         // After an error, too, the command and its processes have ended.
-        let kill_reason = watched.map_err(to_command_error)?;
+        let kill_reason = watched.map_err(to_wait_error)?;
         output.read_rest();
         if let Some(signal) = cancel::received_signal() {
             return Err(CommandError::Interrupted { program: program(), signal }.into());
