@@ -175,9 +175,10 @@ impl CommandOutput {
         self.bytes += piece_bytes as u64;
         self.tail.extend_from_slice(&piece[..piece_bytes]);
         self.printed.read_piece(&piece[..piece_bytes]);
-        // Drain only after twice the size, because draining moves all remaining bytes.
+        // Drain only after twice the size, because draining moves all remaining bytes. One byte more than the log keeps
+        // shows `last_bytes` that bytes are missing.
         if self.tail.len() > 2 * FAILED_LOG_BYTES {
-            self.tail.drain(..self.tail.len() - FAILED_LOG_BYTES);
+            self.tail.drain(..self.tail.len() - FAILED_LOG_BYTES - 1);
         }
         Ok(piece_bytes > 0)
     }
@@ -270,5 +271,29 @@ pub fn failure_hint(output: &str, dir: &Path) -> String {
         "; a task can write only to $FSARENA_DIR, $FSARENA_SOURCE and $TMPDIR".into()
     } else {
         String::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// The output of a command that has printed this number of bytes and ended.
+    fn output_of(bytes: usize) -> CommandOutput {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut output = CommandOutput { reader, bytes: 0, tail: vec![], printed: PrintedMetrics::default() };
+        let writing = std::thread::spawn(move || writer.write_all(&vec![b'x'; bytes]));
+        while output.read_piece().unwrap() {}
+        writing.join().unwrap().unwrap();
+        output
+    }
+
+    #[test]
+    fn a_shortened_output_begins_with_an_ellipsis() {
+        // The last byte makes `read_piece` drain the tail.
+        let output = output_of(2 * FAILED_LOG_BYTES + 1);
+        assert!(last_bytes(&output.tail, FAILED_LOG_BYTES).starts_with('…'));
+        assert!(!last_bytes(&output_of(FAILED_LOG_BYTES).tail, FAILED_LOG_BYTES).starts_with('…'));
     }
 }
