@@ -119,7 +119,7 @@ impl Invocation {
         if let Some(signal) = cancel::received_signal() {
             return Err(CommandError::Interrupted { program: program(), signal }.into());
         }
-        let ended = match kill_reason {
+        let ended = match kill_reason.or_else(|| output.excess_reason()) {
             Some(reason) => CommandEnd::Rejected(reason),
             None if status.success() && !killed_survivors.is_empty() => {
                 CommandEnd::Rejected(format!("it left processes running: {}", killed_survivors.join(", ")))
@@ -149,8 +149,8 @@ impl Invocation {
             if is_open && is_readable {
                 is_open = output.read_piece()?;
             }
-            if output.bytes > MAX_OUTPUT_BYTES {
-                return Ok(Some(format!("it printed more than {} MiB", MAX_OUTPUT_BYTES >> 20)));
+            if let Some(reason) = output.excess_reason() {
+                return Ok(Some(reason));
             }
             if has_ended {
                 return Ok(None);
@@ -181,6 +181,11 @@ impl CommandOutput {
             self.tail.drain(..self.tail.len() - FAILED_LOG_BYTES - 1);
         }
         Ok(piece_bytes > 0)
+    }
+
+    /// Why fsarena rejects a command with this output; `None` if it has printed at most [`MAX_OUTPUT_BYTES`].
+    fn excess_reason(&self) -> Option<String> {
+        (self.bytes > MAX_OUTPUT_BYTES).then(|| format!("it printed more than {} MiB", MAX_OUTPUT_BYTES >> 20))
     }
 
     fn is_readable(&self) -> bool {
@@ -295,5 +300,17 @@ mod tests {
         let output = output_of(2 * FAILED_LOG_BYTES + 1);
         assert!(last_bytes(&output.tail, FAILED_LOG_BYTES).starts_with('…'));
         assert!(!last_bytes(&output_of(FAILED_LOG_BYTES).tail, FAILED_LOG_BYTES).starts_with('…'));
+    }
+
+    #[test]
+    fn too_much_output_is_rejected_even_if_the_last_bytes_arrive_after_the_end() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let printed = PrintedMetrics::default();
+        let mut output = CommandOutput { reader, bytes: MAX_OUTPUT_BYTES, tail: vec![], printed };
+        assert_eq!(output.excess_reason(), None);
+        writer.write_all(b"x").unwrap();
+        drop(writer);
+        output.read_rest();
+        assert!(output.excess_reason().unwrap().contains("more than 64 MiB"));
     }
 }
