@@ -217,7 +217,8 @@ fn last_bytes(output: &[u8], max_bytes: usize) -> String {
 }
 
 /// Waits for processes that outlived their command, kills those that do not end in time, and returns the names of the
-/// killed ones.
+/// killed ones. A process that `/proc` does not show cannot be killed, and is in the list too if it is the only one.
+/// Every child of this process counts as such a process, because the process that runs a command has no other children.
 fn reap_survivors() -> Vec<String> {
     let sys_root = SysRoot::host();
     let start = Instant::now();
@@ -226,12 +227,13 @@ fn reap_survivors() -> Vec<String> {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => continue,
             Ok(None) if start.elapsed() < KILL_TIMEOUT => {}
+            Ok(None) if names.is_empty() => return vec!["a process that /proc does not show".into()],
             _ => return names,
         }
         if start.elapsed() > EXIT_TIMEOUT {
             for pid in live_children(&sys_root) {
                 let name = process::describe(&sys_root, pid.as_raw_nonzero().get());
-                // A killed process can take longer to end than this loop waits.
+                // A killed process that has not ended yet is here again in the next iteration; name it once.
                 if !names.contains(&name) {
                     names.push(name);
                 }
