@@ -42,7 +42,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Invocation {
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// Its working directory.
+    /// Its working directory, which is on the filesystem under test.
     pub dir: PathBuf,
     /// Environment variables besides those of fsarena.
     pub env: Vec<(String, OsString)>,
@@ -72,7 +72,7 @@ impl Invocation {
         let metrics = match &ended {
             CommandEnd::Exit(0) if self.dir.is_dir() => printed.finish().map_err(CommandEnd::Rejected),
             CommandEnd::Exit(0) => {
-                Err(CommandEnd::Rejected("it removed its working directory, the filesystem under test".into()))
+                Err(CommandEnd::Rejected("it removed its working directory on the filesystem under test".into()))
             }
             failure => Err(failure.clone()),
         };
@@ -102,7 +102,7 @@ impl Invocation {
             _ => CommandError::NotStarted { program: program(), source },
         };
         let to_wait_error = |source: io::Error| TaskError::io(format!("wait for {}", self.argv[0]))(source);
-        // Processes that outlive their parent become children of this process.
+        // Processes that outlive their parent become children of this process. The call switches this on with any pid.
         rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| to_command_error(error.into()))?;
         let (reader, mut child) = self.spawn().map_err(to_command_error)?;
         let mut output =
@@ -113,7 +113,7 @@ impl Invocation {
         }
         let status = child.wait().map_err(to_wait_error)?;
         let killed_survivors = reap_survivors();
-        // After an error, too, the command and its processes have ended.
+        // An error of `watch` is returned only now, so that the command and its processes have ended before.
         let kill_reason = watched.map_err(to_wait_error)?;
         output.read_rest();
         if let Some(signal) = cancel::received_signal() {
@@ -218,7 +218,7 @@ fn last_bytes(output: &[u8], max_bytes: usize) -> String {
 
 /// Waits for processes that outlived their command, kills those that do not end in time, and returns the names of the
 /// killed ones. A process that `/proc` does not show cannot be killed, and is in the list too if it is the only one.
-/// Every child of this process counts as such a process, because the process that runs a command has no other children.
+/// Every child of this process counts as such a process, also one that it started before the command.
 fn reap_survivors() -> Vec<String> {
     let sys_root = SysRoot::host();
     let start = Instant::now();
