@@ -1,6 +1,7 @@
 //! A counter that runs a command for each reading, and reads the number that it prints.
 
 use crate::watch::counter::{Counter, CounterError, WatchError};
+use fsarena_sys::wait::{Cancel, wait_until};
 use fsarena_sys::{CommandError, limits, process, program, user::User};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
@@ -68,8 +69,8 @@ fn read_output(child: &mut Child, deadline: Instant) -> std::io::Result<Option<S
     drop(stdout);
     let has_ended = match rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
         Ok(pidfd) => wait_readable(&pidfd, deadline)?,
-        // Without pidfds (Linux before 5.3), assume that a process that has closed its output is about to end.
-        Err(_) => true,
+        // Without a pidfd (Linux before 5.3, or no descriptor is left) ask again and again.
+        Err(_) => wait_until(deadline, Cancel::BySignal, || child.try_wait().ok().flatten()).is_ok(),
     };
     Ok(has_ended.then(|| String::from_utf8_lossy(&text).into_owned()))
 }
