@@ -41,10 +41,9 @@ impl CommandCounter {
         command.args(&self.argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = limits::spawn(command.process_group(0))?;
         let output = read_output(&mut child, Instant::now() + self.timeout);
-        // Kill the whole process group, because the command may have started further processes.
-        if !matches!(output, Ok(Some(_))) {
-            process::kill_group_of(&child);
-        }
+        // Kill the whole process group, because the command may have started further processes. Some can be left after
+        // a success too, if they have closed the output.
+        process::kill_group_of(&child);
         let status = child.wait()?;
         Ok(output?.map(|text| (status.success(), text)))
     }
