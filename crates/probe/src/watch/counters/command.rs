@@ -74,7 +74,10 @@ fn read_output(child: &mut Child, deadline: Instant) -> std::io::Result<Option<S
     Ok(has_ended.then(|| String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// Waits until a file is readable. Returns false at the deadline, or when a signal requests the end.
+/// Waits until a file is readable. Returns false at the deadline.
+///
+/// # Errors
+/// The poll failed, or a signal requests the end.
 fn wait_readable(file: &impl std::os::fd::AsFd, deadline: Instant) -> std::io::Result<bool> {
     loop {
         let time_left = deadline.saturating_duration_since(Instant::now());
@@ -85,7 +88,10 @@ fn wait_readable(file: &impl std::os::fd::AsFd, deadline: Instant) -> std::io::R
         match rustix::event::poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&timeout)) {
             Ok(0) => return Ok(false),
             Ok(_) => return Ok(true),
-            Err(rustix::io::Errno::INTR) if fsarena_sys::cancel::received_signal().is_some() => return Ok(false),
+            // Not a timeout: the watch is about to end.
+            Err(error @ rustix::io::Errno::INTR) if fsarena_sys::cancel::received_signal().is_some() => {
+                return Err(error.into());
+            }
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
