@@ -2,10 +2,10 @@
 
 use crate::watch::counter::{Counter, CounterError, WatchError};
 use fsarena_sys::wait::{Cancel, wait_until};
-use fsarena_sys::{CommandError, limits, process, program, user::User};
+use fsarena_sys::{CommandError, argv, limits, process, program, user::User};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{io::Read, os::unix::process::CommandExt};
 
@@ -35,8 +35,8 @@ impl CommandCounter {
         CounterError::new(format!("{}: {why}", self.argv.join(" ")))
     }
 
-    /// Runs the command. Returns whether it succeeded, and its output; `None` if it exceeded the timeout.
-    fn run_command(&self) -> std::io::Result<Option<(bool, String)>> {
+    /// Runs the command. Returns its exit status and its output; `None` if it exceeded the timeout.
+    fn run_command(&self) -> std::io::Result<Option<(ExitStatus, String)>> {
         let mut command = std::process::Command::new(&self.argv[0]);
         command.args(&self.argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = limits::spawn(command.process_group(0))?;
@@ -45,7 +45,7 @@ impl CommandCounter {
         // a success too, if they have closed the output.
         process::kill_group_of(&child);
         let status = child.wait()?;
-        Ok(output?.map(|text| (status.success(), text)))
+        Ok(output?.map(|text| (status, text)))
     }
 }
 
@@ -108,9 +108,9 @@ impl Counter for CommandCounter {
 
     fn read(&mut self) -> Result<f64, CounterError> {
         let timed_out = || self.error(format!("no end within {} ms", self.timeout.as_millis()));
-        let (has_succeeded, text) = self.run_command().map_err(|error| self.error(error))?.ok_or_else(timed_out)?;
-        if !has_succeeded {
-            return Err(self.error("it failed"));
+        let (status, text) = self.run_command().map_err(|error| self.error(error))?.ok_or_else(timed_out)?;
+        if !status.success() {
+            return Err(self.error(format!("it failed ({})", argv::command_end(status))));
         }
         let number = text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());
         number.filter(|number| number.is_finite() && *number >= 0.0).ok_or_else(|| {
@@ -142,7 +142,7 @@ mod tests {
         let error_of = |argv: &[&str]| read(argv).unwrap_err().0;
         assert!(error_of(&["sleep", "20"]).contains("within 500 ms"));
         assert!(error_of(&["yes", "x"]).contains("within 500 ms"));
-        assert!(error_of(&["false"]).contains("failed"));
+        assert!(error_of(&["false"]).contains("it failed (exit 1)"));
         assert!(error_of(&["no-such-program-anywhere"]).contains("No such file"));
         assert!(CommandCounter::new(&[], Duration::ZERO).is_err());
     }
