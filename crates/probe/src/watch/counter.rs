@@ -14,7 +14,7 @@ pub trait Counter: Send {
     ///
     /// # Errors
     /// The service has no counter of this name, or this machine has no such service.
-    fn check_name(&self) -> Result<(), WatchError> {
+    fn check_before_watch(&self) -> Result<(), WatchError> {
         Ok(())
     }
 }

@@ -115,7 +115,7 @@ impl Watcher {
     /// The service or this machine lacks the name of the counter.
     pub fn check_counter_name(&self) -> Result<(), WatchError> {
         match &self.counter {
-            Some(counter) => counter.check_name(),
+            Some(counter) => counter.check_before_watch(),
             None => Ok(()),
         }
     }

@@ -99,7 +99,7 @@ fn wait_readable(file: &impl std::os::fd::AsFd, deadline: Instant) -> std::io::R
 }
 
 impl Counter for CommandCounter {
-    fn check_name(&self) -> Result<(), WatchError> {
+    fn check_before_watch(&self) -> Result<(), WatchError> {
         program::check_executable(&self.argv[0], &User::of_process()).map_err(|error| match error {
             CommandError::NotFound { .. } => WatchError::Unavailable(error.to_string()),
             error => WatchError::Usage(error.to_string()),

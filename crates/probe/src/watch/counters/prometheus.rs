@@ -78,7 +78,7 @@ fn metric_names(body: &str) -> Vec<String> {
 impl Counter for PrometheusCounter {
     /// Refuses a metric if the page has metrics, but none of this name. Accepts missing labels, because a series can appear
     /// later, with the first request that it counts.
-    fn check_name(&self) -> Result<(), WatchError> {
+    fn check_before_watch(&self) -> Result<(), WatchError> {
         let Ok(body) = self.page.get() else { return Ok(()) };
         let names = metric_names(&body);
         if names.is_empty() || names.contains(&self.name) {
@@ -207,7 +207,7 @@ mod tests {
         let check = |body: &'static [u8], metric: &str| {
             let url = super::super::http::tests::start_server(body, 1);
             let counter = PrometheusCounter::new(&url, metric, Duration::from_millis(300)).unwrap();
-            counter.check_name().map_err(|error| error.to_string())
+            counter.check_before_watch().map_err(|error| error.to_string())
         };
         let page = b"HTTP/1.0 200 OK\r\n\r\n# TYPE later counter\nrequests_total{code=\"200\"} 1\n";
         for metric in ["later", "requests_total", "requests_total{code=\"500\"}"] {
