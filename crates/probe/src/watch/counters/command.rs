@@ -138,6 +138,14 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_a_command_leaves_behind_is_killed() {
+        let pid = read(&["sh", "-c", "sleep 60 > /dev/null & echo $!"]).unwrap() as i32;
+        let stat = || process::stat(&fsarena_sys::kernel::SysRoot::host(), pid).unwrap();
+        let has_ended = || stat().is_none_or(|stat| stat.state == 'Z').then_some(());
+        assert!(wait_until(Instant::now() + Duration::from_secs(10), Cancel::Never, has_ended).is_ok());
+    }
+
+    #[test]
     fn commands_that_hang_fail_or_are_missing_are_errors() {
         let error_of = |argv: &[&str]| read(argv).unwrap_err().0;
         assert!(error_of(&["sleep", "20"]).contains("within 500 ms"));
