@@ -15,8 +15,8 @@ pub struct Conclusions {
     pub precision: FigurePrecision,
     /// Every filesystem that the author compared. Empty if the published sets have all of them.
     pub filesystems: Vec<String>,
-    /// Roles of the published variants, such as `before` and `after`: the variants of a run take these roles in order.
-    /// Empty if runs use the published variants themselves.
+    /// The names of the published variants, such as `before` and `after`, for which the variants of a run stand in order:
+    /// the first variant of a run stands for the first name. Empty if runs use the published variants themselves.
     pub roles: Vec<String>,
     /// The machines that the author describes, by set.
     pub machines: BTreeMap<String, MachineParts>,
@@ -51,7 +51,8 @@ pub struct Conclusion {
 pub enum RequiredClaims {
     /// All of them.
     All,
-    /// At least this number of them.
+    /// At least this number of them. Reading a plan does not compare it with the number of claims; a test of the shipped
+    /// plans does.
     Count(usize),
     /// At least this share of them, 0–1.
     Share(f64),
@@ -68,7 +69,8 @@ pub struct FigurePrecision {
 
 impl FigurePrecision {
     /// The smallest and largest value of ln(left/right) that two printed figures allow. Both were rounded to the resolution,
-    /// and a repeated measurement would differ by the tolerance.
+    /// and a repeated measurement would differ by the tolerance. NaN if a figure is NaN, or if both are 0 and the resolution
+    /// is 0.
     pub fn log_ratio_range(&self, left: f64, right: f64) -> (f64, f64) {
         let (half_step, tolerance) = (self.resolution / 2.0, self.tolerance.ln_1p());
         let smallest = ((left - half_step).max(0.0) / (right + half_step)).ln() - tolerance;
@@ -106,7 +108,7 @@ struct ConclusionReader<'a> {
 }
 
 impl Conclusions {
-    /// The filesystems among which a conclusion names the best or the worst one of a set.
+    /// The filesystems of a set that are compared by a conclusion about the best or the worst filesystem.
     pub fn compared_filesystems<'a>(&'a self, set: &str, sets: &'a [PublishedSet]) -> Vec<&'a str> {
         if !self.filesystems.is_empty() {
             return self.filesystems.iter().map(String::as_str).collect();
@@ -116,7 +118,7 @@ impl Conclusions {
 }
 
 impl Conclusion {
-    /// The author's sentence with its place, and the part of the claims that fsarena added.
+    /// The paraphrase of the author's sentence with its place, and the part of the claims that fsarena added.
     pub fn origin(&self) -> String {
         let addition = self.our_addition.as_ref().map_or(String::new(), |addition| format!(" Ours: {addition}"));
         format!("{}{addition}", self.source)
@@ -220,7 +222,8 @@ mod tests {
     }
 
     fn assert_names_are_published(study: &Study, sets: &[PublishedSet], conclusion: &Conclusion, claim: &Claim) {
-        // Tasks and filesystems that authors describe without figures, which fsarena measures; and sums of published figures.
+        // Tasks and filesystems that have no published figures: fsarena measures them, or sums published figures (`total`,
+        // `geomean`).
         const UNPUBLISHED_TASKS: [&str; 5] = ["mkfs", "mount", "total", "geomean", "recover"];
         const UNPUBLISHED_VARIANTS: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "jfs", "reiserfs"];
         let set_named = |name: &str| sets.iter().find(|set| set.set == name);

@@ -26,7 +26,8 @@ pub(crate) use sheet::{
 };
 pub(crate) use text::{decode_text, is_one_of};
 
-/// The largest size in bytes of a file to import. Files of measurements are far smaller.
+/// The largest size in bytes of a file to import. The caller that reads the file checks it. Files of measurements are far
+/// smaller.
 pub const MAX_BYTES: u64 = 256 << 20;
 /// The largest number of series in a file: a page with more would be unreadable.
 pub const MAX_SERIES: usize = 10_000;
@@ -63,7 +64,8 @@ fn parse_bytes(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Sampl
     if format.is_none() && importer.id != csv::CSV.id {
         // A file can contain the output of two tools; the list of the parts left out names the other tool.
         for other in tool_importers().filter(|other| other.id != importer.id && (other.recognises)(&text)) {
-            let why = format!("read as {}; {} reads the other", importer.id, setting("from", other.id));
+            let why =
+                format!("the file was read as {}; to read this output: {}", importer.id, setting("from", other.id));
             collector.leave_out("output", other.id, &why);
         }
     }
@@ -137,7 +139,7 @@ mod tests {
         let samples = parse("a", text.as_bytes(), None).unwrap();
         assert_eq!(
             (samples.format, samples.left_out[0].to_string().as_str()),
-            ("dbench", "1 output of mdtest: read as dbench; from=mdtest reads the other")
+            ("dbench", "1 output of mdtest: the file was read as dbench; to read this output: from=mdtest")
         );
         assert_eq!(parse("a", text.as_bytes(), Some("mdtest")).unwrap().series[0].values, [4.5]);
     }
