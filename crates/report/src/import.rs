@@ -16,7 +16,7 @@ mod sheet;
 mod sysbench;
 mod text;
 
-use fsarena_core::setting_text::setting;
+use fsarena_core::{names::unknown_name, setting_text::setting};
 use series::SampleCollector;
 
 pub use importer::{FileFault, ImportError, Importer};
@@ -90,11 +90,12 @@ fn tool_importers() -> impl Iterator<Item = &'static Importer> {
 
 /// The importer with this id, or the first that recognises the text if `format` is `None`.
 fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, FileFault> {
-    let importer = match format {
-        Some(id) => IMPORTERS.iter().copied().find(|importer| importer.id == id),
-        None => tool_importers().find(|importer| (importer.recognises)(text)),
-    };
-    if let Some(importer) = importer {
+    if let Some(id) = format {
+        let ids = || IMPORTERS.iter().map(|importer| importer.id);
+        let importer = IMPORTERS.iter().copied().find(|importer| importer.id == id);
+        return importer.ok_or_else(|| FileFault::in_file(unknown_name("format", id, ids()).to_string()));
+    }
+    if let Some(importer) = tool_importers().find(|importer| (importer.recognises)(text)) {
         return Ok(importer);
     }
     if let Some(refusal) = foreign::describe_refusal(text) {
@@ -149,6 +150,8 @@ mod tests {
         let error = |bytes: &[u8]| parse("a.csv", bytes, None).unwrap_err().to_string();
         assert_eq!(error(b"x\n1\n\xff\n"), "a.csv, line 3: this is not UTF-8 text");
         assert!(error(b"").starts_with("a.csv: "), "{}", error(b""));
+        let unknown = parse("a", b"x\n1\n", Some("gobnech")).unwrap_err().to_string();
+        assert!(unknown.contains("Did you mean `gobench`"), "{unknown}");
         assert!(parse("a", b"x\n1\n", Some("gobench")).unwrap_err().to_string().contains("no sample"));
     }
 }
