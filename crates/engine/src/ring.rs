@@ -55,11 +55,12 @@ impl Ring {
         })
     }
 
-    /// Submits all queued operations, and waits until this many completions are ready. The first system call makes finished
-    /// operations visible without waiting: a sleep and its wake-up cost more than a second call.
+    /// Submits all queued operations, and waits until this many completions are ready. The first system call only submits
+    /// and makes finished operations visible. Often these suffice; else a second call waits. That second call costs less
+    /// than an unnecessary sleep with its wake-up.
     ///
     /// # Errors
-    /// The errors of `io_uring_enter`; [`Ring::retry_after`] handles the temporary ones.
+    /// The errors of `io_uring_enter`; [`Ring::wait_before_retry`] handles the temporary ones.
     #[inline(always)]
     pub fn submit_and_wait(&mut self, completions: usize) -> io::Result<()> {
         self.scripted_error()?;
@@ -72,7 +73,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits all queued operations and waits for one completion, at most for this time.
+    /// Submits all queued operations and waits for one completion, at most for this time. Call it only if
+    /// [`Ring::can_time_out`].
     ///
     /// # Errors
     /// `ETIME` on timeout, and the errors of [`Ring::submit_and_wait`].
@@ -99,7 +101,7 @@ impl Ring {
     /// # Errors
     /// The error is not temporary.
     #[cold]
-    pub fn retry_after(&mut self, error: io::Error, in_flight: usize) -> io::Result<()> {
+    pub fn wait_before_retry(&mut self, error: io::Error, in_flight: usize) -> io::Result<()> {
         match error.raw_os_error() {
             Some(libc::EINTR) => Ok(()),
             Some(libc::EAGAIN | libc::EBUSY) if self.has_started_any(in_flight) => self.wait_for_one(),
@@ -115,7 +117,7 @@ impl Ring {
     ///
     /// # Errors
     /// The wait failed.
-    pub fn wait_to_drain(&mut self, in_flight: usize) -> io::Result<bool> {
+    pub fn wait_for_any_in_flight(&mut self, in_flight: usize) -> io::Result<bool> {
         if !self.has_started_any(in_flight) {
             return Ok(false);
         }
@@ -197,7 +199,7 @@ fn unavailable_error(source: io::Error) -> EngineError {
 mod tests {
     use super::*;
 
-    /// Features of which only these setup flags may be missing.
+    /// The default features with these setup flags.
     fn allow(setup_flags: [bool; 3]) -> UringFeatures {
         let [single_issuer, defer_taskrun, coop_taskrun] = setup_flags;
         UringFeatures { single_issuer, defer_taskrun, coop_taskrun, ..UringFeatures::default() }

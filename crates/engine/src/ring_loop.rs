@@ -120,7 +120,7 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
     #[cold]
     fn drain(&mut self, ring: &mut Ring) {
         loop {
-            match ring.wait_to_drain(self.flights.len() - self.free_slots.len()) {
+            match ring.wait_for_any_in_flight(self.flights.len() - self.free_slots.len()) {
                 Ok(true) => self.reap(ring, self.clock.now()),
                 Ok(false) => return,
                 // Without completions the worker cannot find out when the kernel stops writing to the buffers.
@@ -243,7 +243,7 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
         if may_be_due {
             return self.submit_and_wait_until_due(ring, in_flight, now);
         }
-        ring.submit_and_wait(completions).or_else(|error| ring.retry_after(error, in_flight))
+        ring.submit_and_wait(completions).or_else(|error| ring.wait_before_retry(error, in_flight))
     }
 
     /// Submits all queued operations and waits for a completion, at most until the next operation is due or the interval ends.
@@ -253,7 +253,7 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
         let timeout_ns = self.recorder.times.scale.ns(until.saturating_sub(now));
         if !ring.can_time_out {
             // The kernel has no timed waits, so poll the ring.
-            return ring.submit_and_wait(0).or_else(|error| ring.retry_after(error, in_flight));
+            return ring.submit_and_wait(0).or_else(|error| ring.wait_before_retry(error, in_flight));
         }
         let timeout = Timespec::new().sec(timeout_ns / 1_000_000_000).nsec((timeout_ns % 1_000_000_000) as u32);
         match ring.submit_and_wait_for(timeout) {
@@ -261,7 +261,7 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
                 self.was_idle = true;
                 Ok(())
             }
-            result => result.or_else(|error| ring.retry_after(error, in_flight)),
+            result => result.or_else(|error| ring.wait_before_retry(error, in_flight)),
         }
     }
 
