@@ -198,6 +198,7 @@ fn unavailable_error(source: io::Error) -> EngineError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
 
     /// The default features with these setup flags.
     fn allow(setup_flags: [bool; 3]) -> UringFeatures {
@@ -224,13 +225,14 @@ mod tests {
 
     #[test]
     fn a_ring_uses_only_allowed_features() {
+        let file = std::fs::File::open("/dev/null").unwrap();
         for bits in 0..32u8 {
             let bit = |number: u8| bits >> number & 1 == 1;
             let (fixed_files, fixed_buffers) = (bit(3), bit(4));
             let uring = UringFeatures { fixed_files, fixed_buffers, ..allow([0, 1, 2].map(bit)) };
             let job = LoadJob { depth: 4, engine: crate::job::Engine::IoUring, uring, ..LoadJob::default() };
             let mut buffers = IoBuffers::new(4, 4096, job.open.direct).unwrap();
-            match Ring::new(&job, &[], &mut buffers) {
+            match Ring::new(&job, &[file.as_fd()], &mut buffers) {
                 Ok(Ring { features, .. }) => {
                     assert!(!features.defer_taskrun || uring.defer_taskrun && uring.single_issuer);
                     assert!(!features.coop_taskrun || uring.coop_taskrun);
