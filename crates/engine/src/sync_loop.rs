@@ -1,7 +1,7 @@
 //! The hot loop of the engines that perform one operation at a time.
 //!
-//! The loop is compiled for each [`BlockIo`]. It has no allocation, no dynamic call and no shared write except for shared
-//! cursors (see [`crate::stream::EventNumbers`]). The end of one operation is the start of the next, so each operation needs
+//! The loop is compiled for each [`BlockIo`]. It has no allocation and no dynamic call. It writes to shared memory only for
+//! shared cursors (see [`crate::stream::EventNumbers`]) and, once for several operations, to claim them from the budget. The end of one operation is the start of the next, so each operation needs
 //! only one time stamp, and the latency includes the time of the load generator.
 
 use crate::block_io::{BlockIo, check_whole_block};
@@ -66,8 +66,8 @@ fn perform(load: &FileLoad, worker: &mut Worker, io: &impl BlockIo, planned: &Pl
     Ok(())
 }
 
-/// Checks for an error that the operations did not report. Such an error does not tell reads from writes: it counts as one of a
-/// read if the load has reads.
+/// Checks for an error that the operations did not report: a page fault in a mapping, which has neither a kind of operation
+/// nor an error number. It is reported as EIO, of a read if the load has reads, else of a write.
 #[cold]
 fn check_late_error(load: &FileLoad, io: &impl BlockIo) -> Result {
     let op = if load.job.reads() { Op::Read } else { Op::Write };

@@ -36,7 +36,7 @@ const MOUNT_NAMES: &str = "abort acl auto_da_alloc barrier block_validity bsddf 
                                noinit_itable nojournal_checksum noload noquota norecovery nouser_xattr prjquota quota \
                                resgid resuid sb stripe sysvgroups test_dummy_encryption user_xattr usrquota";
 
-/// The check of ext3 and ext4, which needs no repair before: the mount replays the journal.
+/// The check of ext3 and ext4. They need no repair before it: the mount after a power cut replays the journal.
 const E2FSCK: CheckDef = CheckDef { program: "e2fsck", repairs: &[], full_check: &["-f", "-n"] };
 
 /// The common part of the definitions of ext2, ext3 and ext4.
@@ -48,13 +48,15 @@ const E2FS: FsDef = FsDef {
     features: FEATURES,
     mount_names: MOUNT_NAMES,
     allowed_arguments: MKE2FS,
-    // The hash seed determines the order of directory entries, and so the amount of work.
+    // The hash seed determines the order of directory entries, and so the amount of work. `-U` takes the UUID itself, not a
+    // list, so it has no key.
     pinned_flags: &[("-U", ""), ("-E", "hash_seed=")],
     contents_argument: Some(ContentsArgument::Flag("-d")),
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 72 * MIB, percent: 8, per_file_bytes: 2560 },
     bytes_per_inode: 16_384,
+    // By default mke2fs discards all blocks, and the kernel discards none.
     no_discard: (&["-K"], ""),
     check: Some(E2FSCK),
     describe_command: Some(DescribeCommand {
@@ -121,7 +123,7 @@ pub const EXT3: FsDef = FsDef {
             .mount(&["noatime", "nodiratime", "data=writeback", "commit=30"])
             .journal("external")
             .help("the dbench study of 2011: external journal, data=writeback, commit=30")
-            .changes("nobh is left out: the kernel ignores it since ext4 does the work of ext3 (4.3); so extents of memory, delayed allocation and barriers are those of that driver, and barriers are on, which they were not in 2011"),
+            .changes("nobh is left out: since Linux 4.3 the ext4 driver mounts ext3 and ignores nobh. So extents in memory, delayed allocation and barriers are those of the ext4 driver. Barriers are on; in 2011 they were off"),
     ],
     ..E2FS
 };
@@ -160,7 +162,9 @@ pub const EXT4: FsDef = FsDef {
             .mount(&["noatime", "nodiratime", "nobarrier"])
             .journal("external")
             .help("the dbench study of 2011: external journal, extents, no lazy initialisation, no barriers")
-            .changes("mkfs turns on metadata_csum, 64bit and flex_bg, which it had not or not by default in 2011"),
+            .changes(
+                "mkfs turns on metadata_csum, 64bit and flex_bg; in 2011 it lacked them or left them off by default",
+            ),
     ],
     traits: Traits { lazy_init: true, ..UNIX_TRAITS },
     ..E2FS
