@@ -165,7 +165,7 @@ pub fn run_workers<'a, W: Work<'a>>(
     };
     std::thread::scope(|scope| {
         let started = start_workers(scope, &shared, clock);
-        let StartedWorkers { handles, full_tallies, empty_tallies } = started.inspect_err(|_| {
+        let StartedWorkers { handles, from_workers, to_workers } = started.inspect_err(|_| {
             shared.times.get_or_init(|| None);
         })?;
         let process = CpuTime::of_this_process();
@@ -175,8 +175,8 @@ pub fn run_workers<'a, W: Work<'a>>(
         shared.times.get_or_init(|| Some(RunTimes { start, interval_length, deadline, scale }));
 
         let interval_s = settings.interval_ns() as f64 / 1e9;
-        let mut collector = Collector::new(settings.kinds, interval_s, settings.rate.is_some(), empty_tallies);
-        let reported_count = collect_tallies(&full_tallies, &shared, &mut collector, on_interval);
+        let mut collector = Collector::new(settings.kinds, interval_s, settings.rate.is_some(), to_workers);
+        let reported_count = collect_tallies(&from_workers, &shared, &mut collector, on_interval);
         let mut worker_ends = vec![];
         for handle in handles {
             let worker_end = handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -206,9 +206,9 @@ pub fn run_workers<'a, W: Work<'a>>(
 struct StartedWorkers<'scope> {
     handles: Vec<ScopedJoinHandle<'scope, Result<Option<WorkerEnd>>>>,
     /// Full tallies of all workers.
-    full_tallies: Receiver<IntervalTally>,
+    from_workers: Receiver<IntervalTally>,
     /// Returns emptied tallies to each worker.
-    empty_tallies: Vec<Sender<Vec<LatencyTally>>>,
+    to_workers: Vec<Sender<Vec<LatencyTally>>>,
 }
 
 /// Starts all workers and waits until each has prepared its state.
@@ -217,16 +217,16 @@ fn start_workers<'scope, 'a, W: Work<'a>>(
     shared: &'scope SharedRun<'a, '_, W>,
     clock: Clock,
 ) -> Result<StartedWorkers<'scope>> {
-    let (full_sender, full_tallies) = mpsc::channel();
+    let (full_sender, from_workers) = mpsc::channel();
     let (ready_sender, ready_results) = mpsc::channel();
-    let (mut handles, mut empty_tallies) = (vec![], vec![]);
+    let (mut handles, mut to_workers) = (vec![], vec![]);
     for thread in 0..shared.settings.threads {
         let (empty_sender, empty_receiver) = mpsc::channel();
-        empty_tallies.push(empty_sender);
+        to_workers.push(empty_sender);
         let link = CollectorLink {
             thread,
-            full_tallies: full_sender.clone(),
-            empty_tallies: empty_receiver,
+            to_collector: full_sender.clone(),
+            from_collector: empty_receiver,
             stop: &shared.stop,
         };
         let ready_sender = ready_sender.clone();
@@ -244,7 +244,7 @@ fn start_workers<'scope, 'a, W: Work<'a>>(
     for result in ready_results.iter().take(handles.len()) {
         result?;
     }
-    Ok(StartedWorkers { handles, full_tallies, empty_tallies })
+    Ok(StartedWorkers { handles, from_workers, to_workers })
 }
 
 /// Runs one worker from its preparation to its final syncs. Reports through `ready_sender` whether it could start. Returns None
@@ -288,13 +288,13 @@ fn run_worker<'a, 's, W: Work<'a>>(
 /// Collects tallies until all workers have ended. Returns the number of intervals that it passed to `on_interval`; the last
 /// ones follow later, when the end of the run is known.
 fn collect_tallies<W>(
-    full_tallies: &Receiver<IntervalTally>,
+    from_workers: &Receiver<IntervalTally>,
     shared: &SharedRun<W>,
     collector: &mut Collector,
     on_interval: OnInterval,
 ) -> usize {
     let mut reported_count = 0;
-    for message in full_tallies {
+    for message in from_workers {
         // A signal ends the load early; the operations so far still count.
         if cancel::received_signal().is_some() {
             shared.stop.store(true, Ordering::Relaxed);

@@ -68,9 +68,9 @@ pub struct CollectorLink<'a> {
     /// The number of the worker.
     pub thread: u32,
     /// Sends full tallies to the collector.
-    pub full_tallies: Sender<IntervalTally>,
+    pub to_collector: Sender<IntervalTally>,
     /// Receives emptied tallies from the collector.
-    pub empty_tallies: Receiver<Vec<LatencyTally>>,
+    pub from_collector: Receiver<Vec<LatencyTally>>,
     /// Set when the run has to end.
     pub stop: &'a AtomicBool,
 }
@@ -161,10 +161,10 @@ impl<'a> Recorder<'a> {
         let Some(link) = &self.link else { return };
         let cpu = CpuTime::of_this_thread();
         // If the collector has not returned a tally yet, allocate one instead of waiting.
-        let empty = link.empty_tallies.try_recv().unwrap_or_else(|_| empty_tally(self.lane_kinds));
+        let empty = link.from_collector.try_recv().unwrap_or_else(|_| empty_tally(self.lane_kinds));
         let tally = std::mem::replace(&mut self.tally, empty);
         let Recorder { interval, cpu_before, .. } = *self;
-        let _ = link.full_tallies.send(IntervalTally {
+        let _ = link.to_collector.send(IntervalTally {
             thread: link.thread,
             interval,
             next_interval,
@@ -206,9 +206,10 @@ pub struct Interval {
     pub index: u32,
     /// When it began, in seconds after the start.
     pub start_s: f64,
-    /// Its length in seconds. Only the last interval is shorter, or longer if its last operation ended late.
+    /// Its length in seconds. All intervals have the same length, except the last one: it ends when the last worker ends.
     pub length_s: f64,
-    /// Operations that ended in it, or that began in it and ended after the run.
+    /// Operations that ended in it. An operation that ends after the deadline of the run counts in the interval in which it
+    /// began.
     pub operations: u64,
     /// Bytes that these read or wrote.
     pub bytes: u64,
@@ -276,7 +277,8 @@ pub struct Collector {
     open_intervals: BTreeMap<u32, OpenInterval>,
     /// The interval in which each worker continues; `u32::MAX` for one that has ended.
     next_intervals: Vec<u32>,
-    empty_tallies: Vec<Sender<Vec<LatencyTally>>>,
+    /// Returns emptied tallies, by worker.
+    to_workers: Vec<Sender<Vec<LatencyTally>>>,
     /// Intervals that are over, in order.
     pub finished_intervals: Vec<FinishedInterval>,
     /// Operations of each worker.
@@ -284,21 +286,22 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Makes a collector that returns emptied tallies to their workers through `empty_tallies`.
+    /// Makes a collector that returns emptied tallies to their workers through `to_workers`: one
+    /// sender for each worker.
     pub fn new(
         kinds: &[OpKind],
         interval_s: f64,
         open_loop: bool,
-        empty_tallies: Vec<Sender<Vec<LatencyTally>>>,
+        to_workers: Vec<Sender<Vec<LatencyTally>>>,
     ) -> Collector {
         Collector {
             lane_kinds: lane_kinds(kinds, open_loop),
             kind_count: kinds.len(),
             interval_s,
             open_intervals: BTreeMap::new(),
-            next_intervals: vec![0; empty_tallies.len()],
-            operations_by_thread: vec![0; empty_tallies.len()],
-            empty_tallies,
+            next_intervals: vec![0; to_workers.len()],
+            operations_by_thread: vec![0; to_workers.len()],
+            to_workers,
             finished_intervals: vec![],
         }
     }
@@ -316,7 +319,7 @@ impl Collector {
             lane.clear();
         }
         // This fails if the worker has ended.
-        let _ = self.empty_tallies[thread as usize].send(tally);
+        let _ = self.to_workers[thread as usize].send(tally);
         self.next_intervals[thread as usize] = next_interval;
         self.finish_before(self.next_intervals.iter().copied().min().unwrap_or(0))
     }
@@ -417,14 +420,14 @@ mod tests {
 
     #[test]
     fn a_tally_is_sent_at_each_interval_and_the_deadline_ends_the_run() {
-        let (full_tallies, messages) = std::sync::mpsc::channel();
-        let (_empty_sender, empty_tallies) = std::sync::mpsc::channel();
+        let (to_collector, messages) = std::sync::mpsc::channel();
+        let (_empty_sender, from_collector) = std::sync::mpsc::channel();
         let stop = AtomicBool::new(false);
         let budget = OperationBudget::new(None);
         let kinds = [OpKind { name: "read", bytes: 1, used: true }];
         // One tick is a nanosecond; the run starts at 1000 and its intervals are 100 long.
         let times = RunTimes { start: 1000, interval_length: 100, deadline: 1450, scale: TickScale::NANOSECONDS };
-        let link = CollectorLink { thread: 3, full_tallies, empty_tallies, stop: &stop };
+        let link = CollectorLink { thread: 3, to_collector, from_collector, stop: &stop };
         let mut recorder = Recorder::new(&kinds, times, Some(link), &budget, 1);
         assert_eq!(recorder.boundary, 1100);
         recorder.tally[0].record(5);
@@ -454,8 +457,8 @@ mod tests {
     }
 
     fn collector() -> Collector {
-        let empty_tallies = (0..2).map(|_| std::sync::mpsc::channel().0).collect();
-        Collector::new(&KINDS, 0.1, false, empty_tallies)
+        let to_workers = (0..2).map(|_| std::sync::mpsc::channel().0).collect();
+        Collector::new(&KINDS, 0.1, false, to_workers)
     }
 
     #[test]
@@ -482,7 +485,7 @@ mod tests {
         let mut expected = empty_histogram();
         for interval in 0..20 {
             for thread in 0..2 {
-                // Latencies over seven decades, and one beyond `LONGEST_NS`.
+                // Latencies over seven decades, and one beyond the longest latency of a histogram.
                 let latencies: Vec<u64> =
                     (0..500).map(|n| 17u64.pow(n % 6) * u64::from(n + 1 + interval)).chain([u64::MAX]).collect();
                 latencies.iter().for_each(|&ns| expected.saturating_record(ns));
