@@ -22,16 +22,34 @@ pub fn size_error(plan: &Plan) -> Option<String> {
 fn variant_count_error(plan: &Plan) -> Option<String> {
     let (count, origin) = match plan.variants.len() {
         0 => {
-            let (product, factors) = count_combinations(plan.factors.iter().map(|(id, levels)| (id, levels.len())));
-            let further_levels = plan.vary.values().map(Vec::len).sum::<usize>() as u128;
-            let further =
-                if further_levels > 0 { format!(", each with {further_levels} further levels") } else { String::new() };
-            (product.saturating_mul(1 + further_levels), factors + &further)
+            let (product, shown) = count_combinations(plan.factors.iter().map(|(id, levels)| (id, levels.len())));
+            let copies = count_copies(plan, product);
+            let shown_copies =
+                if copies > 0 { format!(", and {copies} that change one factor of these") } else { String::new() };
+            (product.saturating_add(copies), shown + &shown_copies)
         }
         named => (named as u128, "each named in the plan".into()),
     };
     (count > MAX_VARIANTS as u128)
         .then(|| format!("the plan has {count} variants ({origin}), and the limit is {MAX_VARIANTS}"))
+}
+
+/// The number of variants that [`add_one_at_a_time`] adds to the `product` of the levels of all factors: for each level of
+/// `plan.vary` those without this level.
+fn count_copies(plan: &Plan, product: u128) -> u128 {
+    let mut copies = 0_u128;
+    for (factor, levels) in &plan.vary {
+        for level in levels {
+            let with_level = match plan.factors.get(factor) {
+                Some(plain_levels) if plain_levels.contains(level) => product / plain_levels.len() as u128,
+                // A variant without the factor has its empty level.
+                None if level.is_empty() => product,
+                _ => 0,
+            };
+            copies = copies.saturating_add(product - with_level);
+        }
+    }
+    copies
 }
 
 /// The error message if a plan has too many workloads or tasks; None if it does not. A workload has one task for each
@@ -308,6 +326,20 @@ mod tests {
         assert_eq!(variant_names(&plan), expected);
         let plain = plain_variants(&plan, &expand(&plan));
         assert_eq!(plain, [None, Some(0), Some(0), Some(0), None, Some(4), Some(4), Some(4)]);
+    }
+
+    #[test]
+    fn the_limit_counts_only_the_copies_that_a_variant_gets() {
+        let names: Vec<String> = (0..3_333).map(|number| number.to_string()).collect();
+        let levels: Vec<&str> = names.iter().map(String::as_str).collect();
+        // Each of these has two copies, because its scheduler is at the empty level already.
+        let plan = plan_that_varies(&[("fs", &levels)], &[("scheduler", &["", "none", "bfq"])]);
+        assert_eq!((size_error(&plan), expand(&plan).len()), (None, 9_999));
+        let error = size_error(&plan_that_varies(&[("fs", &levels)], &[("scheduler", &["none", "bfq", "kyber"])]));
+        assert!(error.unwrap().starts_with("the plan has 13332 variants (3333 fs, and 9999 that change one factor"));
+        let memory: &[(&str, &[&str])] = &[("fs", &["ext4", "xfs"]), ("memory", &["", "1GiB"])];
+        let plan = plan_that_varies(memory, &[("memory", &["", "1GiB", "2GiB"])]);
+        assert_eq!(4 + count_copies(&plan, 4), expand(&plan).len() as u128);
     }
 
     #[test]
