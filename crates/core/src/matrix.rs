@@ -6,7 +6,8 @@ use crate::plan::limits::MAX_VARIANTS;
 use crate::{plan::Plan, schedule::mix, setting::SettingValue};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The part of a variant's name for an empty level of a factor.
+/// The part of a variant's name for an empty level of a factor. Such a variant need not be a plain variant, one at which no
+/// factor is varied one at a time.
 pub const EMPTY_LEVEL_NAME: &str = "plain";
 
 /// The most tasks of a workload; also the most workloads of a plan. The report has a row for each task, and every round
@@ -64,21 +65,22 @@ fn task_count_error(plan: &Plan) -> Option<String> {
             SettingValue::List(values) if values.len() > 1 => Some((id, values.len())),
             _ => None,
         });
-        let (tasks, factors) = count_combinations(lists);
+        let (tasks, shown) = count_combinations(lists);
         let name = &workload.name;
         (tasks > MAX_TASKS)
-            .then(|| format!("workload {name} has {tasks} tasks ({factors}), and the limit is {MAX_TASKS}"))
+            .then(|| format!("workload {name} has {tasks} tasks ({shown}), and the limit is {MAX_TASKS}"))
     })
 }
 
-/// Multiplies numbers of choices, each with its name. Returns the product, and its factors as text: 6 and `3 fs × 2 options`.
+/// Multiplies numbers of choices, each with its name. Returns the product, and the multiplication as text: 6 and
+/// `3 fs × 2 options`.
 fn count_combinations<'a>(choices: impl Iterator<Item = (&'a String, usize)>) -> (u128, String) {
-    let (mut product, mut factors) = (1_u128, vec![]);
+    let (mut product, mut shown) = (1_u128, vec![]);
     for (name, count) in choices {
         product = product.saturating_mul(count as u128);
-        factors.push(format!("{count} {name}"));
+        shown.push(format!("{count} {name}"));
     }
-    (product, factors.join(" × "))
+    (product, shown.join(" × "))
 }
 
 /// The variants of a plan: those it names, or every combination of the levels of its factors. Behind each combination
@@ -129,10 +131,11 @@ fn with_level(variant: &Variant, factor: &str, level: &str) -> Variant {
     variant
 }
 
-/// The cells of one round, in the order in which they will run: every live variant (index into `variants`) once, in a uniformly
+/// The cells of one round, in the order in which they will run: every live variant once, in a uniformly
 /// random order, each with every workload of the plan.
 ///
-/// All variants of a round share a seed, so they do the same work on the same data.
+/// All variants of a round share a seed, so they do the same work on the same data. `live` are the indices in `variants` of
+/// those that have not left the run.
 pub fn cells_of_round(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> Vec<Cell> {
     let order = crate::schedule::order_of_round(plan.seed, round, live.len());
     let mut cells = Vec::with_capacity(live.len() * plan.workloads.len());
@@ -144,6 +147,7 @@ pub fn cells_of_round(plan: &Plan, variants: &[Variant], live: &[usize], round: 
                 variant: variants[variant].clone(),
                 workload: workload_of_variant(&variants[variant], workload),
                 scale: plan.scale,
+                // The constant keeps the seed of the work apart from that of the order of the round.
                 seed: mix(plan.seed ^ 0x5eed, u64::from(round)),
             });
         }
@@ -189,7 +193,7 @@ pub fn add_one_at_a_time(variants: Vec<Variant>, vary: &LevelsByFactor) -> Vec<V
         let mut copies = vec![];
         for (factor, levels) in sorted_for_names(vary.iter().collect(), |(id, _)| id) {
             for level in levels.iter().filter(|level| *level != plain.level(factor)) {
-                copies.push(with_one_level(&plain, factor, level, vary));
+                copies.push(copy_with_level(&plain, factor, level, vary));
             }
         }
         extended.push(plain);
@@ -199,8 +203,8 @@ pub fn add_one_at_a_time(variants: Vec<Variant>, vary: &LevelsByFactor) -> Vec<V
     extended
 }
 
-/// The plain variant with another level of one factor, which its name contains.
-fn with_one_level(plain: &Variant, factor: &str, level: &str, vary: &LevelsByFactor) -> Variant {
+/// A copy of the plain variant with another level of one factor. Its name contains that level.
+fn copy_with_level(plain: &Variant, factor: &str, level: &str, vary: &LevelsByFactor) -> Variant {
     let mut variant = with_level(plain, factor, level);
     let factors_with_level = vary.values().filter(|levels| levels.iter().any(|other| other == level)).count();
     let shown = match level {
@@ -214,8 +218,8 @@ fn with_one_level(plain: &Variant, factor: &str, level: &str, vary: &LevelsByFac
     variant
 }
 
-/// The plain variant of each variant, by its index: the first one that differs from it in one of the factors that are varied
-/// one at a time, and in no other. None for the plain variants themselves.
+/// For each variant, the index of its plain variant: of the first variant before it that differs from it in exactly one
+/// factor, which must be one of those that are varied one at a time. None for the plain variants themselves.
 pub fn plain_variants(plan: &Plan, variants: &[Variant]) -> Vec<Option<usize>> {
     let plain_of = |index: usize| {
         let variant = &variants[index];
@@ -255,8 +259,8 @@ pub fn one_at_a_time_error(variants: &[Variant], vary: &LevelsByFactor) -> Optio
         let levels = ids.iter().map(|id| (id.as_str(), variant.level(id))).collect();
         if let Some(other) = name_by_levels.insert(levels, &variant.name) {
             return Some(format!(
-                "the variants {other} and {} would be the same: a factor that is varied one level at a time has one level \
-                 in the plain variants, so name all its levels in one place",
+                "the variants {other} and {} would be the same: the factor that is varied one level at a time must have \
+                 one level in the plain variants; list its other levels together with the varied ones",
                 variant.name
             ));
         }
