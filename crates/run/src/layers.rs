@@ -1,8 +1,8 @@
 //! Layers: directories over the mounted filesystem that the load works through, such as an overlay.
 //!
 //! A new layer needs one constant, in a separate file here or beside a similar one, and its line in `LAYERS`. A layer
-//! is mounted on a directory inside the filesystem, on top of other directories there. The executor has written both
-//! mounts into its undo journal before the agent starts.
+//! is mounted on a directory inside the filesystem, on top of other directories there. Before the agent starts, the
+//! executor has written the mount of the filesystem and that of the layer into its undo journal.
 
 mod def;
 mod fuse;
@@ -37,7 +37,7 @@ static LAYER_PROGRAM: Mutex<Option<Child>> = Mutex::new(None);
 static COUNTED_COPIES: Mutex<(u64, u64)> = Mutex::new((0, 0));
 
 /// Parses a level (`overlay:3`) into its layer and number; None for a level without a layer. The number of an overlay
-/// is the number of its lower directories at the first mount.
+/// is the number of its lower directories at the first mount; [`commit_written_files`] can add further ones.
 ///
 /// # Errors
 /// An invalid level; the message shows how to write one.
@@ -106,8 +106,8 @@ pub fn check_programs(level: &str) -> Result<(), String> {
     program::check_installed(programs(level))
 }
 
-/// The room on the filesystem under test for work that takes the room `work` without a layer: the largest that a layer
-/// of these variants needs.
+/// The room that work needs on the filesystem under test with the layer of any of these variants. `work` is the room that
+/// it needs without a layer.
 pub fn room_with_layers(variants: &[Variant], work: Room) -> Room {
     let mut largest = work;
     for variant in variants {
@@ -137,7 +137,7 @@ pub fn layer_ids() -> impl Iterator<Item = &'static str> {
     LAYERS.iter().map(|layer| layer.id)
 }
 
-/// The directory that the load works below: the mount point of the layer, or without a layer the mount point `target`
+/// The directory in which the load works: the mount point of the layer, or without a layer the mount point `target`
 /// of the filesystem.
 pub fn layer_root(target: &Path, level: &str) -> PathBuf {
     if layer_of(level).is_some() { target.join(MERGED_DIR) } else { target.into() }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_load_works_below_the_layer() {
+    fn the_load_works_in_the_mount_point_of_the_layer() {
         let mnt = Path::new("/mnt");
         assert_eq!((layer_root(mnt, ""), layer_root(mnt, "overlay")), ("/mnt".into(), "/mnt/merged".into()));
         let guest = layer_request("bindfs", mnt, Some(Path::new("/other"))).unwrap();
