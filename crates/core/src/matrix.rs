@@ -337,9 +337,9 @@ mod tests {
         let names: Vec<String> = (0..3_333).map(|number| number.to_string()).collect();
         let levels: Vec<&str> = names.iter().map(String::as_str).collect();
         // Each of these has two copies, because its scheduler is at the empty level already.
-        let plan = plan_that_varies(&[("fs", &levels)], &[("scheduler", &["", "none", "bfq"])]);
+        let plan = plan_that_varies(&[("fs", &levels[..])], &[("scheduler", &["", "none", "bfq"])]);
         assert_eq!((size_error(&plan), expand(&plan).len()), (None, 9_999));
-        let error = size_error(&plan_that_varies(&[("fs", &levels)], &[("scheduler", &["none", "bfq", "kyber"])]));
+        let error = size_error(&plan_that_varies(&[("fs", &levels[..])], &[("scheduler", &["none", "bfq", "kyber"])]));
         assert!(error.unwrap().starts_with("the plan has 13332 variants (3333 fs, and 9999 that change one factor"));
         let memory: &[(&str, &[&str])] = &[("fs", &["ext4", "xfs"]), ("memory", &["", "1GiB"])];
         let plan = plan_that_varies(memory, &[("memory", &["", "1GiB", "2GiB"])]);
