@@ -135,6 +135,11 @@ fn drawable_ratio(compared: &ComparedRatio) -> Option<f64> {
     compared.ratio.map(|ratio| ratio.value).filter(|value| value.is_finite() && *value > 0.0)
 }
 
+/// The published ratio if a logarithmic axis can show it: above zero.
+fn drawable_published_ratio(compared: &ComparedRatio) -> Option<f64> {
+    compared.published.filter(|value| *value > 0.0)
+}
+
 /// The names of the rows of a panel, and how many rows are left out because others differ more.
 fn choose_rows<'f>(ratios: &[&'f ComparedRatio]) -> (Vec<&'f str>, usize) {
     let mut rows = distinct(ratios.iter().map(|compared| compared.subject.as_str()));
@@ -152,12 +157,11 @@ fn choose_rows<'f>(ratios: &[&'f ComparedRatio]) -> (Vec<&'f str>, usize) {
 
 /// The range of the horizontal axis, in logarithms. It contains all values, and intervals up to [`CUT_OFF_MULTIPLE`].
 fn axis_range(ratios: &[&ComparedRatio]) -> (f64, f64) {
-    let values =
-        ratios.iter().flat_map(|compared| [drawable_ratio(compared), compared.published.filter(|value| *value > 0.0)]);
-    let largest_difference = values.flatten().map(|value| value.ln().abs()).fold(MIN_AXIS_EXTENT, f64::max);
+    let drawable_values = |compared: &&ComparedRatio| [drawable_ratio(compared), drawable_published_ratio(compared)];
+    let values: Vec<f64> = ratios.iter().flat_map(drawable_values).flatten().collect();
+    let largest_difference = values.iter().map(|value| value.ln().abs()).fold(MIN_AXIS_EXTENT, f64::max);
     let limit = CUT_OFF_MULTIPLE * largest_difference;
     let interval_ends = ratios.iter().filter_map(|compared| compared.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
-    let values = ratios.iter().flat_map(|compared| [drawable_ratio(compared), compared.published]).flatten();
     let logarithms = interval_ends.chain(values).map(|end| end.max(f64::MIN_POSITIVE).ln());
     let (low, high) = widen_range((-MIN_AXIS_EXTENT, MIN_AXIS_EXTENT), logarithms);
     (low.max(-limit), high.min(limit))
@@ -214,7 +218,7 @@ fn point_marks(
             marks.push(Mark::text((low, y), (3, 0), "◂", theme::INK, Anchor::End));
         }
     }
-    if let Some(published) = compared.published.filter(|value| *value > 0.0) {
+    if let Some(published) = drawable_published_ratio(compared) {
         marks.push(Mark::Dot { point: (published.ln(), y), colour: theme::INK, shape: PointShape::Ring });
     }
     marks.push(Mark::Dot { point: (ratio.value.ln(), y), colour, shape });
@@ -254,6 +258,14 @@ mod tests {
                 .any(|mark| matches!(mark, Mark::HorizontalInterval { clipped_end: Some(end), .. } if end == "1500"));
             assert!(is_cut && panel.x_axis.range.1 < 2.0, "an interval of 1,000 does not hide the rest");
         }
+    }
+
+    #[test]
+    fn a_published_ratio_of_zero_does_not_widen_the_axis() {
+        let ratio = Some(Estimate { value: 1.5, low: 1.4, high: 1.6 });
+        let compared = ComparedRatio::new("cp", ratio, RatioVerdict::Inconclusive, Direction::Lower);
+        let with_zero = ComparedRatio { published: Some(0.0), ..compared.clone() };
+        assert_eq!(axis_range(&[&with_zero]), axis_range(&[&compared]));
     }
 
     #[test]
