@@ -8,6 +8,12 @@ use fsarena_core::names::distinct;
 
 /// A panel has at most this many rows, those with the largest differences.
 const MAX_ROWS: usize = 40;
+/// Height of a panel without its rows, in CSS pixels.
+const PANEL_FRAME_PX: u32 = 66;
+/// Height that a row has for each of its points, in CSS pixels.
+const POINT_PX: usize = 12;
+/// The smallest height of a row, in CSS pixels.
+const MIN_ROW_PX: usize = 19;
 /// The chart cuts intervals at this multiple of the largest distance of a ratio from 1, in logarithms.
 const CUT_OFF_MULTIPLE: f64 = 1.6;
 /// The axis extends at least this far to both sides of the ratio 1, in logarithms.
@@ -49,7 +55,7 @@ impl RatioSummary<'_> {
              upright line is 1, no difference: an interval that crosses it shows no significant difference.",
         );
         if ratios.iter().any(|compared| compared.published.is_some()) {
-            caption.push_str(" Rings are the same ratios in the published figures, which have no interval. The best variant of this run has no row.");
+            caption.push_str(" Rings are the same ratios in the published figures, which have no interval. The other variants are compared with the best one of this run, so that one has no row.");
         }
         if rows_left_out > 0 {
             let rows = plural(rows_left_out, "row");
@@ -95,7 +101,7 @@ impl RatioSummary<'_> {
             x_axis,
             y_axis: Axis::of_rows(rows.iter().map(|row| row.to_string())),
             marks,
-            height: 66 + (rows.len() * (12 * points_per_row).max(19)) as u32,
+            height: PANEL_FRAME_PX + (rows.len() * (POINT_PX * points_per_row).max(MIN_ROW_PX)) as u32,
         }
     }
 

@@ -1,4 +1,5 @@
-//! The section with the result of a gate: whether the candidate costs at most its margins more than the baseline.
+//! The section with the result of a gate: whether the candidate is worse than the baseline by at most the margin of each
+//! claim.
 
 use crate::document::{Detail, Document};
 use crate::number::{effect_and_interval, percent, plural, signed_percent, three_digits};
@@ -67,6 +68,7 @@ fn claim_sentence(judged: &JudgedClaim, margin: f64) -> String {
     let round_noun = judged.column_noun;
     let result = match (&judged.verdict, &judged.why_unjudged) {
         (Some(verdict), _) => format!("{}, {}", describe_bounds(verdict), plural(verdict.rounds, round_noun)),
+        // Without a verdict there always is a reason.
         (None, why_unjudged) => why_unjudged.clone().unwrap_or_default(),
     };
     let needed = match (judged.is_inconclusive(), spread(&judged.d)) {
@@ -89,14 +91,16 @@ fn margin_of_claim(judged: &JudgedClaim, margin: f64) -> f64 {
     }
 }
 
-/// The effect of a claim of a gate, and the bounds that decide it: `+0.12%, at most +0.31%`. Without bounds, the range of the
-/// rounds.
+/// The effect of a claim of a gate, and the bounds that decide it: `+0.12%, at most +0.31%`. Without bounds, the effect and its
+/// interval.
 pub fn describe_bounds(verdict: &Verdict) -> String {
     let (value, range) = effect_and_interval(verdict.effect, verdict.interval, &verdict.edges);
     let Some(GateBounds { low, high }) = verdict.gate.filter(|gate| gate.low.or(gate.high).is_some()) else {
         return format!("{value} [{range}]");
     };
-    // A claim of the form `<=` has an upper end only.
+    // `edges` are the lower and the upper end of the claim's region. A claim of the form `<=` has only an upper end, and one
+    // of the form `>=` only a lower end; a gate has no others. The bound that decides the claim is shown: the one towards
+    // this end if it holds, the other one if it is refuted, and both if it is inconclusive.
     let has_upper_margin = verdict.edges[1].is_finite();
     let (low, high) = match verdict.outcome {
         Outcome::Held if has_upper_margin => (None, high),
