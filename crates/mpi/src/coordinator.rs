@@ -273,7 +273,9 @@ impl CoordinatorCell<'_> {
     fn finish(mut self, own_outcome: Outcome) -> Result<Outcome, RunError> {
         self.mark_ended(0, own_outcome);
         let is_running = |_: u32, state: &RankState| *state != RankState::Ended;
-        let Some(early_outcome) = self.wait_while(self.work_timeout(), is_running)? else { return Ok(Outcome::Done) };
+        // After an error too, the other ranks must end their agents.
+        let early_outcome = self.wait_while(self.work_timeout(), is_running).inspect_err(|_| self.abandon())?;
+        let Some(early_outcome) = early_outcome else { return Ok(Outcome::Done) };
         let (rank, outcome) = self.first_failure.take().unwrap_or((0, early_outcome));
         self.abandon();
         let timeout = if cancel::received_signal().is_some() { SIGNAL_TIMEOUT } else { self.ranks.answer_timeout() };
