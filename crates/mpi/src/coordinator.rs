@@ -117,7 +117,7 @@ enum RankState {
     Ended,
 }
 
-/// A cell that all ranks run together: the parent process of rank 0's agent, and the states of the other ranks.
+/// A cell that all ranks run together, as rank 0 sees it: it supervises its own agent, and keeps the state of every rank.
 struct CoordinatorCell<'a> {
     ranks: &'a mut Ranks,
     agent: AgentSupervisor,
@@ -255,7 +255,8 @@ impl CoordinatorCell<'_> {
         }
     }
 
-    /// Time limit for the work of a rank. A rank reports an agent that exceeds its time limit, so this one is longer.
+    /// Time limit for the work of a rank. It is longer than the time limit of a task, so that the rank itself can report an
+    /// agent that exceeds that limit.
     fn work_timeout(&self) -> Duration {
         self.ranks.task_timeout + self.ranks.answer_timeout()
     }
@@ -299,8 +300,8 @@ impl CoordinatorCell<'_> {
 
     /// Tells all ranks that have not ended to end their agents.
     fn abandon(&self) {
-        let working = self.ranks.workers().filter(|rank| self.states[*rank as usize] != RankState::Ended);
-        self.ranks.send_to_each(working, &ToRank::Abandon);
+        let unfinished = self.ranks.workers().filter(|rank| self.states[*rank as usize] != RankState::Ended);
+        self.ranks.send_to_each(unfinished, &ToRank::Abandon);
     }
 
     /// Sends a message that makes all other ranks continue, and marks all ranks as working.
@@ -349,6 +350,7 @@ impl AgentParent for CoordinatorCell<'_> {
             self.send_and_mark_working(&ToRank::AllReady);
             return Ok(self.agent.restart_timeout());
         };
+        // The first rank of each machine waits until the machine is idle.
         let leaders: Vec<u32> = self.ranks.other_leaders().collect();
         self.ranks.send_to_each(leaders.iter().copied(), &ToRank::WaitUntilIdle(task.clone()));
         if let Some(note) = self.agent.wait_until_idle(&task) {

@@ -9,7 +9,7 @@ use fsarena_core::observations::{MetricSeries, claim_series, claim_series_among,
 use fsarena_core::{claim::Claim, conclusion, exit::ExitCode, names::unknown_name, plan::compared_variants};
 use fsarena_core::{record::RunRecord, sample::Direction, setting_text::setting, study};
 use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::carryover::{Carryover, test_carryover};
+use fsarena_stats::carryover::{Carryover, find_carryover};
 use fsarena_stats::conclusion::{CheckedConclusion, ConclusionVerdict, check_conclusions};
 use fsarena_stats::judge::{JudgedClaim, judge_claims};
 use fsarena_stats::modes::{Modes, find_modes};
@@ -227,7 +227,7 @@ impl Report {
     pub fn carryover(&self) -> Option<Carryover> {
         *self.carryover.get_or_init(|| {
             let grid = self.analyses.first()?.grid.by_round();
-            test_carryover(&grid.combined(), &variant_orders(&self.record, &grid.rounds), self.record.plan.seed)
+            find_carryover(&grid.combined(), &variant_orders(&self.record, &grid.rounds), self.record.plan.seed)
         })
     }
 

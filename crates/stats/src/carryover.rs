@@ -24,14 +24,15 @@ pub struct Carryover {
     pub predecessor: usize,
     /// The difference after this variant, as a fraction.
     pub relative_change: f64,
-    /// Whether the difference is significant at 95%.
+    /// Whether the values depend on the variant before at all, at 95%. This is a test of all predecessors together, not of
+    /// this one.
     pub is_significant: bool,
 }
 
 /// Tests `values[variant][round]`, given `orders`: the variants (indices of `values`) of each round in the order in which they
 /// ran. `values` and `orders` must have the same rounds. Uses the first 2,000 rounds
 /// at most. None for fewer than eight rounds or two variants, or if no variant has a predecessor with values.
-pub fn test_carryover(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> Option<Carryover> {
+pub fn find_carryover(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> Option<Carryover> {
     if orders.len() < FIRST_LOOK_ROUNDS || values.len() < 2 {
         return None;
     }
@@ -62,8 +63,8 @@ fn log_residuals(values: &[&[f64]]) -> Vec<Vec<f64>> {
     logs
 }
 
-/// Returns the statistic of the test, the variant with the largest effect on its successors, and this effect: the mean residual
-/// of the values that follow it minus the mean residual of those that follow other variants. The statistic is Σ sᵥ²/nᵥ over the
+/// Returns the statistic of the test, the variant with the largest effect on its successors, and this effect. The effect of a
+/// variant is the mean residual of the values that follow the variant, minus the mean residual of those that follow others. The statistic is Σ sᵥ²/nᵥ over the
 /// predecessors v, where sᵥ is the sum of the residuals of the nᵥ values that follow v.
 fn predecessor_statistic(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usize, f64)> {
     // By predecessor: the sum and the number of the residuals that follow it.
@@ -145,11 +146,11 @@ mod tests {
     #[test]
     fn a_planted_carry_over_is_found_with_its_size() {
         let orders = orders(16);
-        let found = test_carryover(&values(&orders, 1.2), &orders, 1).unwrap();
+        let found = find_carryover(&values(&orders, 1.2), &orders, 1).unwrap();
         assert!(found.is_significant && found.predecessor == 1, "{found:?}");
         assert!((0.1..0.25).contains(&found.relative_change), "{found:?}");
-        assert!(!test_carryover(&values(&orders, 1.0), &orders, 1).unwrap().is_significant);
-        assert_eq!(test_carryover(&values(&orders[..7], 1.2), &orders[..7], 1), None);
+        assert!(!find_carryover(&values(&orders, 1.0), &orders, 1).unwrap().is_significant);
+        assert_eq!(find_carryover(&values(&orders[..7], 1.2), &orders[..7], 1), None);
     }
 
     #[test]

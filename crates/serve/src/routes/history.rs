@@ -24,6 +24,7 @@ pub async fn page(shared: SharedState, Query(query): Query<Vec<(String, String)>
     let parameter = |name| query_values(&query, name).next().map(String::from);
     let no_history = || MessagePage::new(StatusCode::NOT_FOUND, "Found no run with a history in this folder.");
     let study = parameter("study").or_else(|| most_common_study(&listed)).ok_or_else(no_history)?;
+    // The list has the newest run first.
     let runs: Vec<Arc<Overview>> =
         listed.iter().filter(|run| can_be_in_history(run, &study)).take(MAX_RUNS).cloned().collect();
     let variants = distinct(runs.iter().flat_map(|run| run.summary.variants.iter().cloned()));
@@ -79,11 +80,11 @@ fn link_runs(document: &mut Document, runs: &[Arc<Overview>]) {
     }
 }
 
-/// Reads the points of the runs, and renders the page. A run that lacks the variant, or that cannot be read any more,
-/// has no point; if that holds for all runs, the page has no points.
+/// Reads the points of the runs, and renders the page. A run that lacks the variant or the metric, or that cannot be read
+/// any more, has no point. If all runs lack the variant, the page has no points.
 ///
 /// # Errors
-/// No run has a point, and one of them lacks the metric; or the page cannot be rendered.
+/// No run has a point, and at least one of them lacks the metric or cannot be read; or the page cannot be rendered.
 fn render_history(
     shared: &SharedData,
     query: HistoryQuery,
