@@ -99,6 +99,9 @@ fn run_and_report(args: &RunArgs, mpi: Rc<Mpi>) -> Result<ExitCode, Failure> {
     if result.as_ref().is_ok_and(|outcome| outcome.interrupted) {
         print_message("what was measured is kept; resume with: fsarena-mpi run --resume latest");
     }
+    if let (Err(_), Some(Err(failure))) = (&result, &report_result) {
+        print_message(&format!("fsarena-mpi: {}", failure.message));
+    }
     result?;
     report_result.unwrap_or(Ok(ExitCode::Done))
 }
