@@ -41,7 +41,7 @@ fn join_job() -> Result<Mpi, String> {
 /// Runs rank 0: parses the arguments, coordinates the run and prints the report. Exits the process.
 fn run_coordinator(mpi: Rc<Mpi>) {
     let code = match parse_args() {
-        Ok(Ok(args)) => report_failure(match args.command {
+        Ok(Ok(args)) => finish_command(match args.command {
             Command::Run(args) => run_and_report(&args, Rc::clone(&mpi)),
             Command::Measure => {
                 let (lines, result) = measure::measure_all(&*mpi);
@@ -54,10 +54,10 @@ fn run_coordinator(mpi: Rc<Mpi>) {
             drop(error.print());
             error.exit_code() as u8
         }
-        Err(error) => report_failure(Err(Failure::from_error(error))),
+        Err(error) => finish_command(Err(Failure::from_error(error))),
     };
-    // If a rank does not leave in time, only an abort ends the job. After a signal this rank dies by it,
-    // and mpirun then ends the job.
+    // If a rank does not leave in time, only an abort ends the job. After a signal no abort is necessary: the signal ends
+    // this rank below, and mpirun then ends the job. After a failure the time limit for leaving is shorter.
     if !Ranks::leave(&*mpi, code != 0) && cancel::received_signal().is_none() {
         mpi.abort(code);
     }
@@ -75,8 +75,8 @@ fn parse_args() -> Result<clap::error::Result<Args>, PlanError> {
     Ok(matches.and_then(|matches| Args::from_arg_matches(&matches)))
 }
 
-/// Prints the failure, if the command failed. Returns the exit code.
-fn report_failure(result: Result<ExitCode, Failure>) -> u8 {
+/// The exit code of the command. Prints the failure, if the command failed.
+fn finish_command(result: Result<ExitCode, Failure>) -> u8 {
     let code = result.unwrap_or_else(|error| {
         print_message(&format!("fsarena-mpi: {}", error.message));
         error.code
@@ -95,7 +95,7 @@ fn run_and_report(args: &RunArgs, mpi: Rc<Mpi>) -> Result<ExitCode, Failure> {
         Ok(outcome) => outcome.run.clone(),
         Err(_) => progress.run.clone(),
     };
-    let report_result = stored_run.map(|run| print_report(&run));
+    let report_result = stored_run.map(|run| write_reports(&run));
     if result.as_ref().is_ok_and(|outcome| outcome.interrupted) {
         print_message("what was measured is kept; resume with: fsarena-mpi run --resume latest");
     }
@@ -165,7 +165,7 @@ impl Consumer for Progress {
 
 /// Writes the reports into the directory of a run and prints the default one. Returns the exit code of the
 /// report, or that of an error if one of them cannot be written.
-fn print_report(run: &RunDir) -> Result<ExitCode, Failure> {
+fn write_reports(run: &RunDir) -> Result<ExitCode, Failure> {
     let record = fsarena_store::read(run).map_err(RunError::from)?;
     if record.samples.is_empty() {
         return Ok(ExitCode::Done);
