@@ -295,6 +295,8 @@ fn describe_change(points: &[HistoryPoint], change: &Change, follows_ratio: bool
     let factor = (change.median_after - change.median_before).exp();
     let judgement = match point.metric.direction {
         Direction::Neutral => "",
+        // Values can change their spread only.
+        _ if factor == 1.0 => "",
         Direction::Lower if factor < 1.0 => ", better",
         Direction::Higher if factor > 1.0 => ", better",
         _ => ", worse",
@@ -539,6 +541,17 @@ mod tests {
         assert!(text.contains("Confirmed") && text.contains("run-08") && text.contains("6.17 → "), "{text}");
         assert!(text.contains("worse"), "{text}");
         assert!(has_chart(&page));
+    }
+
+    #[test]
+    fn a_change_that_leaves_the_median_is_neither_better_nor_worse() {
+        let sentence = |median_after: f64| {
+            let confirmation = Confirmation::Suspected { missing_values: 3 };
+            let change =
+                Change { index: 8, median_before: 0.0, median_after, p_value: 0.01, prefix_length: 11, confirmation };
+            describe_change(&points(&RATIOS_WITH_STEP), &change, true)
+        };
+        assert!(!sentence(0.0).contains("worse") && sentence(0.1).contains(", worse)"), "{}", sentence(0.0));
     }
 
     #[test]
