@@ -37,12 +37,12 @@ pub fn choose_reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item 
 /// Makes the page of a history from the points of its runs, in any order. Runs whose work differs from the newest run's are
 /// left out; the page has their number.
 pub fn history_page(query: &HistoryQuery, points: Vec<HistoryPoint>) -> Page {
-    let ComparableRuns { points, changes, follows_ratio, runs_of_other_work, runs_without_reference } =
+    let ComparableRuns { points, changes, follows_ratio, runs_of_other_work, runs_without_ratio } =
         ComparableRuns::select(points);
     let mut document = Document::default();
     document.heading(1, history_title(query, follows_ratio));
     document.list(change_sentences(query, &points, &changes, follows_ratio));
-    document.text(left_out_note(runs_of_other_work, runs_without_reference));
+    document.text(left_out_note(runs_of_other_work, runs_without_ratio));
     if !points.is_empty() && !follows_ratio {
         document.text(missing_reference_note(query));
     }
@@ -62,8 +62,8 @@ struct ComparableRuns {
     follows_ratio: bool,
     /// The number of runs that are left out for other work.
     runs_of_other_work: usize,
-    /// The number of runs that are left out because they lack the reference.
-    runs_without_reference: usize,
+    /// The number of runs that are left out because they have no round with values of both the variant and the reference.
+    runs_without_ratio: usize,
 }
 
 impl ComparableRuns {
@@ -77,11 +77,11 @@ impl ComparableRuns {
         let runs_of_other_work = all_runs - runs_of_same_work;
         let follows_ratio = points.iter().any(|point| point.ratio.is_some());
         points.retain(|point| point.ln_level(follows_ratio).is_finite());
-        let runs_without_reference = runs_of_same_work - points.len();
+        let runs_without_ratio = runs_of_same_work - points.len();
         points.drain(..points.len().saturating_sub(MAX_RUNS));
         let levels: Vec<f64> = points.iter().map(|point| point.ln_level(follows_ratio)).collect();
         let changes = find_changes(&levels);
-        ComparableRuns { points, changes, follows_ratio, runs_of_other_work, runs_without_reference }
+        ComparableRuns { points, changes, follows_ratio, runs_of_other_work, runs_without_ratio }
     }
 }
 
@@ -200,7 +200,7 @@ pub struct HistoryPoint {
     pub metric: MetricSpec,
     /// A hash of the work: runs with other work are not compared.
     work_hash: u64,
-    /// The ratio of the variant to the reference, paired by round; `None` if the run lacks the reference.
+    /// The ratio of the variant to the reference, paired by round; `None` if no round has values of both.
     pub ratio: Option<Ratio>,
     /// The median over the rounds, in the metric's unit; a round's value combines all tasks.
     pub median: f64,
@@ -337,7 +337,7 @@ fn describe_confirmation(change: &Change) -> String {
 }
 
 /// States how many runs the history leaves out, and why; empty if none.
-fn left_out_note(runs_of_other_work: usize, runs_without_reference: usize) -> String {
+fn left_out_note(runs_of_other_work: usize, runs_without_ratio: usize) -> String {
     let mut sentences = vec![];
     if runs_of_other_work > 0 {
         sentences.push(format!(
@@ -345,8 +345,9 @@ fn left_out_note(runs_of_other_work: usize, runs_without_reference: usize) -> St
             plural(runs_of_other_work, "run")
         ));
     }
-    if runs_without_reference > 0 {
-        sentences.push(format!("{} left out: without the reference.", plural(runs_without_reference, "run")));
+    if runs_without_ratio > 0 {
+        let runs = plural(runs_without_ratio, "run");
+        sentences.push(format!("{runs} left out: no round has values of both the variant and the reference."));
     }
     sentences.join(" ")
 }
