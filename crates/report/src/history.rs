@@ -96,7 +96,7 @@ pub struct LevelChange {
     pub runs_before: Vec<String>,
     /// The ids of the runs on the level after the change, newest first.
     pub runs_after: Vec<String>,
-    /// The ids of the runs at which fsarena may have found the same change when the history was shorter: later runs can move a
+    /// The ids of the runs at which a shorter history may have had this same change, newest first. Later runs can move a
     /// change by up to [`SHORTEST_SEGMENT`] − 1 runs.
     pub runs_nearby: Vec<String>,
     /// Whether later runs confirm that the level changed.
@@ -257,9 +257,9 @@ fn work_hash(record: &RunRecord) -> u64 {
 
 /// The note below the table: how fsarena finds and confirms changes.
 const METHOD_NOTE: &str = "Changes are found by E-divisive over one value a run (the Hodges–Lehmann estimate of its \
-    ratios; without a reference, its median), at 5%, in at most the newest 200 runs. A change is confirmed when the \
-    next three runs after it was first seen lie on the new level (Mann–Whitney, one-sided, 5%); until then it is \
-    suspected.";
+    ratios; without a reference, its median), at 5%, in at most the newest 200 runs. A change is confirmed if the \
+    next three runs after it was first found lie significantly beyond the old level (Mann–Whitney, one-sided, 5%); \
+    before, and if they do not, it is suspected. A question mark after a ratio means fewer than 8 rounds.";
 
 /// The title of the history: `study: metric of variant over reference, within rounds`.
 fn history_title(query: &HistoryQuery, follows_ratio: bool) -> String {
@@ -368,7 +368,7 @@ const HEADROOM_SHARE: f64 = 0.12;
 fn history_chart(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], follows_ratio: bool) -> Chart {
     let caption = "One point for each run, oldest first, with its 95% interval (with fewer than 8 rounds, the smallest and \
                  the largest value; with one round, none). The interval around a median is that of the \
-                 Hodges–Lehmann estimate (the typical value of a round). The level lines are between changes. A solid \
+                 Hodges–Lehmann estimate (the typical value of a round). The level lines show the median level before, between and after the changes. A solid \
                  upright line is a change that later runs confirmed, a broken one a change that is suspected.";
     let mut panels = vec![];
     if follows_ratio {
@@ -462,8 +462,8 @@ fn change_marks(y: &Axis, changes: &[Change]) -> Vec<Mark> {
             Confirmation::Suspected { .. } => (Dash::Dashed, "suspected"),
         };
         let x = change.index as f64 - 0.5;
-        let points = vec![(x, y.range.0), (x, y.range.1)];
-        marks.push(Mark::Line { points, colour: theme::INK, width: 2.0, dash });
+        let ends = vec![(x, y.range.0), (x, y.range.1)];
+        marks.push(Mark::Line { points: ends, colour: theme::INK, width: 2.0, dash });
         marks.push(Mark::text((x, y.range.1), (4, 10), word, theme::INK, Anchor::Start));
     }
     marks
