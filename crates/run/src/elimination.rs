@@ -14,8 +14,9 @@ const DROPPING_ROUNDS: u32 = 3;
 
 /// Why a plan cannot search for the best variant; None if it can, or does not search.
 pub fn why_search_impossible(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
-    if plan.stop.best_within.is_some() && variants.len() < 2 {
-        return Some("finding the best requires two variants or more");
+    let candidates = variants.iter().filter(|variant| !variant.is_bare_device()).count();
+    if plan.stop.best_within.is_some() && candidates < 2 {
+        return Some("finding the best requires two variants or more, not counting the bare device");
     }
     None
 }
@@ -198,6 +199,7 @@ mod tests {
     use super::*;
     use crate::testing::{EXT2_EXT4_XFS, simulated_run};
     use fsarena_core::event::{Activity, Note, NoteKind};
+    use fsarena_core::factor;
 
     fn remaining_and_answer(
         task_seconds: &[(&str, f64)],
@@ -208,6 +210,17 @@ mod tests {
         let (record, live) = simulated_run(task_seconds, &[], rounds);
         let forecast = eliminate(&record, &live, round, max_regret, None);
         (forecast.variants.into_iter().collect(), forecast.answered)
+    }
+
+    #[test]
+    fn a_search_requires_two_variants_besides_the_bare_device() {
+        let (mut record, _) = simulated_run(&EXT2_EXT4_XFS, &[], 1);
+        record.plan.stop.best_within = Some(0.01);
+        let levels = [(factor::FS.to_string(), factor::RAW.to_string())].into();
+        let mut variants = vec![record.variants[0].clone(), Variant { name: "raw".into(), levels }];
+        assert!(why_search_impossible(&record.plan, &variants).is_some());
+        variants.push(record.variants[1].clone());
+        assert_eq!(why_search_impossible(&record.plan, &variants), None);
     }
 
     #[test]
