@@ -23,7 +23,7 @@ pub struct RoundForecast {
     /// Why further rounds do not help to answer the question; None if they do.
     pub answered: Option<String>,
     /// A clause for the reason to stop that counts the open claims: `; one claim is left open`.
-    pub still_open: String,
+    pub open_clause: String,
     /// The variants that the next round runs.
     pub variants: VariantNames,
     /// Seconds that the next round will probably take.
@@ -87,7 +87,7 @@ pub fn forecast_claims(
             (0, undecidable) => Some(format!("every claim is decided but {undecidable}, which no round can decide")),
             _ => None,
         }),
-        still_open: match open.len() + undecidable {
+        open_clause: match open.len() + undecidable {
             1 => "; one claim is left open".into(),
             open => format!("; {open} claims are left open"),
         },
@@ -118,10 +118,10 @@ fn mean_round_s(record: &RunRecord, variant: &str) -> f64 {
     rounds.values().sum::<f64>() / rounds.len().max(1) as f64
 }
 
-/// The seconds that the fastest round spent on a variant; None if the variant has not run. The fastest round counts
-/// because the first one runs with cold caches. A variant with a single round counts as at most three times the median
-/// of all.
-pub fn fastest_round_s(record: &RunRecord, variant: &str) -> Option<f64> {
+/// The seconds that a further round will probably spend on a variant: those of its fastest round, because the first one runs
+/// with cold caches. A variant with a single round counts as at most three times the median of all. None if the variant
+/// has not run.
+pub fn expected_round_s(record: &RunRecord, variant: &str) -> Option<f64> {
     let fastest = |rounds: &BTreeMap<u32, f64>| rounds.values().copied().reduce(f64::min);
     let rounds = variant_rounds_s(record, variant);
     let fastest_s = fastest(&rounds)?;
@@ -211,7 +211,7 @@ mod tests {
         let (record, live) = simulated_run(&EXT2_EXT4_XFS, &["touch.elapsed: ext2 < xfs"], 7);
         let forecast = forecast_claims(&record, &live, 7, None);
         assert_eq!(names(&forecast.variants), ["ext2", "ext4", "xfs"]);
-        assert_eq!((forecast.answered, forecast.still_open.as_str()), (None, "; one claim is left open"));
+        assert_eq!((forecast.answered, forecast.open_clause.as_str()), (None, "; one claim is left open"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The search for the best variant: which variants can still be the best, and whether the choice among them is good
 //! enough.
 
-use crate::claim_forecast::{RoundForecast, VariantNames, fastest_round_s, round_seconds};
+use crate::claim_forecast::{RoundForecast, VariantNames, expected_round_s, round_seconds};
 use crate::{stopping::rounds_for_candidates, work};
 use fsarena_core::average::Average;
 use fsarena_core::observations::{Grid, bare_devices};
@@ -9,7 +9,8 @@ use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Directi
 use fsarena_fs::advice;
 use fsarena_stats::{critical_values, regret::Regrets};
 
-/// Variants leave for lack of time only before this round: by then each has been measured again.
+/// Variants leave for lack of time only before rounds with a smaller number than this. By then each variant has been
+/// measured after its first round too, which may have run with cold caches.
 const DROPPING_ROUNDS: u32 = 3;
 
 /// Why a plan cannot search for the best variant; None if it can, or does not search.
@@ -28,7 +29,8 @@ pub fn why_search_impossible(plan: &Plan, variants: &[Variant]) -> Option<&'stat
 /// without a budget. If that time is too short for a first answer about all variants, the last variants in the order of
 /// [`by_priority`] leave in the first rounds, whatever was measured.
 ///
-/// The confidence bounds are valid at the looks of the sequential test, so variants leave and the run ends at looks
+/// The confidence bounds are valid at the looks of the sequential test, the numbers of rounds after which it may decide
+/// ([`critical_values`]), so variants leave and the run ends at looks
 /// only. Only the rounds up to the last look count. A resumed run has these rounds too, so it continues with the same
 /// variants.
 pub fn eliminate(
@@ -68,7 +70,7 @@ pub fn eliminate(
     }
     RoundForecast {
         answered,
-        still_open: format!("; {} variants can still be the best", remaining.len()),
+        open_clause: format!("; {} variants can still be the best", remaining.len()),
         round_s: round_seconds(record, &variants),
         rounds_needed: search.rounds_needed(&remaining),
         dropped_for_time,
@@ -104,7 +106,8 @@ impl<'a> BestSearch<'a> {
         let measured = (0..costs.len()).filter(has_figures).collect();
         let look = critical_values::last_look_by(round as usize).map_or(0, |look| look.rounds as u32);
         let end = record.plan.stop.warmup + look;
-        // `costs` has one column for each round or aged image. Only those before the last look count for the bounds.
+        // `costs` has one column for each round, or in a run with aged images one for each image. For the bounds only the
+        // columns count whose (first) round is before the last look.
         let columns = grid.map_or(0, |grid| grid.rounds.partition_point(|round| *round < end));
         for rounds in &mut costs {
             rounds.truncate(columns);
@@ -164,8 +167,8 @@ impl<'a> BestSearch<'a> {
         let mut fitting = by_priority(&record.plan, &record.variants);
         fitting.retain(|variant| variants.contains(variant));
         let bare_devices = record.variants.iter().filter(|variant| variant.is_bare_device());
-        let bare_devices_s: f64 = bare_devices.filter_map(|variant| fastest_round_s(record, &variant.name)).sum();
-        let variant_s = |variant: &usize| fastest_round_s(record, record.variant_name(*variant)).unwrap_or(0.0);
+        let bare_devices_s: f64 = bare_devices.filter_map(|variant| expected_round_s(record, &variant.name)).sum();
+        let variant_s = |variant: &usize| expected_round_s(record, record.variant_name(*variant)).unwrap_or(0.0);
         while fitting.len() > 2 {
             let round_s: f64 = bare_devices_s + fitting.iter().map(variant_s).sum::<f64>();
             let rounds = self.rounds_needed(&fitting).saturating_sub(round);
@@ -298,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_part_of_a_round_changes_nothing() {
-        // What a resumed run finds of round 9 and later does not count before the look at ten rounds.
+        // A resumed run can have values of further rounds. They count only from the next look on, at ten rounds.
         assert_eq!(
             remaining_and_answer(&EXT2_EXT4_XFS, 10, 9, 0.001),
             remaining_and_answer(&EXT2_EXT4_XFS, 8, 8, 0.001)

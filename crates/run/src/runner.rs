@@ -1,7 +1,7 @@
 //! Runs the rounds of a plan: orders the cells, passes each to the executor and records what happens. It depends on no
 //! filesystem, workload or display.
 
-use crate::claim_forecast::{self, RoundForecast, VariantNames, fastest_round_s};
+use crate::claim_forecast::{self, RoundForecast, VariantNames, expected_round_s};
 use crate::error::{Result, RunError};
 use crate::executor::Executor;
 use crate::stopping::{
@@ -343,7 +343,7 @@ impl Runner<'_, '_, '_> {
         if tried.contains(&cell.variant.name) || tried.len() < MIN_TRIED_VARIANTS {
             return false;
         }
-        let fastest_s = tried.iter().filter_map(|name| fastest_round_s(record, name)).reduce(f64::min);
+        let fastest_s = tried.iter().filter_map(|name| expected_round_s(record, name)).reduce(f64::min);
         let (Some(fastest_s), Some(budget_s)) = (fastest_s, self.plan.stop.extended_budget_s()) else { return false };
         let cell_count = 1 + 2 * rounds_for_candidates(2, self.plan.error_split());
         self.started_at.elapsed().as_secs_f64() + f64::from(cell_count) * fastest_s > budget_s

@@ -73,11 +73,11 @@ impl StoppingRule {
         if let Some(why) = forecast.and_then(|forecast| forecast.answered.clone()) {
             return Some(why);
         }
-        let still_open = forecast.map_or("", |forecast| &forecast.still_open);
+        let open_clause = forecast.map_or("", |forecast| &forecast.open_clause);
         if round >= self.plan.all_rounds() {
             return Some(match self.plan.rounds {
-                1 => format!("its one round is done{still_open}"),
-                rounds => format!("all {rounds} rounds are done{still_open}"),
+                1 => format!("its one round is done{open_clause}"),
+                rounds => format!("all {rounds} rounds are done{open_clause}"),
             });
         }
         let budget_s = self.plan.budget_s.filter(|_| round > self.plan.warmup)?;
@@ -93,7 +93,7 @@ impl StoppingRule {
         let extended_s = self.plan.extended_budget_s().filter(|extended_s| missing > 0 && answer_s <= *extended_s);
         let is_late = elapsed.as_secs_f64() + next_round_s > extended_s.unwrap_or(budget_s);
         is_late
-            .then(|| format!("a further round would not have ended within the budget of {budget_s:.0} s{still_open}"))
+            .then(|| format!("a further round would not have ended within the budget of {budget_s:.0} s{open_clause}"))
     }
 
     /// The number of rounds that the first answer still requires, before round number `round`.
@@ -427,8 +427,8 @@ mod tests {
         assert!(stop_reason(&plan, 10).unwrap().starts_with("all 8 rounds are done"));
     }
 
-    fn open_forecast(still_open: &str, round_s: f64) -> RoundForecast {
-        RoundForecast { still_open: still_open.into(), round_s, rounds_needed: 8, ..RoundForecast::default() }
+    fn open_forecast(open_clause: &str, round_s: f64) -> RoundForecast {
+        RoundForecast { open_clause: open_clause.into(), round_s, rounds_needed: 8, ..RoundForecast::default() }
     }
 
     #[test]
