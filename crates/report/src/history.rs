@@ -440,13 +440,16 @@ fn with_headroom(mut y: Axis) -> Axis {
     y
 }
 
-/// The horizontal axis: one run a unit, labelled with its date, or with date and time (`11-22 10:14`) if two
-/// runs have the same date.
+/// The horizontal axis: one run a unit, labelled with its date, or with date and time (`11-22 10:14`, with the year if
+/// the runs are of several years) if two runs have the same date.
 fn date_axis(points: &[HistoryPoint]) -> Axis {
     let day = |point: &HistoryPoint| point.started.chars().take(10).collect::<String>();
     let days_repeat = points.windows(2).any(|pair| day(&pair[0]) == day(&pair[1]));
+    let year = |point: &HistoryPoint| point.started.chars().take(4).collect::<String>();
+    let years_differ = points.windows(2).any(|pair| year(&pair[0]) != year(&pair[1]));
+    let left_out_chars = if years_differ { 0 } else { "2026-".len() };
     let label = |x: f64| match points.get(x as usize).filter(|_| x >= 0.0 && x.fract() == 0.0) {
-        Some(point) if days_repeat => format_start_time(&point.started).chars().skip(5).collect(),
+        Some(point) if days_repeat => format_start_time(&point.started).chars().skip(left_out_chars).collect(),
         Some(point) => day(point),
         None => String::new(),
     };
@@ -542,6 +545,18 @@ mod tests {
         assert!(text.contains("Confirmed") && text.contains("run-08") && text.contains("6.17 → "), "{text}");
         assert!(text.contains("worse"), "{text}");
         assert!(has_chart(&page));
+    }
+
+    #[test]
+    fn labels_with_a_time_have_a_year_if_the_runs_are_of_several_years() {
+        let mut points = points(&[1.0, 1.0, 1.0]);
+        points[1].started = points[0].started.clone();
+        let first_label =
+            |points: &[HistoryPoint]| date_axis(points).ticks.into_iter().find(|(x, _)| *x == 0.0).unwrap().1;
+        assert_eq!(first_label(&points[..]), "11-01 10:00");
+        points[0].started = "2025-11-01T10:00:00.000Z".into();
+        points[1].started = points[0].started.clone();
+        assert_eq!(first_label(&points[..]), "2025-11-01 10:00");
     }
 
     #[test]
