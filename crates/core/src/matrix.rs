@@ -6,8 +6,8 @@ use crate::plan::limits::MAX_VARIANTS;
 use crate::{plan::Plan, schedule::mix, setting::SettingValue};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The part of a variant's name for an empty level of a factor. Such a variant need not be a plain variant, one at which no
-/// factor is varied one at a time.
+/// The part of a variant's name for an empty level of a factor. It does not mean a plain variant: that is a variant of which
+/// [`add_one_at_a_time`] makes copies.
 pub const EMPTY_LEVEL_NAME: &str = "plain";
 
 /// The most tasks of a workload; also the most workloads of a plan. The report has a row for each task, and every round
@@ -131,8 +131,8 @@ fn with_level(variant: &Variant, factor: &str, level: &str) -> Variant {
     variant
 }
 
-/// The cells of one round, in the order in which they will run: every live variant once, in a uniformly
-/// random order, each with every workload of the plan.
+/// The cells of one round, in the order in which they will run: every live variant once, in a uniformly random
+/// order, each with every workload of the plan.
 ///
 /// All variants of a round share a seed, so they do the same work on the same data. `live` are the indices in `variants` of
 /// those that have not left the run.

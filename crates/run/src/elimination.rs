@@ -30,9 +30,8 @@ pub fn why_search_impossible(plan: &Plan, variants: &[Variant]) -> Option<&'stat
 /// [`by_priority`] leave in the first rounds, whatever was measured.
 ///
 /// The confidence bounds are valid at the looks of the sequential test, the numbers of rounds after which it may decide
-/// ([`critical_values`]), so variants leave and the run ends at looks
-/// only. Only the rounds up to the last look count. A resumed run has these rounds too, so it continues with the same
-/// variants.
+/// ([`critical_values`]), so variants leave and the run ends at looks only. Only the rounds up to the last look count. A
+/// resumed run has these rounds too, so it continues with the same variants.
 pub fn eliminate(
     record: &RunRecord,
     live: &VariantNames,

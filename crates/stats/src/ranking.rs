@@ -200,8 +200,7 @@ pub fn probability_best(
     let mut rng = run_rng(seed, 0);
     let mut wins = vec![0.0; variants];
     // With 95% confidence the error of a share is at most 0.016 with 4,000 resamples, and 0.031 with 1,000 (1.96 standard
-    // errors of a share of 1/2). Above MANY_ROUNDS each resample takes
-    // long, and nearly every share is 0 or 1.
+    // errors of a share of 1/2). Above MANY_ROUNDS each resample takes long, and nearly every share is 0 or 1.
     let resamples = if complete.len() <= MANY_ROUNDS { 4_000 } else { 1_000 };
     for _ in 0..resamples {
         let mut sums = vec![0.0; variants];
