@@ -295,7 +295,7 @@ pub fn readings_of(id: &str) -> BTreeSet<String> {
 
 /// The largest share of an operation's time that the load generator may take, 0–1. Above it fsarena labels the result
 /// client-bound: it measures the generator more than the filesystem.
-pub const MAX_CLIENT_SHARE: f64 = 0.10;
+pub const MAX_GENERATOR_SHARE: f64 = 0.10;
 
 /// The data path of the I/O that a task requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,7 @@ use crate::histogram::{empty_histogram, to_latencies};
 use crate::job::{Bound, Warmup};
 use crate::tally::{self, FinishedInterval, Interval, OnInterval, lane_kinds};
 use crate::{calibrate::Calibration, error::Result, extent_check::ExtentCheck, series};
-use fsarena_core::{metric::MAX_CLIENT_SHARE, sample::TaskOutput, series::SeriesPoint};
+use fsarena_core::{metric::MAX_GENERATOR_SHARE, sample::TaskOutput, series::SeriesPoint};
 use fsarena_sys::cpu::CpuTime;
 use hdrhistogram::Histogram;
 
@@ -68,7 +68,7 @@ pub struct LoadOutcome {
     pub calibration: Calibration,
     /// The load generator's share of the processor time, 0–1.
     pub client_share: f64,
-    /// Whether that share is above [`MAX_CLIENT_SHARE`].
+    /// Whether that share is above [`MAX_GENERATOR_SHARE`].
     pub is_client_bound: bool,
     /// Number of verified blocks, all intact: a damaged block ends the job.
     pub verified_blocks: u64,
@@ -123,7 +123,7 @@ impl LoadOutcome {
             fairness: fairness(&counts.operations_by_thread),
             calibration,
             client_share,
-            is_client_bound: client_share > MAX_CLIENT_SHARE,
+            is_client_bound: client_share > MAX_GENERATOR_SHARE,
             verified_blocks: 0,
             extent_check: None,
             intended_per_s: settings.rate.map(|rate| rate.per_s),

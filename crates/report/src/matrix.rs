@@ -5,7 +5,7 @@
 use crate::document::{Cell, Document, FigureSource, Table, labelled_row};
 use crate::number::{percent, plural, signed_percent, three_digits, with_unit};
 use crate::{error::Error, phrases::group_digits};
-use fsarena_core::metric::{DataPath, MAX_CLIENT_SHARE, reading};
+use fsarena_core::metric::{DataPath, MAX_GENERATOR_SHARE, reading};
 use fsarena_core::observations::{self, Grid};
 use fsarena_core::published::{Figure, PublishedSet};
 use fsarena_core::sample::{Direction, Unit};
@@ -193,7 +193,7 @@ const MIXED_SIGN: char = '~';
 const UNSTEADY_SIGN: char = '±';
 const CLIENT_BOUND_SIGN: char = '!';
 
-/// The signs after figures, and their meanings. The limits in the texts are those of [`DataPath`] and [`MAX_CLIENT_SHARE`].
+/// The signs after figures, and their meanings. The limits in the texts are those of [`DataPath`] and [`MAX_GENERATOR_SHARE`].
 const SIGNS: [(char, &str); 4] = [
     (PAGE_CACHE_SIGN, "data path page cache, under a tenth of the bytes reached the device"),
     (MIXED_SIGN, "data path mixed, under nine tenths of the bytes reached the device"),
@@ -214,7 +214,7 @@ impl SignMedians {
         SignMedians {
             device_share: medians_of("device_share"),
             steady: medians_of(reading::STEADY),
-            client_share: medians_of(reading::CLIENT_SHARE),
+            client_share: medians_of(reading::GENERATOR_SHARE),
         }
     }
 
@@ -234,7 +234,7 @@ impl SignMedians {
         if median(&self.steady).is_some_and(|steady| steady < 0.5) {
             signs.push(UNSTEADY_SIGN);
         }
-        if median(&self.client_share).is_some_and(|share| share > MAX_CLIENT_SHARE) {
+        if median(&self.client_share).is_some_and(|share| share > MAX_GENERATOR_SHARE) {
             signs.push(CLIENT_BOUND_SIGN);
         }
         signs
@@ -269,7 +269,7 @@ fn matrix_rows_of_run(record: &RunRecord) -> Vec<MatrixRow> {
     let left_out = observations::rounds_left_out(record);
     let rounds = record.cells.iter().map(|cell| cell.round as usize + 1).max().unwrap_or(0);
     let workloads: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
-    let client_shares = record.metric(reading::CLIENT_SHARE).map(|(_, shares)| shares);
+    let client_shares = record.metric(reading::GENERATOR_SHARE).map(|(_, shares)| shares);
     let mut rows: Vec<MatrixRow> = vec![];
     // For each row, the client shares of its rounds.
     let mut row_shares: Vec<Vec<f64>> = vec![];
@@ -308,7 +308,7 @@ fn matrix_rows_of_run(record: &RunRecord) -> Vec<MatrixRow> {
         rows[*row].iops[*round as usize] = Some(mean(values));
     }
     for (row, shares) in rows.iter_mut().zip(&row_shares) {
-        row.client_bound = median(shares).is_some_and(|share| share > MAX_CLIENT_SHARE);
+        row.client_bound = median(shares).is_some_and(|share| share > MAX_GENERATOR_SHARE);
     }
     rows
 }

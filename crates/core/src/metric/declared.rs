@@ -1,4 +1,5 @@
-//! The metrics that commands of a run declared in their output, and the error for two contradictory declarations.
+//! The metrics that commands of a run declared in their output, and the error for two contradictory declarations. Runs that
+//! are merged or compared use the same check for all their metrics.
 
 use crate::sample::MetricSpec;
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,8 @@ impl Contradiction {
 pub struct DeclaredMetrics(BTreeMap<String, Declaration>);
 
 impl DeclaredMetrics {
-    /// Adds a declaration. Returns true if the name is new.
+    /// Adds a declaration of a metric whose definition comes from a run. Returns true if the name is new. Declarations that
+    /// differ only in their help texts do not contradict each other.
     ///
     /// # Errors
     /// An earlier declaration of the same name has a different definition.
@@ -57,8 +59,10 @@ impl DeclaredMetrics {
         }
     }
 
-    /// Adds a metric that a command printed. Each quantity must always have the same unit: `x_s` and `x_ns` contradict each
-    /// other, `x_bytes` and `x_count` do not. Returns true if the name is new.
+    /// Adds a metric that a command printed. Returns true if the name is new.
+    ///
+    /// Names that differ only in the unit at their end contradict each other if both units measure the same quantity: `x_s`
+    /// and `x_ns` (both are times) do, `x_bytes` and `x_count` do not.
     ///
     /// # Errors
     /// An earlier declaration of the same name has a different definition or unit.

@@ -1,4 +1,5 @@
-//! The names of readings that several modules use, and the definitions of readings that no probe takes.
+//! The names of readings that several modules use, and the definitions of readings that neither a probe nor a load takes.
+//! The readings of a probe or a load are defined beside it.
 
 use crate::sample::{Fold, ReadingDef, Unit};
 
@@ -52,11 +53,11 @@ pub const WRITE_BANDWIDTH: &str = "write_bandwidth_bytes_per_s";
 pub const SERVED_BANDWIDTH: &str = "served_bytes_per_s";
 /// Durable commits per second.
 pub const COMMIT_RATE: &str = "commit_iops_per_s";
-/// The load generator's share of the time of an operation.
-pub const CLIENT_SHARE: &str = "client_ratio";
+/// The share of an operation's time that the load generator itself takes.
+pub const GENERATOR_SHARE: &str = "client_ratio";
 /// Requests that were answered.
 pub const REQUESTS: &str = "requests_count";
-/// How often a task made the same call.
+/// The number of calls of a task that repeats one call, such as creating a file.
 pub const CALLS: &str = "calls_count";
 /// Transactions per second of a database.
 pub const TRANSACTION_RATE: &str = "transactions_per_s";
@@ -114,7 +115,7 @@ pub const FILES_SPACE: &str = "held_bytes";
 pub const DEVICE_SIZE: &str = "device_bytes";
 /// The seed of the aged image that the cell began with. Absent for a filesystem that is not aged.
 pub const IMAGE_SEED: &str = "image_seed";
-/// Files that were synced before a power cut and are intact after it.
+/// Files that were synced before a power cut and are intact after it. If one is not intact, the task fails with a violation.
 pub const FILES_SYNCED: &str = "files_synced_count";
 /// Files that were not synced before a power cut and are missing or incomplete after it.
 pub const FILES_LOST: &str = "files_lost_count";
@@ -160,7 +161,7 @@ pub const TIMER_READINGS: &[ReadingDef] = &[
                commands in an existing directory"),
 ];
 
-/// The readings that are taken when a filesystem is mounted, and after a power cut.
+/// The readings of the device and the filesystem before the tasks of a cell and after them, and the readings after a power cut.
 pub const LIFECYCLE_READINGS: &[ReadingDef] = &[
     ReadingDef::higher(USABLE_BYTES, Unit::Bytes)
         .tasks(Fold::Max)
@@ -179,9 +180,9 @@ pub const LIFECYCLE_READINGS: &[ReadingDef] = &[
         .machine()
         .help("seed of the aged image that the cell began with; rounds with the same seed began with the same image"),
     ReadingDef::neutral(FILES_SYNCED, Unit::Count)
-        .help("files that were synced before the power cut, all of them intact after it"),
+        .help("files that were synced before the power cut; all of them are intact after it, otherwise the task fails"),
     ReadingDef::lower(FILES_LOST, Unit::Count)
-        .help("files that were written before the last synced file but not synced themselves, and are missing or incomplete after the power cut"),
+        .help("files that are missing or incomplete after the power cut; only files that were not synced, and were written before the last synced one"),
     ReadingDef::neutral(REPLAYED_BYTES, Unit::Bytes)
         .help("bytes of recorded writes that the disk kept at the power cut"),
 ];
@@ -190,11 +191,11 @@ pub const LIFECYCLE_READINGS: &[ReadingDef] = &[
 /// nanosecond per instruction; these readings replace them.
 pub const INSTRUCTION_READINGS: &[ReadingDef] = &[
     ReadingDef::lower(USER_INSTRUCTIONS, Unit::Count)
-        .help("instructions of programs until the data was synced, counted exactly; if a note of the run says so, they are sampled at ticks, and only for the process tree"),
+        .help("instructions of programs until the data was synced: counted exactly by a plugin of QEMU; if QEMU cannot load it, sampled at clock ticks, and only for the process tree (a note of the run says so)"),
     ReadingDef::lower(KERNEL_INSTRUCTIONS, Unit::Count)
-        .help("instructions of the kernel until the data was synced, including its threads and interrupts, counted exactly; if a note of the run says so, they are sampled at ticks, and only for the process tree"),
+        .help("instructions of the kernel until the data was synced, including its threads and interrupts: counted exactly by a plugin of QEMU; if QEMU cannot load it, sampled at clock ticks, and only for the process tree (a note of the run says so)"),
     ReadingDef::lower(GUEST_INSTRUCTIONS, Unit::Count)
-        .help("instructions of the guest until the data was synced; without a counter in the emulator: instructions of the guest's tasks, computed from their CPU clocks"),
+        .help("instructions of the guest until the data was synced: counted exactly by a plugin of QEMU; if QEMU cannot load it, computed from the CPU clocks of all processes and kernel threads of the guest"),
     ReadingDef::lower(INSTRUCTIONS_AT_RETURN, Unit::Count)
         .help("instructions of the guest until the command returned, counted exactly"),
     ReadingDef::lower(SYSTEM_CALLS, Unit::Count)
@@ -241,16 +242,17 @@ pub const SERVICE_READINGS: &[ReadingDef] = &[
         .help("CPU time of the kernel's own threads, from their CPU clocks, exact: journal, writeback, checksums, and whatever else they did meanwhile"),
 ];
 
-/// The id of the task whose sample has the layout before the tasks of a cell.
+/// The id of the sample with the layout before the first task of a cell. The layout is stored like the sample of a task.
 pub const LAYOUT_BEFORE: &str = "layout_before";
-/// The id of the task whose sample has the layout after the tasks of a cell.
+/// The id of the sample with the layout after the last task of a cell.
 pub const LAYOUT_AFTER: &str = "layout_after";
 
 /// The number of files whose extents were read.
 pub const FILES_WITH_EXTENTS: &str = "layout_files_count";
 /// Contiguous pieces for each file.
 pub const EXTENTS_PER_FILE: &str = "extents_per_file_ratio";
-/// The share of the blocks of files that lie on the device right after the block before them in the file.
+/// The share of file blocks that directly follow, on the device, the previous block of their file. The first block of each file
+/// does not count.
 pub const LAYOUT_SCORE: &str = "layout_score_ratio";
 /// The layout score of one read of all files, one after another in the order of their directories.
 pub const DYNAMIC_LAYOUT_SCORE: &str = "dynamic_layout_score_ratio";
@@ -259,8 +261,8 @@ pub const FREE_EXTENTS: &str = "free_extents_count";
 /// The largest piece of free space.
 pub const LARGEST_FREE_EXTENT: &str = "largest_free_extent_bytes";
 
-/// The classes of free extents by size, ascending. Each has the name of the reading with the bytes in its extents, the size in
-/// bytes that its extents stay below, and a label.
+/// The classes of free extents by size, ascending: the name of the reading that sums the bytes of a class, the exclusive upper
+/// limit of an extent's size in bytes, and a label.
 pub const FREE_EXTENT_CLASSES: [(&str, u64, &str); 5] = [
     ("free_under_64_kib_bytes", 64 << 10, "under 64 KiB"),
     ("free_64_kib_to_1_mib_bytes", 1 << 20, "64 KiB to 1 MiB"),
@@ -292,13 +294,13 @@ pub const LAYOUT_READINGS: &[ReadingDef] = &[
     ),
     filesystem_state(
         ReadingDef::higher(LAYOUT_SCORE, Unit::Ratio),
-        "layout score (Smith and Seltzer 1997): of the blocks of all files but the first of each, the share that follow the \
-         block before; 1 if no file is fragmented",
+        "layout score (Smith and Seltzer 1997): the share of file blocks that directly follow, on the device, the previous \
+         block of their file; the first block of a file does not count; 1 if no file is fragmented",
     ),
     filesystem_state(
         ReadingDef::higher(DYNAMIC_LAYOUT_SCORE, Unit::Ratio),
-        "the same of one read of all files in the order of their directories, so the first block of a file counts too, after \
-         the last one of the file before. Conway et al. (2017) take this from requests to the device, which include metadata; \
+        "layout score of reading all files one after another in the order of their directories: the first block of a file \
+         counts too, and its previous block is the last one of the previous file. Conway et al. (2017) take this from requests to the device, which include metadata; \
          this is from FIEMAP",
     ),
     filesystem_state(ReadingDef::lower(FREE_EXTENTS, Unit::Count), "pieces of free space (ext4, xfs, btrfs, f2fs)"),

@@ -101,7 +101,7 @@ pub fn claim_series_among<'a>(
 
 /// Metrics that describe how a figure was measured. Claims about them are valid even if the figure is not.
 const CIRCUMSTANCE_METRICS: [&str; 4] =
-    ["device_share", reading::CLIENT_SHARE, reading::STEADY, reading::VERIFIED_BLOCKS];
+    ["device_share", reading::GENERATOR_SHARE, reading::STEADY, reading::VERIFIED_BLOCKS];
 
 /// Finds the values of claims. It caches the grid of each metric, because several claims use the same metric.
 struct SeriesReader<'a> {
@@ -278,7 +278,7 @@ mod tests {
         };
         let variants = vec![Variant { name: "ext4".into(), levels: BTreeMap::new() }];
         let mut record = RunRecord { variants, tasks: tasks.iter().map(task).collect(), ..RunRecord::default() };
-        for (id, unit) in [("x_count", Unit::Count), (reading::CLIENT_SHARE, Unit::Ratio)] {
+        for (id, unit) in [("x_count", Unit::Count), (reading::GENERATOR_SHARE, Unit::Ratio)] {
             record.define_reading(MetricSpec::new(id.into(), unit, Direction::Higher, String::new()));
         }
         record.cells.push(CellRecord {

@@ -5,7 +5,7 @@
 
 use super::values::{VariantValues, has_data, rounds_left_out, values_by_task};
 use crate::average::median;
-use crate::metric::{DataPath, MAX_CLIENT_SHARE, reading};
+use crate::metric::{DataPath, MAX_GENERATOR_SHARE, reading};
 use crate::record::{MetricSpec, RunRecord};
 use crate::{cell::Variant, matrix::workload_of_variant, setting::SettingValue};
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,8 +75,8 @@ pub fn invalid_figures(record: &RunRecord, metric: &str) -> BTreeMap<(usize, usi
             reasons.entry((task, variant)).or_insert(InvalidReason::Cache);
         }
     }
-    for (task, variant, rounds) in figures_with_values(record, reading::CLIENT_SHARE) {
-        if median(&rounds).is_some_and(|share| share > MAX_CLIENT_SHARE) {
+    for (task, variant, rounds) in figures_with_values(record, reading::GENERATOR_SHARE) {
+        if median(&rounds).is_some_and(|share| share > MAX_GENERATOR_SHARE) {
             reasons.entry((task, variant)).or_insert(InvalidReason::ClientBound);
         }
     }
@@ -273,7 +273,7 @@ mod tests {
             let record = run_of_two_variants(&[
                 ("all_latency_p999_ns", [1e6, 2e6]),
                 ("all_operations_count", counts),
-                (reading::CLIENT_SHARE, shares),
+                (reading::GENERATOR_SHARE, shares),
             ]);
             let excluded = crate::observations::Grid::of(&record, "latency_p999").unwrap().excluded;
             assert_eq!(excluded, [(0, InvalidReason::FewRequests)].into());
