@@ -45,6 +45,17 @@ impl RunsDir {
         let from_file = || Some(Config::load().ok()?.get("runs")?.value.into());
         std::env::var_os("FSARENA_RUNS").or_else(from_file).map_or_else(|| "runs".into(), PathBuf::from)
     }
+
+    /// The flag that a later command needs to find the runs of this one, after a space: ` --runs DIR`. Empty for the
+    /// directory that is used without `--runs`.
+    pub fn flag_for_later_commands(&self) -> String {
+        flag_unless_default(&self.dir, &RunsDir::default_path())
+    }
+}
+
+/// ` --runs DIR`, or nothing if `dir` is the default.
+fn flag_unless_default(dir: &Path, default: &Path) -> String {
+    if dir == default { String::new() } else { format!(" --runs {}", dir.display()) }
 }
 
 /// The flags of commands that print a report: how it judges and weighs, and what it shows.
@@ -244,6 +255,12 @@ mod tests {
     use crate::args::Cli;
     use crate::commands::{ab, advise, bisect};
     use clap::CommandFactory;
+
+    #[test]
+    fn a_later_command_names_only_another_runs_directory() {
+        let flag = |dir: &str| flag_unless_default(Path::new(dir), Path::new("runs"));
+        assert_eq!([flag("runs"), flag("/srv/runs")], ["", " --runs /srv/runs"]);
+    }
 
     #[test]
     fn a_plain_number_is_seconds() {

@@ -186,7 +186,8 @@ pub fn run(args: Args) -> CommandResult {
     };
     recorder.finish(why, complete)?;
     let id = recorder.run_dir().id();
-    print_message(&format!("stored as {id}; resume with: fsarena watch --resume {id}"));
+    let runs_flag = args.runs.flag_for_later_commands();
+    print_message(&format!("stored as {id}; resume with: fsarena watch --resume {id}{runs_flag}"));
     Ok(ExitCode::Done)
 }
 

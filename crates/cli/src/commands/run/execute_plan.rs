@@ -61,7 +61,8 @@ pub fn execute_plan(args: &Args, mut request: RunRequest) -> Result<(ExitCode, O
         Ok(ExitCode::Done)
     };
     if cut_short && (has_samples || result.is_ok()) {
-        progress.show_message(&format!("what was measured is kept; resume with: fsarena run --resume {}", run.id()));
+        let (id, runs_flag) = (run.id(), args.runs.flag_for_later_commands());
+        progress.show_message(&format!("what was measured is kept; resume with: fsarena run --resume {id}{runs_flag}"));
     }
     // If both the run and its report failed, the failure of the run is reported.
     result?;
