@@ -57,7 +57,7 @@ pub struct Args {
     /// Count the operations of the device itself
     #[arg(long, group = "counter", help_heading = "Request counter")]
     device_operations: bool,
-    /// Command that prints a number; fsarena runs it without a shell
+    /// Command that prints the total number of requests so far; fsarena runs it without a shell
     #[arg(last = true, value_name = "COMMAND", group = "counter")]
     command: Vec<String>,
 
@@ -123,7 +123,7 @@ impl Args {
             _ if self.path.is_none() && self.device.is_none() && self.service.is_empty() => {
                 return usage_error(
                     "fsarena watch needs a source: a counter of requests (--squid HOST:PORT, --prometheus URL --series NAME, \
-                     --log FILE, --device-operations with --path, or a command after `--` that prints a number), or at \
+                     --log FILE, --device-operations with --path, or a command after `--` that prints their total), or at \
                      least what to watch (--path, --device or --service)",
                 );
             }

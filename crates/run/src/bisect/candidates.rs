@@ -1,8 +1,8 @@
 //! The candidates of a bisection: lists those that remain between the ends, and makes the variant of a candidate.
 //!
-//! A commit is checked out and built in a clone of the repository that belongs to the bisection, by the user who
-//! started fsarena. So nothing changes the repository itself, and a build can reuse the files of the build before. The
-//! files that the variant needs are copied out of the clone, because the next commit overwrites them.
+//! Each bisection has a clone of the repository. fsarena checks out and builds commits in this clone, as the user who
+//! started fsarena. So nothing changes the repository itself, and a build can reuse the files of the previous build.
+//! The files that the variant needs are copied out of the clone, because the next commit overwrites them.
 
 use crate::baseline::copy_kernel;
 use crate::error::{Result, RunError, require};
@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// In the template of a level, stands for a candidate of a list.
 pub const LEVEL_PLACEHOLDER: &str = "{level}";
-/// In the template of a level, stands for the directory with the files of a commit.
+/// In the template of a level, stands for the directory with the files of a commit. The whole level must be the path of a
+/// file or directory, such as `{tree}/build/mkfs`, because fsarena copies it.
 pub const TREE_PLACEHOLDER: &str = "{tree}";
 /// In the template of a level, begins a placeholder for the content of a file of the commit: `{file:PATH}`.
 pub const FILE_PLACEHOLDER: &str = "{file:";
@@ -66,8 +67,8 @@ impl Candidates {
         })
     }
 
-    /// The candidates, besides `bad`, that can be the first bad one if `goods` are good and `bad` is bad. Those that
-    /// halve the range best come first.
+    /// The candidates that remain to be measured between `goods` and `bad`, without these. Those that halve the range
+    /// best come first.
     ///
     /// # Errors
     /// git fails.
@@ -263,7 +264,8 @@ fn copy_from_tree(factor: &str, path: &Path, copy_dir: &Path) -> Result<String, 
         copy_kernel(&kernel, copy_dir)?;
         return Ok(copy_dir.to_string_lossy().into_owned());
     }
-    // Programs look for their files beside themselves by their own names, so the copy keeps its name.
+    // Programs look for their files beside themselves by their own names, so the copy keeps its name. A symbolic link of the
+    // commit may lead out of the clone, but the copies keep their owners and modes: what only root may read stays so.
     dirs::make_dirs(copy_dir).map_err(Error::io("making", copy_dir))?;
     let copied = Argv::new("cp").args(["-a", "--"]).arg(path).arg(copy_dir).run();
     let copied = copied.map_err(Error::from)?;
