@@ -119,13 +119,17 @@ impl Candidates {
     /// Checks that GOOD comes before BAD.
     ///
     /// # Errors
-    /// GOOD does not come before BAD; the message has the fix.
+    /// GOOD does not come before BAD (the message has the fix), or git cannot compare them.
     pub fn check_order(&self, good: &str, bad: &str) -> Result<()> {
         match &self.source {
             CandidateSource::Git { repo, .. } => {
                 let argv = self.git(repo.as_ref()).args(["merge-base", "--is-ancestor", good, bad]);
-                let is_before = argv.run().map_err(Error::from)?.status.success() && good != bad;
-                require(is_before, || {
+                let finished = argv.run().map_err(Error::from)?;
+                // git exits with 1 if GOOD is not an ancestor, and with 128 if it cannot read the history.
+                require(matches!(finished.ended(), CommandEnd::Exit(0 | 1)), || {
+                    RunError::Plan(format!("{repo}: {}", describe_output(&finished.stderr)))
+                })?;
+                require(finished.status.success() && good != bad, || {
                     RunError::Plan(format!(
                         "GOOD ({good}) is not an ancestor of BAD ({bad}); their last common ancestor can be GOOD: git -C {repo} \
                          merge-base {good} {bad}"
@@ -336,6 +340,18 @@ mod tests {
         assert_eq!(levels_between(&levels, &["0"], "8"), ["4", "3", "5", "2", "6", "1", "7"]);
         assert_eq!(levels_between(&levels, &["0", "4"], "7"), ["5", "6"]);
         assert_eq!(levels_between(&levels, &["4", "0"], "5"), [""; 0]);
+    }
+
+    #[test]
+    fn a_failure_of_git_is_not_a_wrong_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = dir.path().to_string_lossy().into_owned();
+        let source = CandidateSource::Git { repo, build: vec![], first_parent: false, paths: vec![] };
+        let [dir, tree] = ["bisection", "tree"].map(|name| dir.path().join(name));
+        let candidates = Candidates { source, template: VariantLevels::new(), dir, tree, user: None };
+        // The directory is not a repository.
+        let error = candidates.check_order("a", "b").unwrap_err().to_string();
+        assert!(!error.contains("not an ancestor"), "{error}");
     }
 
     #[test]
