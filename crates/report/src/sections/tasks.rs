@@ -14,8 +14,8 @@ use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
 use fsarena_stats::{critical_values::FIRST_LOOK_ROUNDS, mean_ratio::ROUNDS_FOR_MEAN_RATIO, simulate::in_parallel};
 
-/// Adds a table of ratios and one of medians for each metric. A brief report leaves them out. If the run has no
-/// samples, it too has this section, which then states that nothing was measured.
+/// Adds a table of ratios and one of medians for each metric. A brief report leaves them out, unless the run has no
+/// samples: then every report has this section, which states that nothing was measured.
 pub fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
     if detail < Detail::Full && !report.record.samples.is_empty() {
         return;
@@ -118,6 +118,7 @@ pub fn ratio_row(title: String, comparison: &Comparison, unit: Unit, task: Optio
 /// For the best variant: `1.00`, and below it the median.
 fn variant_ratio_cell(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
     let result = &comparison.variants[variant];
+    // `order` has only variants with values. A single one has no ratio, so it shows only its median.
     if comparison.best() == Some(variant) && comparison.order.len() > 1 {
         // If variants have exactly the same values, highlight none.
         let is_alone = comparison.sole_best() == Some(variant);
@@ -185,7 +186,7 @@ fn mean_row_legend(analyses: &[&Analysis]) -> String {
     let rounds = overall.filter_map(|overall| fewest_mean_cost_rounds(&overall.total_or_geometric().comparison));
     let Some(fewest_rounds) = rounds.min() else { return String::new() };
     format!(
-        " The row MEAN is the ratio of mean cost, the sum over all rounds divided by that of the best variant. It counts \
+        " The row MEAN is the ratio of mean cost: the sum over all rounds, divided by the sum of the best variant. It counts \
          every slow round, and has an interval from {ROUNDS_FOR_MEAN_RATIO} rounds on; {}.",
         unseen_stalls_clause(fewest_rounds)
     )
@@ -241,13 +242,13 @@ pub fn add_totals(document: &mut Document, report: &Report, _: Detail) {
     let maxima: Vec<&str> = totals.iter().filter(|total| total.fold == Fold::Max).map(|total| total.id).collect();
     let maxima_note = match &maxima[..] {
         [] => String::new(),
-        ids => format!(" {} is the largest of any task.", ids.join(", ")),
+        ids => format!(" For {}: the largest value of any task.", ids.join(", ")),
     };
     let row = |ReadingTotal { id, unit, values, .. }: ReadingTotal| labelled_row(id, median_cells(&values, unit, None));
     let rows: Vec<Vec<Cell>> = totals.into_iter().map(row).collect();
     if !rows.is_empty() {
         document.heading(3, "Cost of all tasks");
-        document.text(format!("Medians over rounds of the sum over all tasks.{maxima_note}"));
+        document.text(format!("Medians over rounds of the sum over all tasks that count in totals.{maxima_note}"));
         document.table(Table::of_figures(variant_header(record, "over all tasks")).with_rows(rows));
         document.text(medians_legend(&report.analyses));
     }
