@@ -38,6 +38,6 @@ pub use error::{Error, Result};
 pub use event_log::{EventReader, TimedEvent};
 pub use list::{RunSummary, list_runs, read_summary};
 pub use merge::{MergeResult, merge};
-pub use read::{find_reading, for_each_command, read};
+pub use read::{find_reading_definition, for_each_command, read};
 pub use views::views_sql;
 pub use writer::Writer;

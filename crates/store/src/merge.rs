@@ -162,7 +162,7 @@ impl MergeTarget {
         for_each_round(&db, "main", |round, host| drop(hosts_by_round.insert(round, host)))
             .map_err(Error::while_reading(&db_path))?;
         let mut metrics = DeclaredMetrics::default();
-        for metric in read::read_readings(&RunDatabase { db: &db, path: &db_path }, "main")?.0 {
+        for metric in read::read_reading_definitions(&RunDatabase { db: &db, path: &db_path }, "main")?.0 {
             // A run has each name once, so no two definitions contradict each other here.
             let _ = metrics.declare(&metric, &run.path().display().to_string());
         }
@@ -423,7 +423,7 @@ fn new_cell_hashes(db: &Connection) -> rusqlite::Result<HashSet<String>> {
 /// another way.
 fn declare_metrics(db: &Connection, shard: &RunDir, metrics: &mut DeclaredMetrics) -> Result<()> {
     let shard_path = shard.path().display().to_string();
-    for metric in read::read_readings(&RunDatabase { db, path: &shard.database_file() }, "shard")?.0 {
+    for metric in read::read_reading_definitions(&RunDatabase { db, path: &shard.database_file() }, "shard")?.0 {
         metrics
             .declare(&metric, &shard_path)
             .map_err(|error| Error::damaged(shard.path(), format!("cannot be merged: {error}")))?;

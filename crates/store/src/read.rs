@@ -10,7 +10,8 @@ use fsarena_core::{event::Note, host::Host, latency::LatencyHistogram, sample::F
 use std::collections::{BTreeSet, HashMap};
 use std::{cmp::Ordering, ops::ControlFlow};
 
-/// Reads a whole run, also while another process writes it.
+/// Reads a whole run, also while another process writes it: all queries are in one transaction, so they see the run at the
+/// same moment.
 ///
 /// # Errors
 /// A file is missing, damaged, not a run, or of another version; the message names the file.
@@ -30,7 +31,7 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
             Ok(Variant { name: row.text(1)?, levels: row.json(2)? })
         })?;
     let (tasks, task_ids, task_positions) = read_tasks(&database)?;
-    let (readings, reading_ids) = read_readings(&database, "main")?;
+    let (readings, reading_ids) = read_reading_definitions(&database, "main")?;
     let (cells, cell_ids) = read_cells(&database, &variant_ids, &host_ids)?;
     let (mut samples, sample_ids) = read_samples(&database, &cell_ids, (&task_ids, &task_positions))?;
     check_size(&database, [tasks.len(), variants.len(), samples.len()], &cells)?;
@@ -88,7 +89,8 @@ pub(crate) fn run_status(complete: bool, why: String, is_being_written: bool) ->
     RunStatus { complete, why }
 }
 
-/// The tasks in the order of reports, the row ids of the table `task`, and for each row id the position of its task.
+/// The tasks in the order of reports, the ids of the rows of the table `task`, and for each of these rows the position of its
+/// task in the first list.
 fn read_tasks(database: &RunDatabase) -> Result<(Vec<TaskInfo>, RowIds, Vec<u32>)> {
     let sql = "SELECT id, name, params, title, number, in_totals FROM task ORDER BY id";
     let (tasks_by_row, ids) = database.read_table("task", sql, |row| {
@@ -113,10 +115,10 @@ fn read_tasks(database: &RunDatabase) -> Result<(Vec<TaskInfo>, RowIds, Vec<u32>
 ///
 /// # Errors
 /// The errors of [`read`].
-pub fn find_reading(run: &RunDir, name: &str) -> Result<Option<MetricSpec>> {
+pub fn find_reading_definition(run: &RunDir, name: &str) -> Result<Option<MetricSpec>> {
     let path = run.database_file();
     let db = schema::open_to_read(&path)?;
-    let (readings, _) = read_readings(&RunDatabase { db: &db, path: &path }, "main")?;
+    let (readings, _) = read_reading_definitions(&RunDatabase { db: &db, path: &path }, "main")?;
     Ok(readings.into_iter().find(|reading| reading.id == name))
 }
 
@@ -124,7 +126,7 @@ pub fn find_reading(run: &RunDir, name: &str) -> Result<Option<MetricSpec>> {
 ///
 /// # Errors
 /// The errors of [`read`].
-pub(crate) fn read_readings(database: &RunDatabase, schema: &str) -> Result<(Vec<MetricSpec>, RowIds)> {
+pub(crate) fn read_reading_definitions(database: &RunDatabase, schema: &str) -> Result<(Vec<MetricSpec>, RowIds)> {
     let sql = format!(
         "SELECT id, name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help
          FROM {schema}.metric ORDER BY id"
@@ -215,8 +217,8 @@ pub fn for_each_command(run: &RunDir, visit: &mut dyn FnMut(&CommandLogLine)) ->
     command_log::read_commands(&run.command_log_file(), visit)
 }
 
-/// Merges the latencies of each task and variant over all rounds but warm-up rounds and dropped rounds. `warmup` is the
-/// number of warm-up rounds.
+/// Merges the latencies of each task and variant over all rounds but warm-up rounds and dropped rounds. The first `warmup`
+/// rounds are warm-up; rounds count from 0.
 fn read_pooled_latencies(
     database: &RunDatabase,
     warmup: u32,

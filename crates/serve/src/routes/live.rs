@@ -56,7 +56,7 @@ fn initial_state(shared: &Arc<SharedData>, entry: &RunEntry) -> fsarena_store::R
     let metric = (shared.analysis.primary_metric)(&plan);
     let variants = matrix::expand(&plan);
     let mut record = RunRecord::new(plan, variants);
-    fsarena_store::find_reading(&entry.dir, &metric)?.map(|info| record.define_reading(info));
+    fsarena_store::find_reading_definition(&entry.dir, &metric)?.map(|info| record.define_reading(info));
     Ok((record, LiveComparison::new(&metric)))
 }
 
