@@ -132,18 +132,18 @@ pub(crate) fn read_reading_definitions(database: &RunDatabase, schema: &str) -> 
          FROM {schema}.metric ORDER BY id"
     );
     let (readings, ids) = database.read_table("metric", &sql, |row| {
-        let quotient_parts = [row.optional(8, TableRow::text)?, row.optional(9, TableRow::text)?];
+        let quotient_of = match [row.optional(8, TableRow::text)?, row.optional(9, TableRow::text)?] {
+            [Some(numerator), Some(denominator)] => Some([numerator, denominator]),
+            [None, None] => None,
+            _ => return Err(row.damaged("a quotient without one of its parts")),
+        };
         Ok(MetricSpec {
             id: row.text(1)?,
             unit: row.serde_name(2)?,
             direction: row.serde_name(3)?,
             scope: row.serde_name(4)?,
             over: FoldRules { tasks: row.serde_name(5)?, ranks: row.serde_name(6)?, hosts: row.serde_name(7)? },
-            quotient_of: if let [Some(numerator), Some(denominator)] = quotient_parts {
-                Some([numerator, denominator])
-            } else {
-                None
-            },
+            quotient_of,
             help: row.text(10)?,
         })
     })?;

@@ -71,6 +71,10 @@ fn errors_for_damaged_rows_name_the_table() {
         ("UPDATE cell SET round = 5000000000".into(), "out of range in table cell"),
         ("UPDATE cell SET outcome = '{'".into(), "JSON"),
         ("UPDATE metric SET unit = 'miles'".into(), "unknown word 'miles'"),
+        (
+            "UPDATE metric SET numerator = 'a_s', denominator = NULL".into(),
+            "a quotient without one of its parts in table metric",
+        ),
         ("UPDATE value SET sample = sample + 100".into(), "row that does not exist in table value"),
         ("UPDATE value SET metric = metric + 100".into(), "row that does not exist in table value"),
         ("UPDATE sample SET cell = 77".into(), "row that does not exist in table sample"),
