@@ -1,4 +1,5 @@
-//! A file tree shaped like that of the Linux kernel, generated from a seed.
+//! A file tree shaped like that of the Linux kernel, generated from a seed. docs/reference/coreutils.md compares the
+//! distributions of the generated tree with those of the kernel's tree.
 //!
 //! The sizes of files and directories are not drawn but are quantiles of their distributions: the i-th of n is the
 //! (i + ½)/n quantile.
@@ -165,7 +166,7 @@ fn random_letters(rng: &mut ChaCha8Rng, min_length: usize, max_length: usize) ->
 /// Mean and standard deviation of ln bytes.
 const LN_BYTES_MEAN_AND_SD: (f64, f64) = (8.23, 1.62);
 
-/// Bytes at the 99% quantile: the other files are large.
+/// Bytes at the 99% quantile: the largest 1% of the files are at least this large.
 const LARGE_FILE_BYTES: f64 = 125_000.0;
 
 /// The share of files that are smaller than [`LARGE_FILE_BYTES`].
@@ -174,7 +175,8 @@ const SMALL_FILE_SHARE: f64 = 0.99;
 /// Bytes of the largest file. It follows from the mean of 16.5 kB: see [`file_size_at_quantile`].
 const LARGEST_FILE_BYTES: f64 = 1_950_000.0;
 
-/// Files per directory at the standard normal quantiles of 50%, 90% and 99%.
+/// The distribution of files per directory, at its 50%, 90% and 99% quantiles: each entry has the standard normal quantile `z`
+/// and the number of files.
 const FILES_PER_DIRECTORY: [(f64, f64); 3] = [(0.0, 7.0), (1.281_55, 34.0), (2.326_35, 160.0)];
 
 /// Share of all files in directories at depth 2, 3, … 9; the top is at depth 1. A file is one level deeper than its
@@ -223,10 +225,11 @@ fn plan_directories(files: u64) -> Vec<PlannedDirectory> {
     let mut placed_files = 0.0;
     for files in counts.into_iter().rev() {
         placed_files += files as f64;
-        let shortfall = |depth: usize| DEPTH_SHARES[depth] * placed_files - files_by_depth[depth];
-        let depth = (0..DEPTH_SHARES.len()).max_by(|&a, &b| shortfall(a).total_cmp(&shortfall(b))).unwrap_or(0);
-        files_by_depth[depth] += files as f64;
-        planned.push(PlannedDirectory { files, depth: depth + 2 });
+        let shortfall = |index: usize| DEPTH_SHARES[index] * placed_files - files_by_depth[index];
+        let index = (0..DEPTH_SHARES.len()).max_by(|&a, &b| shortfall(a).total_cmp(&shortfall(b))).unwrap_or(0);
+        files_by_depth[index] += files as f64;
+        // The first of the shares is that of depth 2.
+        planned.push(PlannedDirectory { files, depth: index + 2 });
     }
     planned.sort_by_key(|directory| directory.depth);
     planned
@@ -245,7 +248,8 @@ fn files_per_directory(files: u64) -> Vec<u64> {
         if sum >= files {
             break;
         }
-        // Add only a quarter of the missing directories, so that no step passes the smallest sufficient number.
+        // More directories reach larger quantiles, so the mean grows with their number. Add only a quarter of those that are
+        // missing at the present mean, so that no step passes the smallest sufficient number.
         let mean = sum.div_ceil(directory_count);
         directory_count += ((files - sum) / (4 * mean)).max(1);
         counts = files_at_quantiles(directory_count);

@@ -37,7 +37,7 @@ impl Workload for Tree {
         let room = Room { bytes, inodes, source_bytes: bytes + tree_size.archive_bytes };
         let mut remarks = Vec::from(Driver::from_settings(&job.settings).remarks());
         remarks.extend(source.notes(&tree_size));
-        // cp(1) without -p does not restore owners.
+        // `foreign_owner` requires a filesystem that keeps owners, but cp(1) without -p does not restore them.
         Ok(Survey { room, demands: Demands { foreign_owner: None, ..demands }, remarks, ..Survey::default() })
     }
 
@@ -101,6 +101,7 @@ mod tests {
                     .filter(|entry| entry.as_ref().unwrap().file_type().is_file())
                     .count()
             };
+            // The smallest generated tree has 40 files: see `generated_file_count`.
             assert_eq!(file_count(&place.source_dir), 40);
             let mut tasks = Tree.tasks(&job, &place).unwrap().into_iter();
             for expected_count in [40, 0] {
