@@ -15,8 +15,9 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
         OptionSet::named(FAST_UNSAFE).help("the defaults: Minix has no protection that an option could turn off"),
     ],
+    // Not `-1` or `-2`: after `-3` they would make an older version, with shorter names and smaller files than in `traits`.
     allowed_arguments: &[
-        (ValueKind::Nothing, "-1 -2 -3 -v -c --check"),
+        (ValueKind::Nothing, "-3 -v -c --check"),
         (ValueKind::Plain, "-n --namelength -i --inodes"),
         (ValueKind::Path, "-l --badblocks"),
     ],

@@ -425,6 +425,7 @@ fn a_refusal_names_the_argument_and_what_is_accepted() {
         ("xfs", "-L", ExitCode::Usage, "-L"),
         ("ext4", "-E", ExitCode::Usage, "-E"),
         ("ntfs3", "--fast=1", ExitCode::Usage, "--fast"),
+        ("minix", "-1 -n 30", ExitCode::Usage, "-1"),
         ("ext4", "-L $(id)", ExitCode::Usage, "-L $(id)"),
     ] {
         let def = find(fs).unwrap();
