@@ -176,6 +176,7 @@ fn format_percentile(point: &SeriesPoint, percentile: fn(&LatencyPercentiles) ->
 fn export_series(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
     let mut columns = SampleColumns::new(record);
+    columns.add_warmup();
     columns.add("workload", |cell, _| cell.workload.clone());
     columns.add("task", |_, task| task.to_string());
     let mut writer = csv::Writer::from_writer(out);

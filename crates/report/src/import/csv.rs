@@ -31,7 +31,8 @@ const EXPORT_FIRST_COLUMNS: [&str; 4] = ["run", "round", "position", "variant"];
 const TIDY_LAST_COLUMNS: [&str; 4] = ["metric", "unit", "direction", "value"];
 /// In a file that fsarena exported, the columns that form the name of a row.
 const EXPORT_NAME_COLUMNS: [&str; 6] = ["run", "variant", "host", "boot", "workload", "task"];
-/// In a file that fsarena exported, the columns that are true for warm-up rounds, which are not samples.
+/// In a file that fsarena exported, the columns that are true for warm-up rounds and for the warm-up of a load, which are not
+/// samples. A file can have both.
 const WARM_UP_COLUMNS: [&str; 2] = ["warmup", "warm_up"];
 
 /// The role of a column.
@@ -71,10 +72,11 @@ fn read_table(text: &str, collector: &mut SampleCollector) -> Result<(), FileFau
     }
     let outcomes = (!is_export).then(|| OutcomeColumns::find(&sheet));
     let separator = choose_separator(&sheet, &name_columns);
-    let warm_up_column =
-        sheet.headers.iter().position(|header| is_export && WARM_UP_COLUMNS.contains(&header.as_str()));
+    let is_warm_up_column = |column: &usize| WARM_UP_COLUMNS.contains(&sheet.headers[*column].as_str());
+    let warm_up_columns: Vec<usize> =
+        (0..sheet.headers.len()).filter(|column| is_export && is_warm_up_column(column)).collect();
     for row in &sheet.rows {
-        if warm_up_column.is_some_and(|column| matches!(&row[column], "true" | "1")) {
+        if warm_up_columns.iter().any(|column| matches!(&row[*column], "true" | "1")) {
             collector.leave_out("row", "", "warm-up, which no figure counts");
             continue;
         }

@@ -136,6 +136,12 @@ fn points_of_time_series_are_rows_of_csv_and_their_medians_are_in_the_json() {
     assert_eq!(samples.left_out[0].to_string(), "6 rows: warm-up, which no figure counts");
     let rate = samples.series.iter().find(|series| series.metric == "operations_per_s").unwrap();
     assert_eq!(rate.rounds.as_ref().unwrap().values().copied().collect::<Vec<f64>>(), [400.0, 402.0, 404.0]);
+    let mut with_warm_up_round = record.clone();
+    with_warm_up_round.plan.stop.warmup = 1;
+    let samples = parse("a", export_run(with_warm_up_round, "series").as_bytes(), None).unwrap();
+    assert_eq!(samples.left_out[0].to_string(), "8 rows: warm-up, which no figure counts");
+    let rate = samples.series.iter().find(|series| series.metric == "operations_per_s").unwrap();
+    assert_eq!(rate.values, [402.0, 404.0]);
 
     let json: serde_json::Value = serde_json::from_str(&export_run(record, "json")).unwrap();
     let series = &json["time_series"][0];
