@@ -31,7 +31,7 @@ impl DirectoryExecutor {
     /// and checks the clients.
     ///
     /// # Errors
-    /// A directory cannot be written.
+    /// A directory exists already or cannot be written, the inputs cannot be made, or a client cannot work.
     pub fn start(run: RunContext, mut clients: Box<dyn Clients>, emit: RunSink) -> Result<DirectoryExecutor> {
         let parent = absolute(run.plan.device.source_dir.as_ref().unwrap_or(&run.dir))?;
         let source_dir = parent.join(format!("fsarena-{}-other", run.id()));
@@ -72,6 +72,7 @@ impl Executor for DirectoryExecutor {
         let root = MadeDir::make_tree(journal, &run_dir.join("work"))?;
         let device = device::device_of_path(kernel, dir)?.as_ref().map(device_numbers);
         let request = AgentRequest { device, ..self.run.agent_request(cell, root.path(), self.source_dir.path()) };
+        // The list of devices is empty, because axes that set up devices are for formatted devices only.
         let conditions = match axes::set_up(kernel, journal, &cell.variant, &[]) {
             Ok(conditions) => conditions,
             Err(error) => return Ok(CellError::from(error).into_setup_outcome()),
@@ -89,6 +90,7 @@ impl Executor for DirectoryExecutor {
         let text = "nothing was formatted: these directories differ in age, fullness and fragmentation as well as \
                     in their filesystems, and all rounds use the same filesystem";
         let note = Note::new(NoteKind::Fairness, text);
+        // The name of the setting alone: `--on`.
         let note = note.fix(format!("as root, without {}, every round starts on a fresh mkfs", setting("on", "")));
         self.clients.remarks().into_iter().chain([note]).collect()
     }

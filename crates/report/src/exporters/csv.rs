@@ -3,7 +3,7 @@
 use crate::{error::Error, exporter::Exporter, report::Report, time_series};
 use fsarena_core::metric::{METRICS, readings_of};
 use fsarena_core::record::{CellRecord, DerivedMetric, MetricSpec, RunRecord};
-use fsarena_core::series::{LatencyPercentiles, SeriesPoint};
+use fsarena_core::series::{LatencyPercentiles, MAX_SERIES_POINTS, SeriesPoint};
 use fsarena_core::{cell::TaskId, factor};
 use std::{collections::BTreeSet, io::Write};
 
@@ -36,6 +36,7 @@ fn export_samples(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let readings = record.samples.values.iter().map(|column| column[row]);
         for value in readings.chain(metrics.iter().map(|metric| metric.value(row))) {
             field.clear();
+            // NaN stands for a value that was not measured: its field is empty.
             if !value.is_nan() {
                 write!(field, "{value}")?;
             }
@@ -46,9 +47,11 @@ fn export_samples(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     Ok(writer.flush()?)
 }
 
-/// Returns the metrics that get a column, and the unique names of the columns of figures: the readings, then these metrics. A
-/// reading of the user's command can have the name of a metric. If the run lacks the metric, the reading keeps its name and the
-/// metric gets no column; else the column of the reading is called `reading_NAME`.
+/// Returns the metrics that get a column, and the unique names of the columns of figures: the readings, then these metrics.
+///
+/// A reading can have the name of a metric. If the metric is computed from that reading, or has no value in this run, it gets
+/// no column and the reading keeps its name. Otherwise a command of the user printed the reading, and its column is called
+/// `reading_NAME`.
 fn unique_figure_columns<'a>(
     record: &RunRecord,
     metrics: Vec<DerivedMetric<'a>>,
@@ -141,13 +144,17 @@ impl<'a> SampleColumns<'a> {
     }
 }
 
+// The help text of the exporter has this number.
+const _: () = assert!(MAX_SERIES_POINTS + 1 == 61, "the largest number of points of a task");
+
 /// The exporter of the time series of loads, one row for each stretch of time.
 pub const SERIES: Exporter = Exporter {
     file_in_run_dir: |report| (!report.record.series.is_empty()).then_some("series.csv"),
     describe_omissions: |report| time_series::left_out_note(&report.record.series),
     ..Exporter::new(
         "series",
-        "CSV of the time series of loads: one row a stretch, at most 61 a task; warm_up is 1 in stretches that no figure counts",
+        "CSV of the time series of loads: one row for each stretch of time, at most 61 rows for a task; warm_up is 1 in \
+         stretches of a load's warm-up, which no figure counts",
         export_series,
     )
 };
