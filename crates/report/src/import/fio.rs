@@ -50,7 +50,8 @@ struct FioOutput {
     version: String,
     timestamp: Option<f64>,
     timestamp_ms: Option<f64>,
-    /// An object, but a list in the output of fio's client mode.
+    /// An object. In client mode with several servers, newer versions print a list with an object for each server: its
+    /// `hostname`, its `port` and its options.
     #[serde(rename = "global options")]
     options: Option<Value>,
     #[serde(default)]
@@ -156,27 +157,24 @@ impl Job {
 
     /// The value of an option, from the job's section or from the global one; `None` if neither sets it.
     fn option(&self, output: &FioOutput, name: &str) -> Option<String> {
-        let value_in = |options: &Option<Value>| match options.as_ref()?.get(name)? {
-            Value::String(text) => Some(text.clone()),
-            other => Some(other.to_string()),
-        };
-        value_in(&self.options).or_else(|| value_in(&output.options))
+        let in_section = self.options.as_ref().and_then(|options| options.get(name));
+        let value = in_section.or_else(|| output.global_options(self).get(name).copied())?;
+        Some(value.as_str().map_or_else(|| value.to_string(), String::from))
     }
 
     /// Every option that is not a condition under its own name: `end_fsync=1 random_distribution=zipf:1.2`.
     fn other_options(&self, output: &FioOutput) -> String {
-        let mut options = BTreeMap::new();
-        for section in [&output.options, &self.options].into_iter().flatten() {
-            options.extend(section.as_object().into_iter().flatten());
-        }
+        let mut options = output.global_options(self);
+        let section = self.options.iter().filter_map(Value::as_object).flatten();
+        options.extend(section.map(|(name, value)| (name.as_str(), value)));
         let mut texts = vec![];
         for (name, value) in options {
-            let has_own_name = CONDITIONS.iter().any(|(_, options)| options.contains(&name.as_str()));
+            let has_own_name = CONDITIONS.iter().any(|(_, options)| options.contains(&name));
             if has_own_name || is_one_of(name, IGNORED_OPTIONS) {
                 continue;
             }
             texts.push(match value.as_str() {
-                Some("") => name.clone(),
+                Some("") => name.to_string(),
                 Some(text) => format!("{name}={text}"),
                 None => format!("{name}={value}"),
             });
@@ -207,6 +205,28 @@ fn read_fio_output(text: &str, collector: &mut SampleCollector) -> Result<(), Fi
 }
 
 impl FioOutput {
+    /// The global options of a job, by name. In a list for several servers, those of the server on which the job ran.
+    fn global_options(&self, job: &Job) -> BTreeMap<&str, &Value> {
+        let Some(global) = &self.options else { return BTreeMap::new() };
+        let ran_on = |server: &&Value| {
+            server["hostname"].as_str() == job.hostname.as_deref() && server["port"].as_f64() == job.port
+        };
+        let options = match global.as_array() {
+            Some(servers) => servers.iter().find(ran_on),
+            None => Some(global),
+        };
+        let mut options: BTreeMap<&str, &Value> = options
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| (name.as_str(), value))
+            .collect();
+        if global.is_array() {
+            options.retain(|name, _| !["hostname", "port"].contains(name));
+        }
+        options
+    }
+
     /// All jobs of this document, of fio and of its clients.
     fn all_jobs(&self) -> impl Iterator<Item = &Job> {
         // In client mode the last entry is the sum of all jobs.
@@ -374,6 +394,19 @@ Run status group 0 (all jobs):
             names(&in_directory("/ext4"), &in_directory("/xfs")),
             ["r read[path=/ext4/f]", "r read[path=/xfs/f]"]
         );
+    }
+
+    #[test]
+    fn global_options_of_several_servers_are_conditions() {
+        let document = |block_size: &str| {
+            let server = |host: &str, options: &str| format!(r#"{{"hostname": "{host}", "port": 8765, {options}}}"#);
+            let global = [server("a", r#""bs": "1m""#), server("b", &format!(r#""bs": "{block_size}""#))].join(", ");
+            let job = server("b", r#""jobname": "r", "read": {"total_ios": 1, "bw_bytes": 9}"#);
+            format!(r#"{{"fio version": "fio-3.42", "global options": [{global}], "client_stats": [{job}]}}"#) + "\n"
+        };
+        let samples = parse_samples(&[document("4k"), document("8k")].concat());
+        let names: Vec<&str> = samples.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["r read[bs=4k]", "r read[bs=8k]"]);
     }
 
     #[test]
