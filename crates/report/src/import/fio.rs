@@ -19,8 +19,9 @@ pub const FIO: Importer = Importer {
     read: read_fio_output,
 };
 
-/// The conditions of a job: the name of the condition, and fio's options that state it. If several of them are set, the condition
-/// has the values of all: fio looks for `filename` in `directory`.
+/// The conditions of a job: the name of the condition, and fio's options that state it: two names of one option, or for `path`
+/// two options. If a job sets both `directory` and `filename`, the condition joins them with `/`, because fio looks for
+/// `filename` in `directory`.
 const CONDITIONS: [(&str, &[&str]); 15] = [
     ("rw", &["rw", "readwrite"]),
     ("bs", &["bs", "blocksize"]),
@@ -162,7 +163,7 @@ impl Job {
         Some(value.as_str().map_or_else(|| value.to_string(), String::from))
     }
 
-    /// Every option that is not a condition under its own name: `end_fsync=1 random_distribution=zipf:1.2`.
+    /// The options that have no entry in [`CONDITIONS`], as one text: `end_fsync=1 random_distribution=zipf:1.2`.
     fn other_options(&self, output: &FioOutput) -> String {
         let mut options = output.global_options(self);
         let section = self.options.iter().filter_map(Value::as_object).flatten();
@@ -198,7 +199,7 @@ fn read_fio_output(text: &str, collector: &mut SampleCollector) -> Result<(), Fi
         if outputs.get(index + 1).is_some_and(|next| next.is_later_snapshot_of(output)) {
             collector.leave_out("document", "", "an earlier snapshot of the same run (--status-interval)");
         } else {
-            output.add_runs(collector);
+            output.add_tool_runs(collector);
         }
     }
     Ok(())
@@ -234,11 +235,11 @@ impl FioOutput {
         self.jobs.iter().chain(clients)
     }
 
-    /// Adds a run for each name, direction and conditions of jobs.
+    /// Adds a [`ToolRun`] for each combination of name, direction and conditions of the jobs.
     ///
-    /// Jobs for which these are equal ran at the same time: fsarena adds their rates, and takes the mean latency of all
+    /// Jobs with the same combination ran at the same time: fsarena adds their rates, and takes the mean latency of all
     /// requests.
-    fn add_runs(&self, collector: &mut SampleCollector) {
+    fn add_tool_runs(&self, collector: &mut SampleCollector) {
         let mut indices: BTreeMap<(String, Conditions), usize> = BTreeMap::new();
         let mut runs: Vec<(ToolRun, Vec<(&Job, &JobIo)>)> = vec![];
         for job in self.all_jobs() {
@@ -277,34 +278,36 @@ impl FioOutput {
     /// Whether this is a later snapshot of the run of `earlier`: the same jobs did more I/O, and ran longer by about the time
     /// between the two documents.
     fn is_later_snapshot_of(&self, earlier: &FioOutput) -> bool {
+        // fsarena's own export in this format has no snapshots.
         if self.version.starts_with("fsarena-") || self.job_identities() != earlier.job_identities() {
             return false;
         }
         let mut did_more_io = false;
         for counter in [|io: &JobIo| io.total_ios, |io: &JobIo| io.io_bytes] {
             let (old, new) = (earlier.counters(counter), self.counters(counter));
-            if !is_growth(&old, &new) {
+            if !none_decreased(&old, &new) {
                 return false;
             }
             did_more_io |= old != new;
         }
         let (old_ms, new_ms) = (earlier.counters(|io| io.runtime), self.counters(|io| io.runtime));
-        if !did_more_io || !is_growth(&old_ms, &new_ms) {
+        if !did_more_io || !none_decreased(&old_ms, &new_ms) {
             return false;
         }
         // The additional running time of the job that ran longest since `earlier`.
         let added_runtime_ms = new_ms.iter().zip(&old_ms).map(|(new, old)| new - old).fold(0.0, f64::max);
         let (Some(earlier_ms), Some(now_ms)) = (earlier.printed_ms(), self.printed_ms()) else {
-            // Versions before 2.2 print no time.
+            // Versions before 2.2 print no time, so the running time alone decides.
             return added_runtime_ms >= 200.0;
         };
         let elapsed_ms = self.all_jobs().filter_map(|job| job.elapsed).fold(f64::NAN, f64::max) * 1e3;
         // Whether this run started at least 3 seconds before fio printed the earlier document.
         let started_before = earlier_ms - (now_ms - elapsed_ms) >= 3e3;
         let clock_resolution_ms = if self.timestamp_ms.and(earlier.timestamp_ms).is_some() { 500.0 } else { 1e3 };
-        // A separate run that started after `earlier` would have run for its whole running time since then, not only for the
-        // difference.
+        // Whether the jobs ran during the whole time between the two documents. The added running time of a separate run is
+        // shorter than that, because it is only the difference from the running time of the run before.
         let ran_all_the_time = now_ms - earlier_ms - added_runtime_ms <= clock_resolution_ms;
+        // In a snapshot, the jobs ran for at least half of the time between the two documents.
         now_ms >= earlier_ms && added_runtime_ms * 2.0 >= now_ms - earlier_ms && (started_before || ran_all_the_time)
     }
 
@@ -319,8 +322,8 @@ impl FioOutput {
     }
 }
 
-/// Whether both lists have the same length, and no counter decreased.
-fn is_growth(old: &[f64], new: &[f64]) -> bool {
+/// Whether both lists have the same length, and no counter is smaller in the new one.
+fn none_decreased(old: &[f64], new: &[f64]) -> bool {
     old.len() == new.len() && old.iter().zip(new).all(|(old, new)| old <= new)
 }
 
