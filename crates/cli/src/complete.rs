@@ -83,7 +83,7 @@ fn values_fn_for(arg: &Arg) -> Option<ValuesFn> {
         (_, "NAME=VALUE" | "NAME=FROM..TO") => settings,
         (_, "WORKLOAD") => |_| unique(WORKLOADS.iter().map(|workload| (workload.def().id, workload.def().help))),
         (_, "METRIC" | "METRIC,…") => |_| {
-            let readings = registry::readings().map(|reading| (reading.id, reading.help));
+            let readings = registry::reading_defs().map(|reading| (reading.id, reading.help));
             unique(METRICS.iter().map(|metric| (metric.spec.id, metric.spec.help)).chain(readings))
         },
         (_, "TASK") => |_| tasks(),

@@ -158,7 +158,7 @@ pub fn parse_metric(text: &str) -> Result<String, String> {
 
 /// Reads the name of a metric or reading that fsarena itself measures.
 pub fn parse_known_metric(text: &str) -> Result<String, String> {
-    let readings = fsarena_run::registry::readings().map(|reading| reading.id);
+    let readings = fsarena_run::registry::reading_defs().map(|reading| reading.id);
     let known: Vec<&str> = METRICS.iter().map(|metric| metric.spec.id).chain(readings).collect();
     let metric =
         find_by_id("metric", text, known, |id| id).map_err(|unknown| unknown.with_list_command("fsarena list metrics"));

@@ -160,7 +160,7 @@ fn measure_merge_costs(sample: &Sample, message_bytes: usize) -> String {
 fn typical_sample() -> Sample {
     let mut readings = Readings::default();
     let value = |index: usize| 1e9 / (index as f64 + 7.0);
-    for (index, def) in registry::readings().take(TYPICAL_READINGS).enumerate() {
+    for (index, def) in registry::reading_defs().take(TYPICAL_READINGS).enumerate() {
         readings.set(def.id, value(index));
     }
     let point = |index: u32| SeriesPoint {

@@ -18,7 +18,7 @@ pub type ReadingSpecs = HashMap<String, MetricSpec>;
 
 /// The definitions of all readings that fsarena takes.
 pub fn built_in_specs() -> ReadingSpecs {
-    registry::readings().map(|reading| (reading.id.to_string(), MetricSpec::from(&reading))).collect()
+    registry::reading_defs().map(|reading| (reading.id.to_string(), MetricSpec::from(&reading))).collect()
 }
 
 /// The sample of one client.

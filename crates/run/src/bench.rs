@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The definitions of all readings that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
-pub fn readings() -> impl Iterator<Item = ReadingDef> {
+pub fn reading_defs() -> impl Iterator<Item = ReadingDef> {
     let others = LIFECYCLE_READINGS
         .iter()
         .chain(LAYOUT_READINGS)

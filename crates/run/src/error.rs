@@ -102,7 +102,7 @@ impl<E: HasExitCode> From<E> for CellError {
 
 impl From<RunError> for CellError {
     fn from(error: RunError) -> CellError {
-        // In a cell, an internal error of a library counts as a failure of its work.
+        // An internal error of a library, which `cause_of` keeps, becomes a failure of the cell's work (see [`Cause::of`]).
         let (why, cause) = (error.to_string(), Cause::of(error.cause().exit_code()));
         CellError { why, cause, error: Some(Arc::new(error)) }
     }
@@ -151,7 +151,7 @@ pub enum RunError {
     /// The agent could not be started, or broke the protocol.
     #[error("the measuring process: {0}")]
     Agent(String),
-    /// This many things that killed runs left could not be removed.
+    /// Killed runs left things that could not be removed: their number.
     #[error("{0} things that a killed run left could not be undone; see which: fsarena recover")]
     NotRecovered(usize),
     /// A cell of a run that stores nothing failed. Such a run cannot be resumed, so the rest is useless.
@@ -173,7 +173,7 @@ impl RunError {
         RunError::Plan(format!("variant {}: {why}", variant.name))
     }
 
-    /// The kind of failure, which a program can turn into an exit code.
+    /// The kind of failure ([`Cause`] lists all), which a program can turn into an exit code.
     pub fn cause(&self) -> Cause {
         match self {
             RunError::System(error) => cause_of(error),
@@ -190,7 +190,7 @@ impl RunError {
             RunError::Cell { source, .. } => source.cause,
             RunError::EveryVariantFailed(departures) => {
                 // Bugs of fsarena are the most urgent causes, then causes that the user can fix. A failure of the work
-                // is the least.
+                // is the least: it is the default, and `Cause::Died` has the same exit code.
                 let by_urgency = [Cause::Internal, Cause::Refused, Cause::Violation, Cause::Usage, Cause::Missing];
                 let occurs = |cause: &Cause| departures.values().any(|departure| departure.cause == *cause);
                 by_urgency.into_iter().find(occurs).unwrap_or_default()

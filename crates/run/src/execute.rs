@@ -1,7 +1,7 @@
 //! Executes a plan as a run: checks the machine, makes the run's directory and undo journal, starts the executor and
 //! stores the events.
 
-use crate::bench::readings;
+use crate::bench::reading_defs;
 use crate::context::RunContext;
 use crate::digests::digest_facts;
 use crate::directories::{Clients, DirectoryExecutor, SingleClient};
@@ -433,11 +433,11 @@ impl CheckedRun {
     /// The record of the run so far, and the writer that stores its events; no writer if nothing is stored.
     fn open_store(&self, storage: &RunStorage, host: &Host) -> Result<(RunRecord, Option<Writer>)> {
         if let Some(run) = storage.stored_run() {
-            let writer = Writer::open(run, host, &readings().collect::<Vec<_>>())?;
+            let writer = Writer::open(run, host, &reading_defs().collect::<Vec<_>>())?;
             return Ok((fsarena_store::read(run)?, Some(writer.with_live_metric(main_metric_of_plan(&self.plan)))));
         }
         let mut record = RunRecord::new(self.plan.clone(), self.variants.clone());
-        for def in readings() {
+        for def in reading_defs() {
             record.define_reading((&def).into());
         }
         Ok((record, None))

@@ -1,6 +1,6 @@
 //! Metrics that commands print: checks that their names differ from those of fsarena's own metrics.
 
-use crate::bench::readings;
+use crate::bench::reading_defs;
 use crate::error::CellError;
 use fsarena_core::event::Cause;
 use fsarena_core::metric::{
@@ -22,7 +22,7 @@ static TAKEN_NAMES: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
     let is_always_derived = |metric: &&MetricDef| (metric.formula)(&|id| always.contains(&id).then_some(1.0)).is_some();
     let derived = METRICS.iter().filter(is_always_derived).map(|metric| metric.spec);
     let mut taken_names = HashMap::new();
-    for def in derived.chain(readings()) {
+    for def in derived.chain(reading_defs()) {
         taken_names.insert(def.unit.with_suffix(def.id), def.id);
         taken_names.insert(def.id.to_string(), def.id);
     }
@@ -30,7 +30,7 @@ static TAKEN_NAMES: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
 });
 
 /// The ids of fsarena's own readings.
-static OWN_READINGS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| readings().map(|def| def.id).collect());
+static OWN_READINGS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| reading_defs().map(|def| def.id).collect());
 
 /// Builds the tables that [`declare_all`] uses. Call it before a task is timed, so that [`declare_all`] does not build
 /// them then.

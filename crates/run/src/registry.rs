@@ -11,7 +11,7 @@ use fsarena_sys::kernel::SysRoot;
 use std::collections::BTreeSet;
 use toml::Spanned;
 
-pub use crate::bench::readings;
+pub use crate::bench::reading_defs;
 
 /// Resolves a parsed plan on this machine, with the overrides of the command line. The plan of a stored run keeps its
 /// backing unless the command line names another.
@@ -54,7 +54,7 @@ pub fn collect_vocabulary(
         available_filesystems: available.into_iter().map(String::from).collect(),
         factors: crate::axes::all_factors(),
         workloads: WORKLOADS.iter().map(|workload| workload.def()).collect(),
-        metrics: metrics.chain(readings().map(|reading| reading.id.to_string())).collect(),
+        metrics: metrics.chain(reading_defs().map(|reading| reading.id.to_string())).collect(),
         list_tasks: work::outline_tasks,
         default_rounds: |plan| rounds_for_an_answer(&matrix::expand(plan), plan.error_split()),
     })
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn the_metrics_of_workloads_exist() {
         let metric_ids: Vec<&str> =
-            METRICS.iter().map(|metric| metric.spec.id).chain(readings().map(|reading| reading.id)).collect();
+            METRICS.iter().map(|metric| metric.spec.id).chain(reading_defs().map(|reading| reading.id)).collect();
         for workload in WORKLOADS {
             for metric in workload.def().metrics {
                 assert!(metric_ids.contains(metric), "{}: {metric}", workload.def().id);

@@ -1,6 +1,6 @@
 //! The workloads of a plan: their requirements, their inputs, their tasks, and the metrics that reports show of them.
 
-use crate::bench::{lifecycle_task, readings};
+use crate::bench::{lifecycle_task, reading_defs};
 use crate::error::{Result, RunError};
 use crate::{file_layout, printed_metrics};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
@@ -271,7 +271,7 @@ pub fn default_metrics_of_plan(plan: &Plan) -> Vec<&str> {
 /// come first, whatever metric the user chose for the plan.
 pub fn default_metrics(record: &RunRecord) -> Vec<String> {
     let has_values = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
-    let own_readings: Vec<&str> = readings().map(|reading| reading.id).collect();
+    let own_readings: Vec<&str> = reading_defs().map(|reading| reading.id).collect();
     let plan_metrics = default_metrics_of_plan(&record.plan);
     let chosen = record.plan.stop.best_metric.as_deref();
     // The chosen metric leads, if a report shows it. Printed metrics follow it, or come last.
@@ -312,7 +312,7 @@ pub fn metric_direction(plan: &Plan, metric: &str) -> Result<Option<Direction>> 
     if let Some(known) = metric::find(metric) {
         return Ok(Some(known.spec.direction));
     }
-    if let Some(reading) = readings().find(|reading| reading.id == metric) {
+    if let Some(reading) = reading_defs().find(|reading| reading.id == metric) {
         return Ok(Some(reading.direction));
     }
     for planned in &plan.workloads {

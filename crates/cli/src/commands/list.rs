@@ -385,7 +385,7 @@ pub fn metrics() -> Vec<MetricRow> {
         help,
     };
     let derived = METRICS.iter().map(|def| row("derived", def.spec));
-    derived.chain(registry::readings().map(|def| row("reading", def))).collect()
+    derived.chain(registry::reading_defs().map(|def| row("reading", def))).collect()
 }
 
 /// A kernel that a guest can boot.

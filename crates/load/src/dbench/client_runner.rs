@@ -158,6 +158,7 @@ fn reap(child: ClientProcess) -> Result<()> {
         match waitpid(Some(child.pid), WaitOptions::empty()) {
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return abnormal_end(errno.to_string()),
+            // waitpid returns this only with WNOHANG.
             Ok(None) => return abnormal_end("nothing".into()),
             Ok(Some((_, status))) => {
                 return match (status.exit_status(), status.terminating_signal()) {
@@ -178,27 +179,28 @@ fn watch(
     options: &PlayerOptions,
     wait_for_end: &mut dyn FnMut(Duration) -> bool,
 ) -> Option<RunMeasurements> {
-    // A client may end before this thread counts it as ready, so always check for the end first.
-    let mut ends_early = |timeout: Duration| {
+    // Whether the run has to end early: waits at most for the timeout. Even the wait until all clients are ready calls it,
+    // because a client may end before it is ready.
+    let mut wait_for_early_end = |timeout: Duration| {
         wait_for_end(timeout)
             || cancel::received_signal().is_some()
             || counters.clients().any(|client| client.failure.count.load(Relaxed) > 0)
     };
     while counters.ready_count() < options.clients {
-        if ends_early(Duration::from_millis(1)) {
+        if wait_for_early_end(Duration::from_millis(1)) {
             return None;
         }
     }
     let (warm_up_start, mut series) = (Instant::now(), TimeSeries::start(options));
     counters.start_phase(Phase::WarmUp);
     let (min_warm_up, max_warm_up) = (options.warm_up, options.warm_up + options.measured);
-    // As in the real dbench, the warm-up lasts until every client has moved data. It has a limit, because the clients
-    // of some loads move no data.
+    // As in the real dbench, the warm-up lasts until every client has moved data. It lasts at most for the length of the
+    // measured phase longer than planned, because the clients of some loads move no data.
     let have_moved_data = || counters.clients().all(|client| client.bytes.load(Relaxed) > 0);
     while warm_up_start.elapsed() < min_warm_up
         || (min_warm_up > Duration::ZERO && warm_up_start.elapsed() < max_warm_up && !have_moved_data())
     {
-        if ends_early(
+        if wait_for_early_end(
             min_warm_up.saturating_sub(warm_up_start.elapsed()).clamp(Duration::from_millis(1), POLL_INTERVAL),
         ) {
             return None;
@@ -211,7 +213,7 @@ fn watch(
     let measured_start = Instant::now();
     counters.start_phase(Phase::Measured);
     while measured_start.elapsed() < options.measured {
-        if ends_early(options.measured.saturating_sub(measured_start.elapsed()).min(POLL_INTERVAL)) {
+        if wait_for_early_end(options.measured.saturating_sub(measured_start.elapsed()).min(POLL_INTERVAL)) {
             return None;
         }
         series.update(counters);
@@ -291,7 +293,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(100);
 /// histograms of a thousand clients again and again would take CPU time from them.
 pub struct TimeSeries {
     start: Instant,
-    /// The shortest length of an interval.
+    /// The length after which an interval ends at the next reading of the counters.
     interval: Duration,
     /// The end of the last interval, counted from the start, and the operations and bytes until then.
     last_end: (Duration, u64, u64),

@@ -1,7 +1,7 @@
 //! Adapts the readings of a guest to its emulator: removes those that the emulator cannot measure, and converts times
 //! to instructions.
 
-use crate::bench::readings;
+use crate::bench::reading_defs;
 use fsarena_core::sample::{Readings, Sample, Unit};
 use fsarena_core::{metric::reading, plan::Emulator};
 use fsarena_guest::instruction_counter::InstructionCounts;
@@ -25,9 +25,10 @@ pub fn sample_for_emulator(emulator: Emulator, sample: Sample, counts: Option<In
     }
 }
 
-/// Replaces times with instructions, and drops other times and rates. `counts` come from the instruction counter, a
-/// plugin of QEMU, if the guest runs with it. The clock of such a guest advances by 1 ns for each instruction, so the
-/// numbers of nanoseconds are numbers of instructions.
+/// Replaces times with instructions, and drops other times and rates. The clock of a guest that counts instructions
+/// advances by 1 ns for each instruction, so its numbers of nanoseconds are numbers of instructions. `counts` come from
+/// the instruction counter, a plugin of QEMU; they are `None` for parts of a task, and if this QEMU cannot load
+/// the plugin.
 fn instruction_readings(readings: &Readings, counts: Option<InstructionCounts>) -> Readings {
     let mut converted = Readings::default();
     if let (Some(user), Some(system)) = (readings.get(reading::USER_CPU), readings.get(reading::SYSTEM_CPU)) {
@@ -52,10 +53,10 @@ fn instruction_readings(readings: &Readings, counts: Option<InstructionCounts>) 
     converted
 }
 
-/// Whether a reading is a time or a rate.
+/// Whether a reading of fsarena is a time or a rate. False for what a command printed: such values stay as they are.
 fn is_time_or_rate(id: &str) -> bool {
     let units = [Unit::Nanoseconds, Unit::Seconds, Unit::PerSecond, Unit::BytesPerSecond];
-    readings().any(|def| def.id == id && units.contains(&def.unit))
+    reading_defs().any(|def| def.id == id && units.contains(&def.unit))
 }
 
 #[cfg(test)]
