@@ -10,8 +10,9 @@ use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Event, FULLNESS_NOTE, MOUNT_NOTE, Note, NoteKind, Outcome};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, matrix, plan::Plan};
+use fsarena_sys::kernel::{MountEntry, SysRoot};
 use fsarena_sys::undo::{Journal, MadeDir};
-use fsarena_sys::{Error, device, dirs::FilesystemSpace, kernel::SysRoot};
+use fsarena_sys::{Error, device, dirs::FilesystemSpace};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 
@@ -116,8 +117,7 @@ fn check_absent(dir: &Path) -> Result<()> {
 fn directory_notes(kernel: &SysRoot, dir: &Path, source_dir: &Path) -> Vec<Note> {
     let mut notes = vec![];
     if let Some(mount) = kernel.mount_of(dir) {
-        let text = format!("{} on {}: {},{}", mount.fs_type, mount.source, mount.mount_options, mount.super_options);
-        notes.push(Note::new(NoteKind::Options, text).task(MOUNT_NOTE));
+        notes.push(Note::new(NoteKind::Options, describe_mount(&mount)).task(MOUNT_NOTE));
     }
     if let Some(percent) = FilesystemSpace::at_path(dir).ok().and_then(|space| space.used_percent()) {
         notes.push(Note::new(NoteKind::Options, format!("{percent}% full")).task(FULLNESS_NOTE));
@@ -129,6 +129,14 @@ fn directory_notes(kernel: &SysRoot, dir: &Path, source_dir: &Path) -> Vec<Note>
         notes.push(Note::new(NoteKind::Fairness, text).fix(fix));
     }
     notes
+}
+
+/// A mount and, after a colon, its options. The part before the colon is the same only for mounts of one filesystem: the
+/// source alone does not identify it if it is no path, such as that of every tmpfs.
+fn describe_mount(mount: &MountEntry) -> String {
+    let MountEntry { fs_type, source, mount_options, super_options, .. } = mount;
+    let device = if source.starts_with('/') { String::new() } else { format!(", device {}", mount.major_minor) };
+    format!("{fs_type} on {source}{device}: {mount_options},{super_options}")
 }
 
 /// The clients that do the work of a cell together in a directory, each on a separate machine. The defaults are those
@@ -181,6 +189,23 @@ impl Clients for SingleClient {}
 mod tests {
     use super::*;
     use crate::{preflight::Requirements, privsep::AgentConfig, testing::empty_record};
+
+    #[test]
+    fn mounts_of_several_filesystems_differ_before_the_colon() {
+        let mount = |source: &str, major_minor: &str| {
+            describe_mount(&MountEntry {
+                target: "/a".into(),
+                source: source.into(),
+                fs_type: "tmpfs".into(),
+                mount_options: "rw".into(),
+                super_options: "rw,size=1k".into(),
+                major_minor: major_minor.into(),
+            })
+        };
+        assert_eq!(mount("tmpfs", "0:45"), "tmpfs on tmpfs, device 0:45: rw,rw,size=1k");
+        assert_ne!(mount("tmpfs", "0:45"), mount("tmpfs", "0:46"));
+        assert_eq!(mount("/dev/sda1", "8:1"), "tmpfs on /dev/sda1: rw,rw,size=1k");
+    }
 
     #[test]
     fn a_level_that_cannot_be_set_up_fails_its_cell_and_not_the_run() {
