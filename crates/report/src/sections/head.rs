@@ -67,11 +67,16 @@ fn main_facts(report: &Report, is_full: bool) -> Vec<String> {
     if is_full {
         facts.insert(0, format!("run {}, begun {}, fsarena {}", record.id, record.started, record.version));
         facts.extend(record.hosts.iter().take(MAX_MACHINES).map(describe_machine));
-        let hidden_count = record.hosts.len().saturating_sub(MAX_MACHINES);
-        facts.extend((hidden_count > 0).then(|| format!("and {}", plural(hidden_count, "more machine"))));
+        facts.extend(omitted_machines_note(record));
         facts.extend(report.resolution_sentence.clone());
     }
     facts
+}
+
+/// The number of machines after the first [`MAX_MACHINES`]; `None` if there are no more.
+fn omitted_machines_note(record: &RunRecord) -> Option<String> {
+    let count = record.hosts.len().saturating_sub(MAX_MACHINES);
+    (count > 0).then(|| format!("and {}", plural(count, "more machine")))
 }
 
 /// The aged images of a run, and how they affect its figures.
@@ -191,6 +196,9 @@ pub fn add_circumstances(document: &mut Document, report: &Report, _: Detail) {
         let facts = [("kernel", &host.kernel), ("boot", &host.boot_id)];
         let facts = facts.into_iter().chain(host.facts.iter().map(|(key, value)| (key.as_str(), value)));
         document.table(Table::of_pairs(["fact", ""], facts.map(|(key, value)| (key, value.clone()))));
+    }
+    if let Some(note) = omitted_machines_note(record) {
+        document.text(note);
     }
     let options = option_table(record);
     if !options.rows.is_empty() {
@@ -377,6 +385,14 @@ mod tests {
         let warning = warning_for_mounts(&ninth_differs).unwrap();
         assert!(warning.contains("age, fullness and fragmentation"), "{warning}");
         assert!(warning.ends_with("; and 2 more directories."), "{warning}");
+    }
+
+    #[test]
+    fn machines_after_the_eighth_are_counted() {
+        let note_for = |count: usize| {
+            omitted_machines_note(&RunRecord { hosts: vec![Host::default(); count], ..RunRecord::default() })
+        };
+        assert_eq!((note_for(8), note_for(10)), (None, Some("and 2 more machines".into())));
     }
 
     #[test]
