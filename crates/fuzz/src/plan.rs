@@ -10,7 +10,7 @@ use fsarena_run::registry;
 use fsarena_sys::kernel::SysRoot;
 use std::sync::OnceLock;
 
-/// The largest number of stages that are resolved of a plan.
+/// The largest number of stages that are resolved of a plan. It bounds the time for one input.
 const MAX_STAGES: usize = 3;
 
 /// Parses a plan, and checks it and its first stages.
@@ -28,6 +28,7 @@ pub fn fuzz_plan(bytes: &[u8]) {
 /// Resolves a plan, and checks that the resolved plan, as its run stores it, resolves to the same plan again.
 fn check_resolved(parsed: &ParsedPlan, bytes: &[u8]) {
     let mut overrides = Overrides { fresh_seed: 1, ..Overrides::default() };
+    // An error means that the plan erased a device. Resolving must still end with a plan or a sensible message.
     let _ = overrides.keep_devices_of(parsed);
     match resolve(parsed, &overrides, vocabulary()) {
         Err(error) => assert_sensible_message(&error, bytes),
@@ -36,6 +37,7 @@ fn check_resolved(parsed: &ParsedPlan, bytes: &[u8]) {
             assert_eq!(toml::from_str::<Plan>(&text).expect("a stored plan"), plan);
             let stored = PlanFile::parse("plan.toml", text.as_bytes()).expect("a stored plan");
             let mut overrides = Overrides::default();
+            // Without the devices of the stored plan, the plan would differ.
             if overrides.keep_devices_of(&stored).is_ok() {
                 let resolved_again =
                     resolve(&stored, &overrides, vocabulary()).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -50,7 +52,8 @@ fn vocabulary() -> &'static Vocabulary {
     static VOCABULARY: OnceLock<Vocabulary> = OnceLock::new();
     VOCABULARY.get_or_init(|| Vocabulary {
         available_filesystems: FILESYSTEMS.iter().map(|def| def.id.into()).collect(),
-        ..registry::collect_vocabulary(&SysRoot::host(), None, &Overrides::default()).expect("words")
+        ..registry::collect_vocabulary(&SysRoot::host(), None, &Overrides::default())
+            .expect("the vocabulary of this machine")
     })
 }
 
@@ -72,8 +75,9 @@ pub fn fuzz_claim(bytes: &[u8]) {
     }
 }
 
-/// Checks the first line as arguments of mkfs, and the second line as mount options. No accepted word may name a second file:
-/// each is an option or the value of an option and has no slash, and no mount option has a key that names a device.
+/// Checks the first line as arguments of mkfs, and the second line as mount options. No accepted input may name a second file:
+/// each argument of mkfs must be an option or the value of an option, no word may have a slash, and no mount option may have a
+/// key that names a device.
 pub fn fuzz_filesystem_options(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (mkfs_line, mount_line) = text.split_once('\n').unwrap_or((text, ""));

@@ -45,7 +45,7 @@ pub fn add_head(document: &mut Document, report: &Report, detail: Detail) {
 }
 
 /// The main facts of a run: rounds, scale, seed and storage; for a full report also its id, its machines, and the
-/// differences that they can detect.
+/// smallest detectable difference.
 fn main_facts(report: &Report, is_full: bool) -> Vec<String> {
     let (record, plan) = (&report.record, &report.record.plan);
     let grid = report.analyses.first().map(|analysis| &analysis.grid);
@@ -90,7 +90,7 @@ fn describe_images(images: &RoundsByImage) -> String {
         rounds => format!("; {} of an incomplete pass count nowhere", plural(rounds, "round")),
     };
     format!(
-        "{}, {rounds} on each: an image is one of many that such use can leave, so intervals are over images{left_out_note}",
+        "{}, {rounds} on each: each image is a random sample of aged filesystems, so intervals are over images{left_out_note}",
         plural(images.image_count, "aged image")
     )
 }
@@ -120,16 +120,15 @@ fn existing_directories_warning(record: &RunRecord) -> Option<String> {
 
 /// A directory under test: `/srv (ext4 on /dev/sda1, 61% full)`.
 fn describe_directory(record: &RunRecord, variant: &str) -> String {
-    let facts: Vec<&str> =
-        DIRECTORY_NOTES.into_iter().filter_map(|task| directory_note(record, variant, task)).collect();
+    let facts: Vec<&str> = DIRECTORY_NOTES.into_iter().filter_map(|tag| directory_note(record, variant, tag)).collect();
     if facts.is_empty() { variant.into() } else { format!("{variant} ({})", facts.join(", ")) }
 }
 
-/// The text of a note about a directory under test, without the mount options after the colon. `task`, the task of the note, is
-/// one of [`DIRECTORY_NOTES`].
-fn directory_note<'r>(record: &'r RunRecord, variant: &str, task: &str) -> Option<&'r str> {
+/// The text of a note about a directory under test, without the mount options after the colon. `tag` is one of
+/// [`DIRECTORY_NOTES`]; the note has it instead of a task.
+fn directory_note<'r>(record: &'r RunRecord, variant: &str, tag: &str) -> Option<&'r str> {
     let mut notes = record.notes_of(NoteKind::Options).map(|(_, note)| note);
-    let matches = |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
+    let matches = |note: &&Note| note.task.as_deref() == Some(tag) && note.variant.as_deref() == Some(variant);
     notes.find(matches).and_then(|note| note.text.split(": ").next())
 }
 
@@ -312,7 +311,8 @@ fn time_shares(record: &RunRecord) -> Vec<(&str, String)> {
 /// A task with at least this many flushes of the device's cache syncs often. Every task has one flush at its end.
 const MIN_SYNCING_FLUSHES: f64 = 10.0;
 
-/// Adds a sentence with what the run did not test, if there is anything, unless the run compared no filesystems.
+/// Adds a sentence with what the run did not test. Adds nothing if the run compared no filesystems, or tested everything that
+/// the sentence could name.
 pub fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     let compares_filesystems = record.variants.iter().any(|variant| !variant.level(FS).is_empty());
@@ -322,7 +322,8 @@ pub fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     let mut untested = vec![];
     let not_compared: Vec<String> = record.not_compared().iter().map(ToString::to_string).collect();
     if !not_compared.is_empty() {
-        untested.push(format!("{}, which the budget did not hold", shorten_list(not_compared, "variants").join(", ")));
+        untested
+            .push(format!("{}, which did not fit in the budget", shorten_list(not_compared, "variants").join(", ")));
     }
     if ![OPTIONS, MKFS, MOUNT].into_iter().any(|factor| record.varies(factor)) {
         untested.push("other mkfs and mount options".to_string());

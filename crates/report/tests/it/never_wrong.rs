@@ -176,7 +176,7 @@ fn a_variant_that_the_budget_excluded_is_named() {
     record.notes.push((Some(0), note.variant("f2fs")));
     assert_eq!(record.not_compared(), ["f2fs"]);
     let text = unwrap_lines(&export_run(&record, "term", &["elapsed"]));
-    assert!(text.contains("Not tested: f2fs, which the budget did not hold; other mkfs"), "{text}");
+    assert!(text.contains("Not tested: f2fs, which did not fit in the budget; other mkfs"), "{text}");
     assert!(text.contains("; not compared: f2fs."), "{text}");
 }
 
