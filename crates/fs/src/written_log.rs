@@ -117,9 +117,11 @@ impl WrittenLog {
 
     /// The entries of a device, oldest first. Skips lines that are not entries.
     fn entries_of(&self, device: &Path) -> Result<Vec<LogContent>, Error> {
-        let text = none_if_missing(std::fs::read_to_string(&self.path)).map_err(SysError::io("reading", &self.path))?;
-        let entries =
-            text.as_deref().unwrap_or_default().lines().filter_map(|line| serde_json::from_str::<LogEntry>(line).ok());
+        let bytes = none_if_missing(std::fs::read(&self.path)).map_err(SysError::io("reading", &self.path))?;
+        // By bytes: a crash can leave a line that is not UTF-8.
+        let bytes = bytes.unwrap_or_default();
+        let lines = bytes.split(|byte| *byte == b'\n');
+        let entries = lines.filter_map(|line| serde_json::from_slice::<LogEntry>(line).ok());
         Ok(entries.filter(|entry| entry.device == device).map(|entry| entry.content).collect())
     }
 
@@ -343,6 +345,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = WrittenLog::open(dir.path());
         std::fs::write(dir.path().join("written.jsonl"), r#"{"device":"/dev/disk/by-id/a","ty"#).unwrap();
+        let (device, logged) = (Path::new("/dev/disk/by-id/a"), signature("ext4", Some("1")));
+        log.add_signatures(device, std::slice::from_ref(&logged)).unwrap();
+        assert!(log.has_signature(device, &logged).unwrap());
+    }
+
+    #[test]
+    fn entries_beside_a_line_that_is_not_text_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = WrittenLog::open(dir.path());
+        std::fs::write(dir.path().join("written.jsonl"), b"\xff\0\n").unwrap();
         let (device, logged) = (Path::new("/dev/disk/by-id/a"), signature("ext4", Some("1")));
         log.add_signatures(device, std::slice::from_ref(&logged)).unwrap();
         assert!(log.has_signature(device, &logged).unwrap());
