@@ -125,13 +125,14 @@ impl WrittenLog {
         Ok(entries.filter(|entry| entry.device == device).map(|entry| entry.content).collect())
     }
 
-    /// Adds signatures that were just written to the device with this stable name.
+    /// Adds signatures that were just written to the device with this stable name, except for those without a UUID, which
+    /// [`WrittenLog::has_signature`] ignores.
     ///
     /// # Errors
     /// The log cannot be written.
     pub fn add_signatures(&self, device: &Path, signatures: &[Signature]) -> Result<(), Error> {
         for signature in signatures {
-            if !self.has_signature(device, signature)? {
+            if signature.uuid.is_some() && !self.has_signature(device, signature)? {
                 self.append(device, LogContent::Signature(signature.clone()))?;
             }
         }
@@ -348,6 +349,14 @@ mod tests {
         let (device, logged) = (Path::new("/dev/disk/by-id/a"), signature("ext4", Some("1")));
         log.add_signatures(device, std::slice::from_ref(&logged)).unwrap();
         assert!(log.has_signature(device, &logged).unwrap());
+    }
+
+    #[test]
+    fn a_signature_without_a_uuid_is_not_logged() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = WrittenLog::open(dir.path());
+        log.add_signatures(Path::new("/dev/disk/by-id/a"), &[signature("jfs", None)]).unwrap();
+        assert!(!dir.path().join("written.jsonl").exists());
     }
 
     #[test]
