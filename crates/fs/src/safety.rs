@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::written_log::WrittenLog;
-use crate::written_log::{Samples, read_signatures};
+use crate::written_log::{SampledContent, read_signatures};
 pub use checks::check_image_path;
 
 use checks::{check_content, check_exclusive, check_name, check_unused};
@@ -219,8 +219,8 @@ impl UserDevice {
         if !was_changed || !self.device.is_in_place() || is_claimed(&self.device.path)? {
             return Ok(());
         }
-        let samples = Samples::read(&self.device, || Ok(()))?;
-        self.log.add_content(&self.stable_name, samples.fingerprint)
+        let samples = SampledContent::read(&self.device, || Ok(()))?;
+        self.log.add_fingerprint(&self.stable_name, samples.fingerprint)
     }
 }
 

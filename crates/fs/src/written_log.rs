@@ -73,7 +73,10 @@ struct LogEntry {
 #[serde(untagged)]
 enum LogContent {
     /// The fingerprint of the content when a run released the device.
-    Content { content: Fingerprint },
+    Content {
+        #[serde(rename = "content")]
+        fingerprint: Fingerprint,
+    },
     /// A signature that mkfs wrote.
     Signature(Signature),
 }
@@ -107,9 +110,9 @@ impl WrittenLog {
     ///
     /// # Errors
     /// The log exists and cannot be read.
-    pub fn last_content(&self, device: &Path) -> Result<Option<Fingerprint>, Error> {
+    pub fn last_fingerprint(&self, device: &Path) -> Result<Option<Fingerprint>, Error> {
         let fingerprint_of = |entry| match entry {
-            LogContent::Content { content } => Some(content),
+            LogContent::Content { fingerprint } => Some(fingerprint),
             LogContent::Signature(_) => None,
         };
         Ok(self.entries_of(device)?.into_iter().filter_map(fingerprint_of).next_back())
@@ -143,8 +146,8 @@ impl WrittenLog {
     ///
     /// # Errors
     /// The log cannot be written.
-    pub fn add_content(&self, device: &Path, content: Fingerprint) -> Result<(), Error> {
-        self.append(device, LogContent::Content { content })
+    pub fn add_fingerprint(&self, device: &Path, fingerprint: Fingerprint) -> Result<(), Error> {
+        self.append(device, LogContent::Content { fingerprint })
     }
 
     fn append(&self, device: &Path, content: LogContent) -> Result<(), Error> {
@@ -183,14 +186,14 @@ const WHOLE_DEVICE_BYTES: u64 = 64 << 20;
 const HEAD_BYTES: u64 = 16 << 20;
 /// The bytes read at the end of a larger device, where backup superblocks, RAID metadata and hidden volumes are.
 const TAIL_BYTES: u64 = 4 << 20;
-/// The offsets of copies of superblocks in bytes: of btrfs (64 MiB, 256 GiB), and of ext2, ext3 and ext4 with blocks of 1 to
-/// 4 KiB.
+/// The offsets in bytes of copies of superblocks: those of btrfs (64 MiB, 256 GiB), and some of ext2, ext3 and ext4 with blocks of
+/// 2 KiB (32, 96 and 160 MiB) and 4 KiB (from 128 MiB on). With blocks of 1 KiB the first copy is within [`HEAD_BYTES`].
 const SUPERBLOCK_OFFSETS: [u64; 9] =
     [32 << 20, 64 << 20, 96 << 20, 128 << 20, 160 << 20, 384 << 20, 640 << 20, 1152 << 20, 256 << 30];
 /// The bytes read at each of [`SUPERBLOCK_OFFSETS`].
 const SUPERBLOCK_BYTES: u64 = 64 << 10;
-/// The number of equal parts of a larger device, with one random sample in each: data at least as long as two parts is always
-/// found.
+/// The number of equal parts of a larger device, with one random sample in each. Data at least as long as two parts covers a
+/// whole part, and so its sample.
 const RANDOM_SAMPLES: u64 = 1000;
 
 /// A fingerprint of a device's content.
@@ -204,25 +207,28 @@ pub struct Fingerprint {
     hash: String,
 }
 
-/// The result of reading samples of a device.
+/// The content of a device as its samples show it.
 #[derive(Debug)]
-pub struct Samples {
+pub struct SampledContent {
     /// The fingerprint of the samples.
     pub fingerprint: Fingerprint,
     /// Whether all bytes are 0 or all are 0xff: erased flash reads as one or the other.
     pub is_blank: bool,
 }
 
-impl Samples {
+impl SampledContent {
     /// Reads samples of a device: both ends, the offsets of superblocks, and a thousand random offsets.
     ///
     /// # Errors
     /// The device cannot be read, or `check_cancelled` returns an error.
-    pub fn read(device: &BlockDevice, check_cancelled: impl Fn() -> Result<(), SysError>) -> Result<Samples, SysError> {
+    pub fn read(
+        device: &BlockDevice,
+        check_cancelled: impl Fn() -> Result<(), SysError>,
+    ) -> Result<SampledContent, SysError> {
         let mut seed = [0; 8];
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| SysError::io("choosing samples of", &device.path)(error.into()))?;
-        Samples::read_with_seed(device, u64::from_le_bytes(seed), check_cancelled)
+        SampledContent::read_with_seed(device, u64::from_le_bytes(seed), check_cancelled)
     }
 
     /// Reads the samples whose random offsets come from a seed.
@@ -230,7 +236,7 @@ impl Samples {
         device: &BlockDevice,
         seed: u64,
         check_cancelled: impl Fn() -> Result<(), SysError>,
-    ) -> Result<Samples, SysError> {
+    ) -> Result<SampledContent, SysError> {
         let unknown_size =
             || SysError::Unusable { object: device.path.clone(), why: "the kernel reports no size for it".into() };
         let size_bytes = device.size_bytes().filter(|bytes| *bytes > 0).ok_or_else(unknown_size)?;
@@ -252,7 +258,10 @@ impl Samples {
             hasher.update(&offset.to_le_bytes()).update(sample);
         }
         let hash = hasher.finalize().to_hex().to_string();
-        Ok(Samples { fingerprint: Fingerprint { size_bytes, seed, hash }, is_blank: is_all_zeros || is_all_ones })
+        Ok(SampledContent {
+            fingerprint: Fingerprint { size_bytes, seed, hash },
+            is_blank: is_all_zeros || is_all_ones,
+        })
     }
 }
 
@@ -267,7 +276,7 @@ impl Fingerprint {
         check_cancelled: impl Fn() -> Result<(), SysError>,
     ) -> Result<bool, SysError> {
         let has_same_size = device.size_bytes() == Some(self.size_bytes);
-        Ok(has_same_size && Samples::read_with_seed(device, self.seed, check_cancelled)?.fingerprint == *self)
+        Ok(has_same_size && SampledContent::read_with_seed(device, self.seed, check_cancelled)?.fingerprint == *self)
     }
 }
 
@@ -331,13 +340,13 @@ mod tests {
         let content = |seed: u64| -> Fingerprint {
             serde_json::from_value(serde_json::json!({ "size_bytes": 4096, "seed": seed, "hash": "00" })).unwrap()
         };
-        assert_eq!(log.last_content(a).unwrap(), None);
+        assert_eq!(log.last_fingerprint(a).unwrap(), None);
         log.add_signatures(a, &[signature("ext4", Some("1"))]).unwrap();
-        assert_eq!(log.last_content(a).unwrap(), None);
-        log.add_content(a, content(1)).unwrap();
-        log.add_content(a, content(2)).unwrap();
-        log.add_content(b, content(3)).unwrap();
-        assert_eq!(log.last_content(a).unwrap(), Some(content(2)));
+        assert_eq!(log.last_fingerprint(a).unwrap(), None);
+        log.add_fingerprint(a, content(1)).unwrap();
+        log.add_fingerprint(a, content(2)).unwrap();
+        log.add_fingerprint(b, content(3)).unwrap();
+        assert_eq!(log.last_fingerprint(a).unwrap(), Some(content(2)));
         assert!(log.has_signature(a, &signature("ext4", Some("1"))).unwrap());
     }
 
@@ -378,7 +387,7 @@ mod tests {
         let log = WrittenLog::open(dir.path());
         let device = Path::new("/dev/disk/by-id/a");
         assert!(log.has_signature(device, &signature("ext4", Some("1"))).unwrap());
-        assert_eq!(log.last_content(device).unwrap(), None);
+        assert_eq!(log.last_fingerprint(device).unwrap(), None);
     }
 
     #[test]

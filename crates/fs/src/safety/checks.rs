@@ -1,7 +1,7 @@
 //! The checks that a device must pass before fsarena may overwrite it: its name, its users (mounts, swap, devices built on
 //! it) and its content.
 
-use crate::written_log::{Samples, Signature, WrittenLog};
+use crate::written_log::{SampledContent, Signature, WrittenLog};
 use crate::{Error, error::refused};
 use fsarena_core::setting_text::setting;
 use fsarena_sys::device::{BlockDevice, device_of_path, is_claimed};
@@ -116,17 +116,17 @@ pub(super) fn check_content(
         interrupted @ fsarena_sys::Error::Interrupted { .. } => interrupted.into(),
         error => refused(stable_name, error.to_string(), "Look at the kernel's log: `dmesg`"),
     };
-    let last_content = log.last_content(stable_name)?;
-    if let Some(content) = &last_content
-        && content.matches(device, cancel::check).map_err(unreadable)?
+    let last_fingerprint = log.last_fingerprint(stable_name)?;
+    if let Some(fingerprint) = &last_fingerprint
+        && fingerprint.matches(device, cancel::check).map_err(unreadable)?
     {
         return Ok(());
     }
     let Some(signature) = not_erasable else {
-        if Samples::read(device, cancel::check).map_err(unreadable)?.is_blank {
+        if SampledContent::read(device, cancel::check).map_err(unreadable)?.is_blank {
             return Ok(());
         }
-        let why = match last_content {
+        let why = match last_fingerprint {
             Some(_) => "its content changed since fsarena's last run on it, or that run was killed",
             None => {
                 "it is not empty: it carries data without any known signature, such as an encrypted volume or a database"
