@@ -1,9 +1,9 @@
 //! The command line of QEMU.
 //!
 //! Exact machines are for counting instructions, so nothing in them may depend on the pace of the host.
-//! A virtio disk completes when a thread of QEMU gets to it, so that the guest is interrupted after another number of
-//! instructions each time. So disks of exact machines are memory (NVDIMM), and their events go to an I/O port, which takes a
-//! byte while the guest's own instruction waits.
+//! A virtio disk completes when a thread of QEMU gets to it, so the guest is interrupted after a different number of
+//! instructions each time. So disks of exact machines are memory (NVDIMM) if the kernel has drivers for them, and their
+//! events go to an I/O port, which takes a byte while the guest's own instruction waits.
 
 use crate::config::{
     DiskLookup, EventChannel, FW_CFG_NAME, JOURNAL_DISK, SOURCE_DISK, TERMINAL_PORT, TEST_DISK, member_disk,
@@ -49,7 +49,7 @@ pub struct Machine<'a> {
     pub has_terminal: bool,
     /// The file of its memory, for a machine that is saved or begins with a saved state.
     pub memory: Option<MemoryFile<'a>>,
-    /// Whether its writes stay in its images even if it counts instructions.
+    /// Whether its writes stay in its images even if it counts instructions and has no [`MemoryFile`] that keeps writes.
     pub keeps_disks: bool,
     /// The first time of its clock, such as `2020-01-01T00:00:00`, for a machine that counts instructions.
     pub clock_start: &'a str,
@@ -65,7 +65,7 @@ pub struct MemoryFile<'a> {
     /// Its path.
     pub path: &'a Path,
     /// Whether the writes of the guest stay in this file and in the images of its disks.
-    pub is_written: bool,
+    pub keeps_writes: bool,
 }
 
 /// The first time of the clock of a guest that counts instructions.
@@ -115,8 +115,8 @@ impl Machine<'_> {
     pub fn argv(&self) -> Vec<OsString> {
         let is_exact = self.emulator == Emulator::Exact;
         let (accelerator, cpu) = match (self.accelerator, is_exact) {
-            // Its random numbers come from the seed below. In QEMU 7.2 an interrupt after CMPXCHG16B can see wrong
-            // flags, which crashes the kernel, at the same instruction each time.
+            // With RDRAND, the kernel's random numbers come from the seed in `EXACT_CLOCK_ARGUMENTS`. In QEMU 7.2 an
+            // interrupt after CMPXCHG16B can see wrong flags, which crashes the kernel, at the same instruction each time.
             (_, true) => ("tcg,thread=single", "Nehalem,+rdrand,-cx16"),
             (Accelerator::Kvm, _) => ("kvm", "host"),
             // With `max`, the guest's memory copies run byte by byte under translation.
@@ -138,14 +138,15 @@ impl Machine<'_> {
         arguments.extend(["-chardev".into(), path_option("file,id=console,append=on,path=", &self.console())]);
         arguments.extend(split_words("-serial chardev:console"));
         if has_memory_disks {
+            // Exact guests have no further members of an array: the preflight refuses them.
             let images = [(TEST_DISK, self.test_images[0].as_path()), (SOURCE_DISK, self.source_image)];
             arguments.extend(memory_arguments(
                 self.memory_mib,
                 &images,
-                self.keeps_disks || self.memory.is_some_and(|file| file.is_written),
+                self.keeps_disks || self.memory.is_some_and(|file| file.keeps_writes),
             ));
             arguments.extend(self.memory.into_iter().flat_map(|file| {
-                let (mib, share) = (self.memory_mib, on_off(file.is_written));
+                let (mib, share) = (self.memory_mib, on_off(file.keeps_writes));
                 let head = format!("memory-backend-file,id=ram,share={share},size={mib}M,mem-path=");
                 ["-object".into(), path_option(&head, file.path)]
             }));
@@ -175,7 +176,7 @@ impl Machine<'_> {
             arguments.extend(split_words("-chardev socket,id=terminal,fd=0").chain(["-device".into(), port.into()]));
         }
         if self.has_host_files {
-            let tag = format!("{HOST_FILES_DEVICE},fsdev=host,mount_tag={}", GuestPlan::HOST_FILES_DEVICE);
+            let tag = format!("{HOST_FILES_QEMU_DEVICE},fsdev=host,mount_tag={}", GuestPlan::HOST_FILES_DEVICE);
             arguments.extend(split_words(HOST_FILES_ARGUMENTS).chain(["-device".into(), tag.into()]));
         }
         // `earlyprintk` shows errors from before the console works.
@@ -210,7 +211,7 @@ fn recorded_disk_arguments(name: &str, path: &Path, recording: &Path) -> [OsStri
 /// filesystems stay distinct.
 const HOST_FILES_ARGUMENTS: &str = "-fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap";
 /// The device of QEMU through which a guest reads the files of the host.
-pub const HOST_FILES_DEVICE: &str = "virtio-9p-pci";
+pub const HOST_FILES_QEMU_DEVICE: &str = "virtio-9p-pci";
 
 /// The drivers of disks in memory.
 pub const MEMORY_DISK_DRIVERS: [&str; 2] = ["nfit", "nd_pmem"];
@@ -226,9 +227,9 @@ fn on_off(is_on: bool) -> &'static str {
     if is_on { "on" } else { "off" }
 }
 
-/// The arguments for a machine's memory and for disks in memory with the contents of these images. Unless `is_written`, the
+/// The arguments for a machine's memory and for disks in memory with the contents of these images. Unless `keeps_writes`, the
 /// images do not change: QEMU discards the guest's writes when it ends.
-fn memory_arguments(memory_mib: u64, images: &[(&str, &Path)], is_written: bool) -> Vec<OsString> {
+fn memory_arguments(memory_mib: u64, images: &[(&str, &Path)], keeps_writes: bool) -> Vec<OsString> {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
     let disk_bytes: u64 = images.iter().map(|(_, path)| size(path).next_multiple_of(1 << 30)).sum();
     // QEMU may align each disk to a gibibyte.
@@ -236,7 +237,7 @@ fn memory_arguments(memory_mib: u64, images: &[(&str, &Path)], is_written: bool)
     let mut words: Vec<OsString> =
         vec!["-m".into(), format!("{memory_mib}M,slots={},maxmem={max_mib}M", images.len()).into()];
     for (name, path) in images {
-        let (share, size) = (on_off(is_written), size(path));
+        let (share, size) = (on_off(keeps_writes), size(path));
         let head = format!("memory-backend-file,id=memory-{name},share={share},size={size},mem-path=");
         words.extend(["-object".into(), path_option(&head, path)]);
         words.extend(["-device".into(), format!("nvdimm,id={name},memdev=memory-{name}").into()]);

@@ -165,7 +165,7 @@ impl GuestStarter<'_> {
         let config_file = machines.dir.join(format!("config-{name}"));
         let text = serde_json::to_vec(cell.config).map_err(|error| RunError::Agent(error.to_string()))?;
         std::fs::write(&config_file, text).map_err(Error::io("writing", &config_file))?;
-        let memory = Some(MemoryFile { path: &memory_file, is_written: false });
+        let memory = Some(MemoryFile { path: &memory_file, keeps_writes: false });
         let machine = Machine {
             config: Some(&config_file),
             memory,
@@ -223,7 +223,7 @@ impl GuestStarter<'_> {
             config: Some(&config_file),
             test_images: &test_images,
             source_image: &source_image,
-            memory: Some(MemoryFile { path: &saved.memory_file, is_written: true }),
+            memory: Some(MemoryFile { path: &saved.memory_file, keeps_writes: true }),
             clock_start: machines.clock_start(tree),
             ..cell.machine.clone()
         };

@@ -6,7 +6,7 @@ use crate::work::{find_workload, workload_versions};
 use fsarena_core::cell::Variant;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::setting_text::setting;
-use fsarena_guest::emulator::{HOST_FILES_DEVICE, MEMORY_DISK_DRIVERS, QEMU};
+use fsarena_guest::emulator::{HOST_FILES_QEMU_DEVICE, MEMORY_DISK_DRIVERS, QEMU};
 use fsarena_guest::host_root::{MODULES, is_in_own_dir};
 use fsarena_sys::{Error, argv::Argv, dirs, program};
 use std::collections::BTreeSet;
@@ -118,9 +118,9 @@ impl HostProgramNeeds {
     /// QEMU or a kernel lacks a part. The error names the part, and the package or kernel that has it.
     pub fn check_guests(&self, kernels: &Kernels) -> Result<()> {
         let devices = Argv::new(QEMU).args(["-device", "help"]).run().map_err(Error::from)?.stdout;
-        require(devices.contains(&format!("\"{HOST_FILES_DEVICE}\"")), || {
+        require(devices.contains(&format!("\"{HOST_FILES_QEMU_DEVICE}\"")), || {
             RunError::Missing(format!(
-                "this QEMU lacks {HOST_FILES_DEVICE} (9p), by which guests read the programs of this machine: \
+                "this QEMU lacks {HOST_FILES_QEMU_DEVICE} (9p), by which guests read the programs of this machine: \
                  apt-get install qemu-system-x86 qemu-system-common"
             ))
         })?;
