@@ -49,13 +49,13 @@ fn check(check: &LevelCheck) -> Result<()> {
     Err(check.plan_error(unknown_name("scheduler", level, SCHEDULERS)))
 }
 
-/// The schedulers that devices of this kind (`loop`, `zram`) offer, read from the first one; None if there is no such
-/// device.
+/// The schedulers that devices of this kind (`loop`, `zram`) offer, read from the first device that does not vanish
+/// meanwhile; None if there is no such device.
 fn schedulers_of_kind(kernel: &SysRoot, kind: &str) -> Option<Vec<String>> {
     let entries = std::fs::read_dir(kernel.path("sys/block")).ok()?.flatten();
-    let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let name = names.find(|name| name.starts_with(kind))?;
-    let line = kernel.read_trimmed(&format!("sys/block/{name}/queue/scheduler"))?;
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let read_line = |name: String| kernel.read_trimmed(&format!("sys/block/{name}/queue/scheduler"));
+    let line = names.filter(|name| name.starts_with(kind)).find_map(read_line)?;
     Some(line.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_string()).collect())
 }
 
