@@ -81,13 +81,17 @@ fn the_same_work_takes_the_same_number_of_instructions() {
     assert!(page.contains("instructions of the kernel") && page.contains("ext4_"), "{page}");
     let picture = sandbox.run_text("profile/cp-0.svg");
     assert!(picture.contains("<svg") && picture.contains("ext4_"), "{page}");
-    let all_counts = |csv: &str| -> Vec<String> {
+    let all_counts = |csv: &str| -> Vec<f64> {
         let kernel = column("kernel_instructions_count");
-        csv.lines().skip(1).map(|line| line.split(',').nth(kernel).unwrap().to_string()).collect()
+        csv.lines().skip(1).map(|line| line.split(',').nth(kernel).unwrap().parse().unwrap()).collect()
     };
-    // Another run starts from a snapshot taken at the same instruction.
+    // Another run starts from a snapshot taken at the same instruction. A rare cell takes some instructions more
+    // (docs/internals/guests.md): at most 0.001%.
     expect(&TINY_RUN_ARGS);
-    assert_eq!(all_counts(&csv), all_counts(&expect(&["report", "--format", "csv"])));
+    let (former, repeated) = (all_counts(&csv), all_counts(&expect(&["report", "--format", "csv"])));
+    assert_eq!(former.len(), repeated.len());
+    let is_repeated = |(count, again): (&f64, &f64)| (count - again).abs() <= 1e-5 * count;
+    assert!(former.iter().zip(&repeated).all(is_repeated), "{former:?} and {repeated:?}");
 }
 
 #[test]
