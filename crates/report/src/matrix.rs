@@ -417,7 +417,6 @@ pub fn cell_extent(cells: &BTreeSet<(u64, u32)>) -> String {
 mod tests {
     use super::*;
     use fsarena_core::cell::{TaskInfo, Variant};
-    use fsarena_core::event::Outcome;
     use fsarena_core::record::{CellRecord, MetricSpec};
 
     #[test]
@@ -432,17 +431,7 @@ mod tests {
             ..RunRecord::default()
         };
         for position in 0..2 {
-            record.cells.push(CellRecord {
-                id: String::new(),
-                round: 0,
-                position,
-                variant: 0,
-                workload: "fileio".into(),
-                outcome: Outcome::Done,
-                host: 0,
-                started_at: 0.0,
-                spent: vec![],
-            });
+            record.cells.push(CellRecord { position, workload: "fileio".into(), ..CellRecord::done(0, 0) });
         }
         (record.samples.cell, record.samples.task) = (vec![0, 1], vec![0, 0]);
         record.samples.values = vec![vec![100.0, 300.0]];

@@ -158,7 +158,6 @@ fn samples_caption(record: &RunRecord, metrics: usize, metrics_left_out: usize, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::event::Outcome;
     use fsarena_core::record::CellRecord;
     use fsarena_core::sample::{Direction, Unit};
 
@@ -176,17 +175,7 @@ mod tests {
         let mut report = Report::default();
         let record = &mut report.record;
         for round in 0..ROUNDS {
-            record.cells.push(CellRecord {
-                id: String::new(),
-                round,
-                position: 0,
-                variant: 0,
-                workload: String::new(),
-                outcome: Outcome::Done,
-                host: 0,
-                started_at: 0.0,
-                spent: vec![],
-            });
+            record.cells.push(CellRecord::done(round, 0));
             record.samples.cell.push(round);
             record.samples.task.push(0);
             record.samples.started_at.push(0.0);

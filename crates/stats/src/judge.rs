@@ -330,17 +330,7 @@ mod tests {
 
     fn add_cell(record: &mut RunRecord, round: u32, variant: usize) {
         let cell = record.cells.len() as u32;
-        record.cells.push(CellRecord {
-            id: cell.to_string(),
-            round,
-            position: variant as u32,
-            variant,
-            workload: "tasks".into(),
-            outcome: event::Outcome::Done,
-            host: 0,
-            started_at: 0.0,
-            spent: vec![],
-        });
+        record.cells.push(CellRecord::done(round, variant));
         for (task, (.., base, factors)) in TASKS.iter().enumerate() {
             let noise = fsarena_core::schedule::mix(u64::from(round) * 3 + variant as u64, task as u64) % 15;
             let seconds = base * factors[variant] * (1.0 + noise as f64 / 1000.0);

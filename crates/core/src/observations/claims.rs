@@ -281,17 +281,7 @@ mod tests {
         for (id, unit) in [("x_count", Unit::Count), (reading::GENERATOR_SHARE, Unit::Ratio)] {
             record.define_reading(MetricSpec::new(id.into(), unit, Direction::Higher, String::new()));
         }
-        record.cells.push(CellRecord {
-            id: "0".into(),
-            round: 0,
-            position: 0,
-            variant: 0,
-            workload: "w".into(),
-            outcome: Outcome::Done,
-            host: 0,
-            started_at: 0.0,
-            spent: vec![],
-        });
+        record.cells.push(CellRecord::done(0, 0));
         let count = tasks.len();
         let mut shares = vec![0.01; count];
         shares[1] = 0.5;

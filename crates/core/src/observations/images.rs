@@ -133,7 +133,7 @@ fn average_of(values: &[f64], average: Average) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{event::Outcome, record::CellRecord};
+    use crate::record::CellRecord;
 
     /// A run of one variant with these seeds of images by round; NaN for a round without one.
     fn run_with_image_seeds(seeds: &[f64]) -> RunRecord {
@@ -141,17 +141,7 @@ mod tests {
         let spec = crate::metric::LIFECYCLE_READINGS.iter().find(|reading| reading.id == reading::IMAGE_SEED);
         record.readings.push(spec.unwrap().into());
         for round in 0..seeds.len() as u32 {
-            record.cells.push(CellRecord {
-                id: round.to_string(),
-                round,
-                position: 0,
-                variant: 0,
-                workload: "tree".into(),
-                outcome: Outcome::Done,
-                host: 0,
-                started_at: 0.0,
-                spent: vec![],
-            });
+            record.cells.push(CellRecord { workload: "tree".into(), ..CellRecord::done(round, 0) });
             record.samples.cell.push(round);
         }
         record.samples.values = vec![seeds.to_vec()];

@@ -236,7 +236,6 @@ fn undersampled_figures(record: &RunRecord, percentile: &Percentile) -> Vec<Unde
 mod tests {
     use super::*;
     use crate::cell::{TaskId, TaskInfo};
-    use crate::event::Outcome;
     use crate::record::{CellRecord, SampleTable};
     use crate::sample::{Direction, Unit};
 
@@ -250,17 +249,7 @@ mod tests {
             record.define_reading(MetricSpec::new(id.to_string(), unit, Direction::Lower, String::new()));
         }
         for variant in 0..2 {
-            record.cells.push(CellRecord {
-                id: variant.to_string(),
-                round: 0,
-                position: variant,
-                variant: variant as usize,
-                workload: "w".into(),
-                outcome: Outcome::Done,
-                host: 0,
-                started_at: 0.0,
-                spent: vec![],
-            });
+            record.cells.push(CellRecord::done(0, variant as usize));
         }
         let values = readings.iter().map(|(_, values)| values.to_vec()).collect();
         record.samples = SampleTable { cell: vec![0, 1], task: vec![0, 0], started_at: vec![0.0; 2], values };
@@ -290,17 +279,7 @@ mod tests {
         for id in ["all_operations_count", reading::REQUESTS] {
             record.define_reading(MetricSpec::new(id.into(), Unit::Count, Direction::Neutral, String::new()));
         }
-        record.cells.push(CellRecord {
-            id: "0".into(),
-            round: 0,
-            position: 0,
-            variant: 0,
-            workload: "w".into(),
-            outcome: Outcome::Done,
-            host: 0,
-            started_at: 0.0,
-            spent: vec![],
-        });
+        record.cells.push(CellRecord::done(0, 0));
         let values = vec![vec![50_000.0, f64::NAN], vec![f64::NAN, 30.0]];
         record.samples = SampleTable { cell: vec![0, 0], task: vec![0, 1], started_at: vec![0.0; 2], values };
         let figures = undersampled_figures(&record, &Percentile::of_metric("latency_p999").unwrap());

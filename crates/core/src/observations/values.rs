@@ -230,7 +230,6 @@ impl ReadingCombiner<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Outcome;
     use crate::record::{CellRecord, SampleTable};
     use crate::sample::{Direction, MetricSpec};
 
@@ -239,17 +238,7 @@ mod tests {
         let mut record = RunRecord::default();
         record.define_reading(MetricSpec::new("x_count".into(), Unit::Count, Direction::Neutral, String::new()));
         for round in 0..2 {
-            record.cells.push(CellRecord {
-                id: round.to_string(),
-                round,
-                position: 0,
-                variant: 0,
-                workload: "w".into(),
-                outcome: Outcome::Done,
-                host: 0,
-                started_at: 0.0,
-                spent: vec![],
-            });
+            record.cells.push(CellRecord::done(round, 0));
         }
         // Round 0 has three samples of the task, and round 1 has one without the reading.
         let values = vec![vec![2.0, f64::NAN, 4.0, f64::NAN]];
