@@ -351,13 +351,16 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_after_a_line_that_is_cut_short_is_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let log = WrittenLog::open(dir.path());
-        std::fs::write(dir.path().join("written.jsonl"), r#"{"device":"/dev/disk/by-id/a","ty"#).unwrap();
+    fn an_entry_after_a_damaged_line_is_read() {
         let (device, logged) = (Path::new("/dev/disk/by-id/a"), signature("ext4", Some("1")));
-        log.add_signatures(device, std::slice::from_ref(&logged)).unwrap();
-        assert!(log.has_signature(device, &logged).unwrap());
+        let (cut_short, not_text) = (&br#"{"device":"/dev/disk/by-id/a","ty"#[..], &b"\xff\0\n"[..]);
+        for damaged in [cut_short, not_text] {
+            let dir = tempfile::tempdir().unwrap();
+            let log = WrittenLog::open(dir.path());
+            std::fs::write(dir.path().join("written.jsonl"), damaged).unwrap();
+            log.add_signatures(device, std::slice::from_ref(&logged)).unwrap();
+            assert!(log.has_signature(device, &logged).unwrap(), "{damaged:?}");
+        }
     }
 
     #[test]
@@ -366,16 +369,6 @@ mod tests {
         let log = WrittenLog::open(dir.path());
         log.add_signatures(Path::new("/dev/disk/by-id/a"), &[signature("jfs", None)]).unwrap();
         assert!(!dir.path().join("written.jsonl").exists());
-    }
-
-    #[test]
-    fn entries_beside_a_line_that_is_not_text_are_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let log = WrittenLog::open(dir.path());
-        std::fs::write(dir.path().join("written.jsonl"), b"\xff\0\n").unwrap();
-        let (device, logged) = (Path::new("/dev/disk/by-id/a"), signature("ext4", Some("1")));
-        log.add_signatures(device, std::slice::from_ref(&logged)).unwrap();
-        assert!(log.has_signature(device, &logged).unwrap());
     }
 
     /// A line as fsarena 0.1.0 wrote it.
