@@ -457,3 +457,12 @@ fn a_stored_plan_whose_claim_names_a_variant_that_is_left_out_is_an_error() {
     let error = resolve_text(&stored, &one).unwrap_err();
     assert!(error.starts_with("plan.toml, line 1, column 1: claim: Unknown variant `xfs`"), "{error}");
 }
+
+#[test]
+fn two_tasks_of_the_same_name_are_refused() {
+    let double = |plan: &Plan| [vocabulary().list_tasks, vocabulary().list_tasks].map(|list| list(plan)).concat();
+    let parsed = PlanFile::parse("plan.toml", MINIMAL.as_bytes()).unwrap();
+    let vocabulary = Vocabulary { list_tasks: double, ..vocabulary() };
+    let error = resolve(&parsed, &Overrides::default(), &vocabulary).unwrap_err().to_string();
+    assert!(error.contains("two tasks are both called `untar`"), "{error}");
+}

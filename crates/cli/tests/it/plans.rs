@@ -79,6 +79,15 @@ fn a_refusal_names_the_line_the_column_and_valid_values() {
 }
 
 #[test]
+fn a_workload_twice_in_a_plan_is_refused_because_its_tasks_have_the_same_names() {
+    let sandbox = Sandbox::new();
+    let workload = |files: u32| format!("[[workload]]\nuse = \"tree\"\ntree_files = {files}\n");
+    std::fs::write(sandbox.dir.join("bad.toml"), format!("name = \"x\"\n{}{}", workload(200), workload(400))).unwrap();
+    let stderr = expect_refusal(&sandbox, "bad.toml");
+    assert!(stderr.contains("two tasks are both called `") && stderr.contains("`[grid]`"), "{stderr}");
+}
+
+#[test]
 fn a_plan_file_of_random_bytes_is_refused() {
     let sandbox = Sandbox::new();
     // Deterministic bytes that are no text.

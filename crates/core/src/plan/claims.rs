@@ -14,7 +14,7 @@ pub const GEOMEAN: &str = "geomean";
 /// The task names in claims that mean all tasks together.
 pub const ALL_TASKS: [&str; 2] = [TOTAL, GEOMEAN];
 
-/// Parses the claims of a plan and of the command line, and checks them against the plan's variants and tasks.
+/// Parses the claims of a plan and of the command line, and checks them against the plan's variants and its `tasks`.
 ///
 /// # Errors
 /// A text is not a claim or contains an unknown name. The error of a claim in the plan has the position of the wrong part.
@@ -22,11 +22,11 @@ pub(super) fn resolve_claims(
     ParsedPlan { origin, text, file, .. }: &ParsedPlan,
     overrides: &Overrides,
     plan: &Plan,
+    tasks: Vec<TaskInfo>,
     vocabulary: &Vocabulary,
 ) -> Result<Vec<Claim>, PlanError> {
-    let (variants, tasks) = (matrix::expand(plan), (vocabulary.list_tasks)(plan));
-    let names =
-        ClaimNames { variants, tasks, metrics: &vocabulary.metrics, can_print_metrics: plan.can_print_metrics() };
+    let (variants, can_print_metrics) = (matrix::expand(plan), plan.can_print_metrics());
+    let names = ClaimNames { variants, tasks, metrics: &vocabulary.metrics, can_print_metrics };
     let mut claims = Vec::new();
     for claim_in_plan in &file.claims {
         claims.push(names.parse_claim(claim_in_plan.get_ref()).map_err(|error| {

@@ -7,7 +7,7 @@ use super::error::PlanError;
 use super::file::{PlanFile, ScaleTable};
 pub use super::overrides::{Overrides, Vocabulary};
 use super::{AgePlan, Backing, DevicePlan, IdlePlan, MAX_GATE_CLAIMS, ParsedPlan, Plan, claims, limits};
-use crate::cell::Variant;
+use crate::cell::{TaskInfo, Variant};
 use crate::names::{distinct, unknown_name};
 use crate::plan::file::Pairs;
 use crate::scale::Scale;
@@ -78,7 +78,9 @@ impl Resolver<'_> {
         if self.uses_default_rounds() {
             plan.stop.rounds = (self.vocabulary.default_rounds)(&plan).min(plan.stop.rounds);
         }
-        plan.claims = claims::resolve_claims(self.parsed, self.overrides, &plan, self.vocabulary)?;
+        let tasks = (self.vocabulary.list_tasks)(&plan);
+        self.check_tasks(&tasks)?;
+        plan.claims = claims::resolve_claims(self.parsed, self.overrides, &plan, tasks, self.vocabulary)?;
         self.check_gate(&plan)?;
         Ok(plan)
     }
@@ -447,6 +449,19 @@ impl Resolver<'_> {
         let mut names = BTreeSet::new();
         match variants.iter().find(|variant| !names.insert(&variant.name)) {
             Some(variant) => Err(self.error_of_plan(format!("two variants are both called `{}`", variant.name))),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that no two tasks have the same id, because reports would mix their figures.
+    fn check_tasks(&self, tasks: &[TaskInfo]) -> Result<(), PlanError> {
+        let mut ids = BTreeSet::new();
+        match tasks.iter().find(|task| !ids.insert(&task.id)) {
+            Some(task) => Err(self.error_of_plan(format!(
+                "two tasks are both called `{}`: reports would mix their figures. A plan has a workload once; \
+                 values of its settings are a `[grid]`, or factors such as `\"set.tree_files\" = [200, 400]`",
+                task.id
+            ))),
             None => Ok(()),
         }
     }
