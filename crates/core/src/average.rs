@@ -4,29 +4,20 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
 use std::fmt::{Display, Formatter, Result};
 
-/// The average of the rounds that a claim, or the search for the best variant, compares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Average {
-    /// The typical round: the pseudo-median of the ratios within rounds. Rare stalls have little influence on it.
-    #[default]
-    Typical,
-    /// The mean cost: the ratio of the sums over all rounds. Every stall counts in full.
-    Mean,
+crate::named_enum! {
+    /// The average of the rounds that a claim, or the search for the best variant, compares.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Average {
+        /// The typical round: the pseudo-median of the ratios within rounds. Rare stalls have little influence on it.
+        #[default]
+        Typical = "typical",
+        /// The mean cost: the ratio of the sums over all rounds. Every stall counts in full.
+        Mean = "mean",
+    }
 }
 
 impl Average {
-    /// Both averages.
-    pub const ALL: [Average; 2] = [Average::Typical, Average::Mean];
-
-    /// Its name in claims, plans and flags.
-    pub fn name(self) -> &'static str {
-        match self {
-            Average::Typical => "typical",
-            Average::Mean => "mean",
-        }
-    }
-
     /// The average with this name.
     pub fn from_name(name: &str) -> Option<Average> {
         Average::ALL.into_iter().find(|average| average.name() == name)

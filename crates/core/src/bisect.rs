@@ -167,41 +167,27 @@ impl Comparison {
     }
 }
 
-/// The result of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ComparisonResult {
-    /// The ends: the claim is refuted, and BAD has more than GOOD.
-    More,
-    /// The ends: the claim is refuted, and BAD has less than GOOD.
-    Less,
-    /// The ends: the claim holds. A confirmation: the candidates do not differ.
-    NoChange,
-    /// A step: nearer to GOOD.
-    Good,
-    /// A step: nearer to BAD.
-    Bad,
-    /// A confirmation: the candidates differ.
-    Confirmed,
-    /// Its rounds or its time ran out before it was decided.
-    Inconclusive,
-    /// The candidate could not do the work.
-    Skipped,
-}
-
-impl ComparisonResult {
-    /// Its word in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            ComparisonResult::More => "more",
-            ComparisonResult::Less => "less",
-            ComparisonResult::NoChange => "no change",
-            ComparisonResult::Good => "good",
-            ComparisonResult::Bad => "bad",
-            ComparisonResult::Confirmed => "confirmed",
-            ComparisonResult::Inconclusive => "inconclusive",
-            ComparisonResult::Skipped => "skipped",
-        }
+crate::named_enum! {
+    /// The result of a comparison.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ComparisonResult {
+        /// The ends: the claim is refuted, and BAD has more than GOOD.
+        More = "more",
+        /// The ends: the claim is refuted, and BAD has less than GOOD.
+        Less = "less",
+        /// The ends: the claim holds. A confirmation: the candidates do not differ.
+        NoChange = "no change",
+        /// A step: nearer to GOOD.
+        Good = "good",
+        /// A step: nearer to BAD.
+        Bad = "bad",
+        /// A confirmation: the candidates differ.
+        Confirmed = "confirmed",
+        /// Its rounds or its time ran out before it was decided.
+        Inconclusive = "inconclusive",
+        /// The candidate could not do the work.
+        Skipped = "skipped",
     }
 }
 

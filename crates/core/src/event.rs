@@ -244,32 +244,21 @@ impl From<String> for CommandEnd {
     }
 }
 
-/// An activity that takes up the time of a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Activity {
-    /// Booting a guest.
-    Boot,
-    /// Waiting until the machine was idle.
-    Idle,
-    /// Making, mounting and unmounting the filesystem.
-    Lifecycle,
-    /// The timed work.
-    Timed,
-    /// The whole cell.
-    Total,
-}
-
-impl Activity {
-    /// Its name in reports: `timed`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Activity::Boot => "boot",
-            Activity::Idle => "idle",
-            Activity::Lifecycle => "lifecycle",
-            Activity::Timed => "timed",
-            Activity::Total => "total",
-        }
+crate::named_enum! {
+    /// An activity that takes up the time of a cell.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Activity {
+        /// Booting a guest.
+        Boot = "boot",
+        /// Waiting until the machine was idle.
+        Idle = "idle",
+        /// Making, mounting and unmounting the filesystem.
+        Lifecycle = "lifecycle",
+        /// The timed work.
+        Timed = "timed",
+        /// The whole cell.
+        Total = "total",
     }
 }
 

@@ -23,6 +23,7 @@ pub mod host;
 pub mod latency;
 pub mod matrix;
 pub mod metric;
+mod named_enum;
 pub mod names;
 pub mod number;
 pub mod observations;

@@ -297,16 +297,18 @@ pub fn readings_of(id: &str) -> BTreeSet<String> {
 /// client-bound: it measures the generator more than the filesystem.
 pub const MAX_GENERATOR_SHARE: f64 = 0.10;
 
-/// The data path of the I/O that a task requested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DataPath {
-    /// A cache: under a tenth of the bytes reached the device.
-    Cache,
-    /// Both: from a tenth to under nine tenths of the bytes reached the device.
-    Mixed,
-    /// The device: at least nine tenths of the bytes reached it. More than 100% is possible, because filesystems also write
-    /// metadata.
-    Device,
+crate::named_enum! {
+    /// The data path of the I/O that a task requested.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum DataPath {
+        /// A cache: under a tenth of the bytes reached the device.
+        Cache = "cache",
+        /// Both: from a tenth to under nine tenths of the bytes reached the device.
+        Mixed = "mixed",
+        /// The device: at least nine tenths of the bytes reached it. More than 100% is possible, because filesystems also
+        /// write metadata.
+        Device = "device",
+    }
 }
 
 impl DataPath {
@@ -316,15 +318,6 @@ impl DataPath {
             share if share < 0.1 => DataPath::Cache,
             share if share < 0.9 => DataPath::Mixed,
             _ => DataPath::Device,
-        }
-    }
-
-    /// The label in reports.
-    pub const fn label(self) -> &'static str {
-        match self {
-            DataPath::Cache => "cache",
-            DataPath::Mixed => "mixed",
-            DataPath::Device => "device",
         }
     }
 }
@@ -384,7 +377,7 @@ mod tests {
         let share = (find("device_share").unwrap().formula)(&get).unwrap();
         assert_eq!((share, DataPath::of(share)), (0.96, DataPath::Device));
         assert_eq!(
-            [0.0, 0.09, 0.1, 0.89, 0.9, 3.0].map(|share| DataPath::of(share).label()),
+            [0.0, 0.09, 0.1, 0.89, 0.9, 3.0].map(|share| DataPath::of(share).name()),
             ["cache", "cache", "mixed", "mixed", "device", "device"]
         );
     }

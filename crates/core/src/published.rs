@@ -143,39 +143,26 @@ pub struct Figure {
     pub kind: FigureKind,
 }
 
-/// How the author obtained a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FigureKind {
-    /// A measured value, printed as a number.
-    #[default]
-    Measured,
-    /// A value that the author states in a sentence: "about one third of the best".
-    Stated,
-    /// A value that was read off a chart.
-    Chart,
-    /// A point on a curve that the author fitted, within the range that the author gives for the curve.
-    Fit,
-    /// An average of other figures of the same set, or a difference of two.
-    Summary,
+crate::named_enum! {
+    /// How the author obtained a figure.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum FigureKind {
+        /// A measured value, printed as a number.
+        #[default]
+        Measured = "measured",
+        /// A value that the author states in a sentence: "about one third of the best".
+        Stated = "stated",
+        /// A value that was read off a chart.
+        Chart = "chart",
+        /// A point on a curve that the author fitted, within the range that the author gives for the curve.
+        Fit = "fit",
+        /// An average of other figures of the same set, or a difference of two.
+        Summary = "summary",
+    }
 }
 
 impl FigureKind {
-    /// Every kind.
-    pub const ALL: [FigureKind; 5] =
-        [FigureKind::Measured, FigureKind::Stated, FigureKind::Chart, FigureKind::Fit, FigureKind::Summary];
-
-    /// Its name in files and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            FigureKind::Measured => "measured",
-            FigureKind::Stated => "stated",
-            FigureKind::Chart => "chart",
-            FigureKind::Fit => "fit",
-            FigureKind::Summary => "summary",
-        }
-    }
-
     /// Whether a figure of this kind may support a conclusion. A fit presupposes the author's conclusion, and a summary
     /// repeats other figures.
     pub fn is_evidence(self) -> bool {

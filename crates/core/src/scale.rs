@@ -2,27 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The three sizes at which every shipped study runs.
-///
-/// One rule shrinks all counts alike, so that a smaller scale keeps the proportions of the original:
-/// see [`Scale::scaled_count`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
-#[serde(rename_all = "lowercase")]
-pub enum Scale {
-    /// The published sizes.
-    Paper,
-    /// A few minutes on two cores: every count divided by [`Scale::divisor`].
-    #[default]
-    Quick,
-    /// Seconds: for tests, and for the default run if the machine is too slow for [`Scale::Quick`]. Its tasks are short, so
-    /// small differences need more rounds.
-    Tiny,
+crate::named_enum! {
+    /// The three sizes at which every shipped study runs.
+    ///
+    /// One rule shrinks all counts alike, so that a smaller scale keeps the proportions of the original:
+    /// see [`Scale::scaled_count`].
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Scale {
+        /// The published sizes.
+        Paper = "paper",
+        /// A few minutes on two cores: every count divided by [`Scale::divisor`].
+        #[default]
+        Quick = "quick",
+        /// Seconds: for tests, and for the default run if the machine is too slow for [`Scale::Quick`]. Its tasks are short,
+        /// so small differences need more rounds.
+        Tiny = "tiny",
+    }
 }
 
 impl Scale {
-    /// Every scale, largest first.
-    pub const ALL: [Scale; 3] = [Scale::Paper, Scale::Quick, Scale::Tiny];
-
     /// The number by which this scale divides the published counts.
     pub const fn divisor(self) -> u64 {
         match self {
@@ -43,14 +42,5 @@ impl Scale {
     pub const fn scaled_count(self, published: u64, min: u64) -> u64 {
         let scaled = published.div_ceil(self.divisor());
         if scaled < min { min } else { scaled }
-    }
-
-    /// The name used in plans and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Scale::Paper => "paper",
-            Scale::Quick => "quick",
-            Scale::Tiny => "tiny",
-        }
     }
 }

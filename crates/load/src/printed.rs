@@ -126,10 +126,10 @@ fn remove_fold_option(
 ) -> Result<Option<Fold>, String> {
     let Some(fold_name) = options.remove(key) else { return Ok(None) };
     let allowed_folds = Fold::ALL.into_iter().filter(|fold| allows_rate || *fold != Fold::Rate);
-    if let Some(fold) = allowed_folds.clone().find(|fold| fold.word() == fold_name) {
+    if let Some(fold) = allowed_folds.clone().find(|fold| fold.name() == fold_name) {
         return Ok(Some(fold));
     }
-    let fold_names: Vec<&str> = allowed_folds.map(Fold::word).collect();
+    let fold_names: Vec<&str> = allowed_folds.map(Fold::name).collect();
     Err(format!("`{key}={fold_name}` is not a way to combine values. Available: {}", fold_names.join(", ")))
 }
 

@@ -20,25 +20,16 @@ const ALPHA: f64 = 0.05;
 /// The number of rounds of a simulated run: those of the last look.
 const ROUNDS: usize = LAST_LOOK_ROUNDS;
 
-/// The state of a promise about an error rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PromiseState {
-    /// The promise is kept.
-    Kept,
-    /// There are too few runs for a decision.
-    Open,
-    /// The promise is broken.
-    Broken,
-}
-
-impl PromiseState {
-    /// Its name in reports and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            PromiseState::Kept => "ok",
-            PromiseState::Open => "too few runs",
-            PromiseState::Broken => "BROKEN",
-        }
+fsarena_core::named_enum! {
+    /// The state of a promise about an error rate.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum PromiseState {
+        /// The promise is kept.
+        Kept = "ok",
+        /// There are too few runs for a decision.
+        Open = "too few runs",
+        /// The promise is broken.
+        Broken = "BROKEN",
     }
 }
 

@@ -196,7 +196,7 @@ fn define_reading(db: &Connection, def: &MetricSpec) -> rusqlite::Result<(i64, b
         Some([numerator, denominator]) => [Some(numerator), Some(denominator)],
         None => [None, None],
     };
-    let folds = [over.tasks, over.ranks, over.hosts].map(|fold| fold.word());
+    let folds = [over.tasks, over.ranks, over.hosts].map(|fold| fold.name());
     let (unit, direction, scope, [tasks, ranks, hosts]) =
         (serde_name(unit), serde_name(direction), serde_name(scope), folds);
     db.prepare_cached(

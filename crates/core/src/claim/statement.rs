@@ -34,35 +34,23 @@ pub struct Claim {
     pub average: Average,
 }
 
-/// The outcome of a claim after some rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ClaimOutcome {
-    /// The data show that the claim is true.
-    Held,
-    /// The data show the opposite.
-    Refuted,
-    /// The data allow both.
-    Inconclusive,
-    /// The claim states a difference, but the data show that any difference is within the margin.
-    Equivalent,
+crate::named_enum! {
+    /// The outcome of a claim after some rounds.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ClaimOutcome {
+        /// The data show that the claim is true.
+        Held = "held",
+        /// The data show the opposite.
+        Refuted = "refuted",
+        /// The claim states a difference, but the data show that any difference is within the margin.
+        Equivalent = "equivalent",
+        /// The data allow both.
+        Inconclusive = "inconclusive",
+    }
 }
 
 impl ClaimOutcome {
-    /// Every outcome, in the order of reports.
-    pub const ALL: [ClaimOutcome; 4] =
-        [ClaimOutcome::Held, ClaimOutcome::Refuted, ClaimOutcome::Equivalent, ClaimOutcome::Inconclusive];
-
-    /// The word for it in every output.
-    pub fn name(self) -> &'static str {
-        match self {
-            ClaimOutcome::Held => "held",
-            ClaimOutcome::Refuted => "refuted",
-            ClaimOutcome::Inconclusive => "inconclusive",
-            ClaimOutcome::Equivalent => "equivalent",
-        }
-    }
-
     /// Swaps held and refuted if `negated`: the outcome of a claim with `not`, from the outcome of the same claim without it.
     pub fn negated_if(self, negated: bool) -> ClaimOutcome {
         match self {

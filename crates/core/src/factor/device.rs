@@ -4,25 +4,16 @@ use super::{parse_level, parse_level_bytes};
 use crate::names;
 use serde::{Deserialize, Serialize};
 
-/// A device that fsarena makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum BackingDevice {
-    /// A loop image on disk.
-    Loop,
-    /// A loop image in memory (tmpfs).
-    Ram,
-    /// Compressed memory as a block device.
-    Zram,
-}
-
-impl BackingDevice {
-    /// Its name as a level.
-    pub fn name(self) -> &'static str {
-        match self {
-            BackingDevice::Loop => "loop",
-            BackingDevice::Ram => "ram",
-            BackingDevice::Zram => "zram",
-        }
+crate::named_enum! {
+    /// A device that fsarena makes.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum BackingDevice {
+        /// A loop image on disk.
+        Loop = "loop",
+        /// A loop image in memory (tmpfs).
+        Ram = "ram",
+        /// Compressed memory as a block device.
+        Zram = "zram",
     }
 }
 
@@ -32,10 +23,9 @@ impl BackingDevice {
 /// # Errors
 /// No device has this name.
 pub fn parse_device(level: &str) -> Result<Option<BackingDevice>, String> {
-    let known = [BackingDevice::Loop, BackingDevice::Ram, BackingDevice::Zram];
     match level {
         "" => Ok(None),
-        level => Ok(Some(names::find_by_id("device", level, known, |device| device.name())?)),
+        level => Ok(Some(names::find_by_id("device", level, BackingDevice::ALL, |device| device.name())?)),
     }
 }
 

@@ -13,41 +13,28 @@ pub enum Scope {
     Machine,
 }
 
-/// How several values combine into one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Fold {
-    /// Their sum.
-    Sum,
-    /// The largest. For a percentile it is an upper bound of the percentile of all values.
-    Max,
-    /// The smallest.
-    Min,
-    /// Their mean.
-    Mean,
-    /// The sum of the amounts behind the rates, divided by the time from the first start to the last end. Only clients
-    /// combine like this, not tasks.
-    Rate,
-    /// Not at all: several values have no meaningful combination.
-    None,
+crate::named_enum! {
+    /// How several values combine into one.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Fold {
+        /// Their sum.
+        Sum = "sum",
+        /// The largest. For a percentile it is an upper bound of the percentile of all values.
+        Max = "max",
+        /// The smallest.
+        Min = "min",
+        /// Their mean.
+        Mean = "mean",
+        /// The sum of the amounts behind the rates, divided by the time from the first start to the last end. Only clients
+        /// combine like this, not tasks.
+        Rate = "rate",
+        /// Not at all: several values have no meaningful combination.
+        None = "none",
+    }
 }
 
 impl Fold {
-    /// Every fold, in the order in which messages list them.
-    pub const ALL: [Fold; 6] = [Fold::Sum, Fold::Max, Fold::Min, Fold::Mean, Fold::Rate, Fold::None];
-
-    /// The word in declarations, in the store and in JSON.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Fold::Sum => "sum",
-            Fold::Max => "max",
-            Fold::Min => "min",
-            Fold::Mean => "mean",
-            Fold::Rate => "rate",
-            Fold::None => "none",
-        }
-    }
-
     /// Combines values. None for an empty list, and for [`Fold::Rate`] and [`Fold::None`]. NaN if one of the values is NaN.
     pub fn combine(self, values: impl IntoIterator<Item = f64>) -> Option<f64> {
         let values = values.into_iter();
@@ -235,11 +222,11 @@ impl MetricSpec {
 impl Display for MetricSpec {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         let MetricSpec { id, unit, direction, over, quotient_of, .. } = self;
-        write!(f, "{id} {} {}", unit.suffix(), direction.word())?;
+        write!(f, "{id} {} {}", unit.suffix(), direction.name())?;
         let FoldRules { tasks, ranks, hosts } = over;
         if tasks == ranks && tasks == hosts {
             if *over != FoldRules::of_unit(*unit) {
-                write!(f, " over={}", tasks.word())?;
+                write!(f, " over={}", tasks.name())?;
             }
         } else {
             let default = FoldRules::of_unit(*unit);
@@ -247,7 +234,7 @@ impl Display for MetricSpec {
                 [("tasks", tasks, default.tasks), ("ranks", ranks, default.ranks), ("hosts", hosts, default.hosts)]
             {
                 if *fold != default_fold {
-                    write!(f, " over_{kind}={}", fold.word())?;
+                    write!(f, " over_{kind}={}", fold.name())?;
                 }
             }
         }
@@ -339,26 +326,17 @@ impl Unit {
     }
 }
 
-/// Which way is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// Less is better: time, CPU, bytes.
-    Lower,
-    /// More is better: throughput, usable space.
-    Higher,
-    /// Neither: the value describes the circumstances of a measurement.
-    Neutral,
-}
-
-impl Direction {
-    /// The word in declarations, in the store and in JSON.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Direction::Lower => "lower",
-            Direction::Higher => "higher",
-            Direction::Neutral => "neutral",
-        }
+crate::named_enum! {
+    /// Which way is better.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Direction {
+        /// Less is better: time, CPU, bytes.
+        Lower = "lower",
+        /// More is better: throughput, usable space.
+        Higher = "higher",
+        /// Neither: the value describes the circumstances of a measurement.
+        Neutral = "neutral",
     }
 }
 

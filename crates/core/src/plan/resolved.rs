@@ -204,26 +204,15 @@ pub enum Accelerator {
     Tcg,
 }
 
-/// What emulates a guest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Emulator {
-    /// QEMU, with the CPU's virtualisation if that works, otherwise with translation.
-    Qemu,
-    /// QEMU with instruction counting: its time is instructions, not seconds.
-    Exact,
-}
-
-impl Emulator {
-    /// Every emulator.
-    pub const ALL: [Emulator; 2] = [Emulator::Qemu, Emulator::Exact];
-
-    /// The word for `--on`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Emulator::Qemu => "qemu",
-            Emulator::Exact => "exact",
-        }
+crate::named_enum! {
+    /// What emulates a guest.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Emulator {
+        /// QEMU, with the CPU's virtualisation if that works, otherwise with translation.
+        Qemu = "qemu",
+        /// QEMU with instruction counting: its time is instructions, not seconds.
+        Exact = "exact",
     }
 }
 

@@ -87,7 +87,7 @@ fn export_tidy(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
             let (spec, value) = (column.spec(), column.value(row));
             if !value.is_nan() {
                 sample_columns.write(&mut writer, row)?;
-                writer.write_record([&spec.id, spec.unit.suffix(), spec.direction.word(), &value.to_string()])?;
+                writer.write_record([&spec.id, spec.unit.suffix(), spec.direction.name(), &value.to_string()])?;
             }
         }
     }

@@ -40,7 +40,7 @@ type TaskPaths = (String, Vec<Option<DataPath>>);
 fn list_tasks(tasks: &[TaskPaths], path: DataPath, names: &[&str]) -> Option<String> {
     let items: Vec<String> =
         tasks.iter().filter_map(|(task, paths)| task_with_exceptions(task, paths, path, names)).collect();
-    (!items.is_empty()).then(|| format!("{}: {}", path.label(), items.join(", ")))
+    (!items.is_empty()).then(|| format!("{}: {}", path.name(), items.join(", ")))
 }
 
 /// The number of figures with this data path: `device: 52 of 54 figures (ext4 26, xfs 26)`. `None` if no figure has it.
@@ -58,7 +58,7 @@ fn count_figures(tasks: &[TaskPaths], path: DataPath, names: &[&str]) -> Option<
         return None;
     }
     let figures = plural(figure_count, "figure");
-    Some(format!("{}: {with_path} of {figures} ({})", path.label(), variants.join(", ")))
+    Some(format!("{}: {with_path} of {figures} ({})", path.name(), variants.join(", ")))
 }
 
 /// The task with the variants that have another data path, `untar (xfs device)`. `None` unless `path` is that of most variants;
@@ -72,7 +72,7 @@ fn task_with_exceptions(task: &str, paths: &[Option<DataPath>], path: DataPath, 
     let mut exceptions = vec![];
     for (other_path, name) in paths.iter().zip(names) {
         if let Some(other_path) = other_path.filter(|other| *other != path) {
-            exceptions.push(format!("{name} {}", other_path.label()));
+            exceptions.push(format!("{name} {}", other_path.name()));
         }
     }
     Some(if exceptions.is_empty() { task.to_string() } else { format!("{task} ({})", exceptions.join(", ")) })
@@ -85,7 +85,7 @@ pub fn data_path_json(report: &Report) -> Value {
     };
     let task = |task: &TaskMedians| {
         let variant = |(share, variant): (&Option<f64>, &str)| {
-            let path = share.map(|share| DataPath::of(share).label());
+            let path = share.map(|share| DataPath::of(share).name());
             json!({ "variant": variant, "device_share_ratio": share, "reached": path })
         };
         let variants = task.medians.iter().zip(report.record.variant_names()).map(variant);

@@ -22,40 +22,26 @@ const AMOUNT_SD: f64 = 0.01;
 /// there is none or excluded where there is one.
 pub const MAX_WRONG: f64 = 0.07;
 
-/// The law that the simulated cost follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Truth {
-    /// A constant.
-    Constant,
-    /// N^0.1.
-    Power,
-    /// 1 + 20,000/N.
-    Fixed,
-    /// 1 + 0.1·ln(N/10⁴).
-    Logarithm,
-    /// A power law whose exponent grows by 0.5 at 10⁵.
-    BendWithin,
-    /// A power law whose exponent grows by 0.5 at 3·10⁶, three times the largest amount that is measured.
-    BendBeyond,
+fsarena_core::named_enum! {
+    /// The law that the simulated cost follows.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Truth {
+        /// A constant.
+        Constant = "constant",
+        /// N^0.1.
+        Power = "power law",
+        /// 1 + 20,000/N.
+        Fixed = "fixed cost",
+        /// 1 + 0.1·ln(N/10⁴).
+        Logarithm = "logarithm",
+        /// A power law whose exponent grows by 0.5 at 10⁵.
+        BendWithin = "bend within the data",
+        /// A power law whose exponent grows by 0.5 at 3·10⁶, three times the largest amount that is measured.
+        BendBeyond = "bend beyond the data",
+    }
 }
 
 impl Truth {
-    /// All laws.
-    pub const ALL: [Truth; 6] =
-        [Truth::Constant, Truth::Power, Truth::Fixed, Truth::Logarithm, Truth::BendWithin, Truth::BendBeyond];
-
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Truth::Constant => "constant",
-            Truth::Power => "power law",
-            Truth::Fixed => "fixed cost",
-            Truth::Logarithm => "logarithm",
-            Truth::BendWithin => "bend within the data",
-            Truth::BendBeyond => "bend beyond the data",
-        }
-    }
-
     /// The cost of a unit at an amount of work.
     fn cost(self, n: f64) -> f64 {
         let with_bend_at = |knee: f64| n.powf(0.05) * (n / knee).max(1.0).powf(0.5);

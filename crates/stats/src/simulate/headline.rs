@@ -41,36 +41,24 @@ const MIN_TIMELY: f64 = 0.9;
 /// The margin of equivalence, which is the default of `--margin`.
 const MARGIN: f64 = 0.01;
 
-/// How the noise of the best variant differs from the noise of the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shapes {
-    /// All have the same noise.
-    Equal,
-    /// The noise of the others is three times as large.
-    NoisyRivals,
-    /// The noise of the best is three times as large.
-    NoisyBest,
-    /// The noise of the best is normal.
-    PlainBest,
-    /// The noise of the others is normal.
-    PlainRivals,
+fsarena_core::named_enum! {
+    /// How the noise of the best variant differs from the noise of the others.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Shapes {
+        /// All have the same noise.
+        Equal = "alike",
+        /// The noise of the others is three times as large.
+        NoisyRivals = "rivals 3 times as noisy",
+        /// The noise of the best is three times as large.
+        NoisyBest = "best 3 times as noisy",
+        /// The noise of the best is normal.
+        PlainBest = "best normal",
+        /// The noise of the others is normal.
+        PlainRivals = "rivals normal",
+    }
 }
 
 impl Shapes {
-    const ALL: [Shapes; 5] =
-        [Shapes::Equal, Shapes::NoisyRivals, Shapes::NoisyBest, Shapes::PlainBest, Shapes::PlainRivals];
-
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Shapes::Equal => "alike",
-            Shapes::NoisyRivals => "rivals 3 times as noisy",
-            Shapes::NoisyBest => "best 3 times as noisy",
-            Shapes::PlainBest => "best normal",
-            Shapes::PlainRivals => "rivals normal",
-        }
-    }
-
     /// The noise of each variant, and its size.
     fn noises(self, noise: Noise, variants: usize) -> Vec<(Noise, f64)> {
         let (best, rival) = match self {

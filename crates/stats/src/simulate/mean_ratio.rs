@@ -21,39 +21,28 @@ const MIN_WITH_INTERVAL: f64 = 0.9;
 /// The share of rounds with a stall, and the additional cost of a stall in units of the mean cost.
 const STALL_SHARE_AND_COST: (f64, f64) = (0.02, 3.0);
 
-/// How the costs of a variant vary around a mean of 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
-    /// Normal, with a tenth of the standard deviation of the others.
-    Quiet,
-    /// Normal.
-    Normal,
-    /// Exponential: mostly quick, sometimes slow. Its skewness is 2.
-    Exponential,
-    /// Log-normal with σ = 0.5, a skewness of 1.75.
-    LogNormal,
-    /// Log-normal with σ = 1, a skewness of 6.2.
-    WideLogNormal,
-    /// Pareto with the index 1.5: it has no variance.
-    Pareto,
-    /// Quiet, and one round of fifty takes four times as long.
-    Stalls,
+fsarena_core::named_enum! {
+    /// How the costs of a variant vary around a mean of 1.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Shape {
+        /// Normal, with a tenth of the standard deviation of the others.
+        Quiet = "quiet",
+        /// Normal.
+        Normal = "normal",
+        /// Exponential: mostly quick, sometimes slow. Its skewness is 2.
+        Exponential = "exponential",
+        /// Log-normal with σ = 0.5, a skewness of 1.75.
+        LogNormal = "log-normal",
+        /// Log-normal with σ = 1, a skewness of 6.2.
+        WideLogNormal = "log-normal, σ = 1",
+        /// Pareto with the index 1.5: it has no variance.
+        Pareto = "Pareto(1.5)",
+        /// Quiet, and one round of fifty takes four times as long.
+        Stalls = "stalls in 2% of rounds",
+    }
 }
 
 impl Shape {
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Shape::Quiet => "quiet",
-            Shape::Normal => "normal",
-            Shape::Exponential => "exponential",
-            Shape::LogNormal => "log-normal",
-            Shape::WideLogNormal => "log-normal, σ = 1",
-            Shape::Pareto => "Pareto(1.5)",
-            Shape::Stalls => "stalls in 2% of rounds",
-        }
-    }
-
     /// Draws a cost. Its mean is 1. Its standard deviation is [`RELATIVE_SD`], except for the quiet shapes, which have a tenth
     /// of it, and Pareto, which has none.
     fn cost(self, rng: &mut impl Rng) -> f64 {

@@ -11,30 +11,20 @@ const MEASUREMENT_SD: f64 = 0.03;
 /// The regret at which a run ends, as a fraction.
 const SMALL_REGRET: f64 = 0.01;
 
-/// By how much each of eight variants costs more than the cheapest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CostDifferences {
-    /// 0, 1, … 7%.
-    Spread,
-    /// 0, 1%, and six times 15%.
-    TwoClose,
-    /// All cost the same.
-    Equal,
+fsarena_core::named_enum! {
+    /// By how much each of eight variants costs more than the cheapest.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CostDifferences {
+        /// 0, 1, … 7%.
+        Spread = "0, 1, … 7%",
+        /// 0, 1%, and six times 15%.
+        TwoClose = "0, 1, 15, 15, … %",
+        /// All cost the same.
+        Equal = "equal",
+    }
 }
 
 impl CostDifferences {
-    /// Every set of differences.
-    pub const ALL: [CostDifferences; 3] = [CostDifferences::Spread, CostDifferences::TwoClose, CostDifferences::Equal];
-
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            CostDifferences::Spread => "0, 1, … 7%",
-            CostDifferences::TwoClose => "0, 1, 15, 15, … %",
-            CostDifferences::Equal => "equal",
-        }
-    }
-
     /// The largest accepted median time of a run, as a share of the median time of the same runs without elimination.
     pub fn max_median_time_share(self) -> f64 {
         if self == CostDifferences::Equal { 1.05 } else { 0.65 }

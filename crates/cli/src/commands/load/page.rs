@@ -29,7 +29,7 @@ pub fn data_page(
     document.table(latency_table(outcome.kinds.iter().map(|kind| (kind.name.into(), outcome, kind))));
     let mut lines = remarks(outcome, interrupted);
     let share = device_share(readings, outcome.intervals.iter().map(|interval| interval.bytes).sum());
-    let data_path = share.map(|share| DataPath::of(share).label());
+    let data_path = share.map(|share| DataPath::of(share).name());
     if let (Some(data_path), Some(share)) = (data_path, share) {
         lines.push(format!("reached: {data_path} ({:.0}% of the bytes)", 100.0 * share));
     }
