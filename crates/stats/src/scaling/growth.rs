@@ -2,7 +2,7 @@
 //! to ten times the largest amount that was measured.
 
 use super::Series;
-use super::laws::{FittedLaw, Law, LawChoice, distinct_count, fit_power};
+use super::laws::{FittedLaw, Law, LawChoice, distinct_numbers, fit_power};
 use crate::average::{mean, variance};
 use crate::cost::{t_quantile, welch_degrees_of_freedom};
 use crate::ratio::Estimate;
@@ -85,7 +85,7 @@ impl Growth {
 /// Fits every law of growth for which there are enough points: constant, power law, a fixed cost in addition to that of each
 /// unit, logarithmic growth, and a power law that bends.
 fn fit_growth_laws(points: &[(f64, f64)]) -> Vec<FittedLaw> {
-    let distinct = distinct_count(points);
+    let distinct = distinct_numbers(points).len();
     if distinct < 3 {
         return vec![];
     }
@@ -114,14 +114,23 @@ fn fit_by_profile(points: &[(f64, f64)], range: (f64, f64), law: impl Fn(f64, f6
     // Positions are in steps of the grid.
     let fit_at = |position: f64| fit((low + grid_step * position).exp());
     let grid_fits = (0..=GRID_STEPS).map(|step| (f64::from(step), fit_at(f64::from(step))));
-    let Some((mut best_position, mut best)) = grid_fits.min_by(|a, b| a.1.rss.total_cmp(&b.1.rss)) else {
-        return fit(0.0);
-    };
-    let mut step = 0.5;
-    while step > 1e-4 {
-        let neighbours = [best_position - step, best_position + step].map(|position| (position, fit_at(position)));
-        match neighbours.into_iter().find(|(_, fit)| fit.rss < best.rss) {
-            Some(better) => (best_position, best) = better,
+    let Some(best) = grid_fits.min_by(|a, b| a.1.rss.total_cmp(&b.1.rss)) else { return fit(0.0) };
+    refine(best, (0.5, 1e-4), |position| Some(fit_at(position)), |fit| fit.rss).1
+}
+
+/// Improves the best fit so far, given with its parameter. Tries the parameters one step below and above it, and halves the
+/// step if neither gives a smaller sum of squares (`rss`). The search ends below `min_step`.
+fn refine<Fit>(
+    mut best: (f64, Fit),
+    (mut step, min_step): (f64, f64),
+    fit_at: impl Fn(f64) -> Option<Fit>,
+    rss: fn(&Fit) -> f64,
+) -> (f64, Fit) {
+    while step > min_step {
+        let parameters = [best.0 - step, best.0 + step].into_iter();
+        let mut neighbours = parameters.filter_map(|parameter| Some((parameter, fit_at(parameter)?)));
+        match neighbours.find(|(_, fit)| rss(fit) < rss(&best.1)) {
+            Some(better) => best = better,
             None => step /= 2.0,
         }
     }
@@ -131,10 +140,8 @@ fn fit_by_profile(points: &[(f64, f64)], range: (f64, f64), law: impl Fn(f64, f6
 /// Fits the power law that bends, by least squares. None if no place of the bend allows a fit. The points must be sorted by
 /// amount.
 fn fit_bend(points: &[(f64, f64)]) -> Option<FittedLaw> {
-    let mut n: Vec<f64> = points.iter().map(|point| point.0).collect();
-    n.dedup();
     let (x, y): (Vec<f64>, Vec<f64>) = points.iter().map(|(n, y)| (n.ln(), *y)).unzip();
-    let (knee, fit) = best_knee(&n, &x, &y)?;
+    let (knee, fit) = best_knee(&distinct_numbers(points), &x, &y)?;
     let law = Law::Bend { a: fit.beta[0].exp(), b: fit.beta[1], c: fit.beta[2], knee: knee.exp() };
     Some(FittedLaw::new(law, points))
 }
@@ -144,16 +151,11 @@ fn fit_bend(points: &[(f64, f64)]) -> Option<FittedLaw> {
 fn best_knee(n: &[f64], x: &[f64], y: &[f64]) -> Option<(f64, LinearFit)> {
     let ends = (n[1].ln(), n[n.len() - 2].ln());
     let fit = |knee: f64| Some((knee, fit_at_knee(x, y, knee)?));
-    let mut best = candidate_knees(n).filter_map(fit).min_by(|a, b| a.1.rss.total_cmp(&b.1.rss))?;
-    let mut step = (ends.1 - ends.0) / 64.0;
-    while step > 1e-6 {
-        let neighbours = [best.0 - step, best.0 + step].into_iter().filter(|knee| (ends.0..=ends.1).contains(knee));
-        match neighbours.filter_map(fit).find(|neighbour| neighbour.1.rss < best.1.rss) {
-            Some(better) => best = better,
-            None => step /= 2.0,
-        }
-    }
-    Some(best)
+    let best = candidate_knees(n).filter_map(fit).min_by(|a, b| a.1.rss.total_cmp(&b.1.rss))?;
+    let fit_between_ends = |knee: f64| {
+        if (ends.0..=ends.1).contains(&knee) { fit_at_knee(x, y, knee) } else { None }
+    };
+    Some(refine(best, ((ends.1 - ends.0) / 64.0, 1e-6), fit_between_ends, |fit| fit.rss))
 }
 
 /// The logarithms of the amounts at which a bend is tried: each amount from the second to the last but one, and 15 in equal

@@ -105,11 +105,6 @@ impl Law {
         }
     }
 
-    /// The number of parameters for AICc, which includes the variance of the residuals (Burnham and Anderson 2002).
-    pub fn aicc_parameters(&self) -> usize {
-        self.curve_parameters() + 1
-    }
-
     /// The number of parameters of its curve.
     pub fn curve_parameters(&self) -> usize {
         match self {
@@ -170,8 +165,8 @@ fn usl_denominator(n: f64, sigma: f64, kappa: f64) -> f64 {
 
 /// Fits every law for which there are enough points (N, ln X). Leaves out a law that equals a simpler one: a USL without
 /// coherency is Amdahl's law, and a hinge beyond the last number of clients is a power law.
-pub fn fit_laws(points: &[(f64, f64)]) -> Vec<FittedLaw> {
-    let distinct = distinct_count(points);
+fn fit_laws(points: &[(f64, f64)]) -> Vec<FittedLaw> {
+    let distinct = distinct_numbers(points).len();
     if distinct < 3 {
         return vec![];
     }
@@ -183,16 +178,11 @@ pub fn fit_laws(points: &[(f64, f64)]) -> Vec<FittedLaw> {
     fits
 }
 
-/// The distinct numbers of clients. The points must be sorted by number.
-fn distinct_numbers(points: &[(f64, f64)]) -> Vec<f64> {
+/// The distinct numbers of clients, ascending. The points must be sorted by number.
+pub(super) fn distinct_numbers(points: &[(f64, f64)]) -> Vec<f64> {
     let mut numbers: Vec<f64> = points.iter().map(|point| point.0).collect();
     numbers.dedup();
     numbers
-}
-
-/// The number of distinct numbers of clients.
-pub fn distinct_count(points: &[(f64, f64)]) -> usize {
-    distinct_numbers(points).len()
 }
 
 /// Converts points (N, ln X) to (ln N, ln X), with N limited to `max_n`.
@@ -438,7 +428,8 @@ impl LawChoice {
 
 /// Computes the goodness of fit. None if there are too few points for AICc.
 fn score_fit(fit: &FittedLaw, points: &[(f64, f64)]) -> Option<ScoredFit> {
-    let (n, k) = (points.len() as f64, fit.law.aicc_parameters() as f64);
+    // The parameters of AICc include the variance of the residuals (Burnham and Anderson 2002).
+    let (n, k) = (points.len() as f64, (fit.law.curve_parameters() + 1) as f64);
     if n - k - 1.0 <= 0.0 {
         return None;
     }
@@ -456,7 +447,7 @@ fn score_fit(fit: &FittedLaw, points: &[(f64, f64)]) -> Option<ScoredFit> {
 /// Tests the lack of fit. None unless some number of clients has several values that differ, and there are more numbers of
 /// clients than parameters.
 fn lack_of_fit(fit: &FittedLaw, points: &[(f64, f64)]) -> Option<LackOfFit> {
-    let (n, d, p) = (points.len(), distinct_count(points), fit.law.curve_parameters());
+    let (n, d, p) = (points.len(), distinct_numbers(points).len(), fit.law.curve_parameters());
     // The sum of squared differences of values from the mean at their number of clients.
     let same_number = points.chunk_by(|a, b| a.0 == b.0);
     let pure_error: f64 = same_number.map(|group| squared_deviations(group.iter().map(|p| p.1))).sum();
