@@ -202,13 +202,6 @@ impl Regrets {
             order.iter().filter_map(|variant| Some((self.is_dominated(*variant), self.regret_of(*variant)?, *variant)));
         known.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|(_, _, variant)| variant)
     }
-
-    /// The variants, by index, that differ from `choice` by less than `margin` in either direction. `margin` is a logarithm.
-    pub fn equivalent_to(&self, choice: usize, margin: f64) -> Vec<usize> {
-        let is_within = |i: usize, j: usize| self.bounds[i][j] < margin;
-        let is_equivalent = |other: &usize| !self.provisional && is_within(choice, *other) && is_within(*other, choice);
-        (0..self.bounds.len()).filter(is_equivalent).collect()
-    }
 }
 
 #[cfg(test)]
@@ -227,7 +220,6 @@ mod tests {
         assert!(!regrets.provisional && regrets.rounds == 8);
         assert_eq!((regrets.regret_of(0), regrets.choose(&[0, 1, 2])), (Some(0.0), Some(0)));
         assert!((regrets.regret_of(1).unwrap() - 1.1f64.ln()).abs() < 1e-12);
-        assert_eq!(regrets.equivalent_to(0, 0.01), [2]);
         assert_eq!(
             Regrets::compute(&constant_values(&[1.0, 1.1], 8), &[], Direction::Higher, 1).choose(&[0, 1]),
             Some(1)
