@@ -173,7 +173,7 @@ pub fn is_synced_time(metric: &MetricSpec) -> bool {
 pub fn overall_figure_name(analysis: &Analysis) -> String {
     let metric = &analysis.metric.id;
     match &analysis.overall {
-        Some(overall) if overall.tasks == 1 => metric.clone(),
+        Some(overall) if overall.task_count == 1 => metric.clone(),
         Some(overall) if overall.total.is_some() => format!("{} {metric}", overall.name),
         _ => format!("geometric mean of {metric}"),
     }

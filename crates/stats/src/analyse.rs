@@ -43,10 +43,10 @@ pub struct TaskAnalysis {
 /// All tasks in the totals together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overall {
-    /// The number of tasks in it.
-    pub tasks: usize,
+    /// The number of tasks that are combined.
+    pub task_count: usize,
     /// The number of tasks in the totals of the run. It can be larger, because not every task has every metric.
-    pub tasks_in_totals: usize,
+    pub task_count_in_totals: usize,
     /// Their total as the metric declares it, if the metric has one.
     pub total: Option<CombinedTasks>,
     /// The name of the value in the answer: `total`, `largest`, `geometric mean`.
@@ -130,8 +130,8 @@ impl Overall {
         let mean_totals = costs.as_ref().and_then(|costs| costs.totals(&tasks));
         let means = costs.map(|costs| costs.geometric_means(&tasks));
         Some(Overall {
-            tasks: tasks.len(),
-            tasks_in_totals: grid.tasks.iter().filter(|task| task.in_totals).count(),
+            task_count: tasks.len(),
+            task_count_in_totals: grid.tasks.iter().filter(|task| task.in_totals).count(),
             name: grid.metric.total_name().filter(|_| totals.is_some()).unwrap_or("geometric mean"),
             total: totals.map(|values| CombinedTasks::compare(grid, &tasks, (values, mean_totals), error_split)),
             geometric: CombinedTasks::compare(grid, &tasks, (grid.geometric_means(&tasks), means), error_split),
@@ -141,10 +141,10 @@ impl Overall {
 
     /// The number of tasks in words: `6 tasks`, or `2 of 6 tasks` if others lack the metric or do not combine with these.
     pub fn scope(&self) -> String {
-        if self.tasks < self.tasks_in_totals {
-            format!("{} of {}", self.tasks, plural(self.tasks_in_totals, "task"))
+        if self.task_count < self.task_count_in_totals {
+            format!("{} of {}", self.task_count, plural(self.task_count_in_totals, "task"))
         } else {
-            plural(self.tasks, "task")
+            plural(self.task_count, "task")
         }
     }
 
@@ -152,7 +152,7 @@ impl Overall {
     /// is None if there is only one task with a total, because it would repeat the first.
     pub fn comparisons(&self) -> [Option<&Comparison>; 2] {
         let total = self.total.as_ref().map(|total| &total.comparison);
-        let geometric = (self.tasks > 1 || total.is_none()).then_some(&self.geometric.comparison);
+        let geometric = (self.task_count > 1 || total.is_none()).then_some(&self.geometric.comparison);
         [total, geometric]
     }
 

@@ -63,7 +63,7 @@ fn find_age_series(variants: &[Variant]) -> Vec<AgeSeries> {
 fn titled_values<'a>(context: &ChartContext, analysis: &'a Analysis) -> Vec<(String, &'a [Vec<f64>])> {
     let tasks: Vec<_> = analysis.tasks_in_totals().filter(|task| task.unranked_because.is_none()).collect();
     let mut titled = vec![];
-    if let Some(overall) = analysis.overall.as_ref().filter(|overall| overall.tasks > 1) {
+    if let Some(overall) = analysis.overall.as_ref().filter(|overall| overall.task_count > 1) {
         titled
             .push((format!("{} of {}", overall.name, overall.scope()), overall.total_or_geometric().values.as_slice()));
     }

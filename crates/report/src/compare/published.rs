@@ -103,7 +103,7 @@ fn total_orders<'a>(
     let total = overall.total.as_ref()?;
     let published_value = |variant: &str| published.total(variant, metric);
     let orders = order_pair(matched, &total.comparison, order_sign, published_value)?;
-    Some((format!("{} of {}", overall.name.to_uppercase(), plural(overall.tasks, "task")), orders))
+    Some((format!("{} of {}", overall.name.to_uppercase(), plural(overall.task_count, "task")), orders))
 }
 
 /// The variant of a filesystem: the variant of this name, else the only variant whose filesystem fsarena makes and that is of this

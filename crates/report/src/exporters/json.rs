@@ -104,8 +104,8 @@ fn task_json(record: &RunRecord, metric: &MetricSpec, task: &TaskAnalysis) -> Va
 /// The comparison of the variants over all tasks.
 fn overall_json(record: &RunRecord, metric: &MetricSpec, overall: &Overall) -> Value {
     json!({
-        "tasks": overall.tasks,
-        "of_tasks": overall.tasks_in_totals,
+        "tasks": overall.task_count,
+        "of_tasks": overall.task_count_in_totals,
         "total": overall.total.as_ref().map(|total| comparison_json(record, metric, &total.comparison)),
         "geometric_mean": comparison_json(record, metric, &overall.geometric.comparison),
         // Rounds without a value of every task. They differ from the dropped rounds, which were disturbed.

@@ -132,7 +132,7 @@ fn best_predicate(metric: &MetricSpec) -> String {
 fn overall_sentences(names: &[&str], metric: &MetricSpec, overall: &Overall, is_provisional: bool) -> Vec<String> {
     let comparison = &overall.total_or_geometric().comparison;
     let measure = overall.name;
-    let scope = match (overall.tasks, overall.tasks_in_totals) {
+    let scope = match (overall.task_count, overall.task_count_in_totals) {
         (1, 1) => "In the one task".to_string(),
         (tasks, all) if tasks == all => format!("Over all {tasks} tasks"),
         _ => format!("Over {}", overall.scope()),

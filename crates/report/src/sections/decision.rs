@@ -387,14 +387,14 @@ impl Decision<'_> {
     /// tasks, and both have enough rounds or both too few.
     fn has_comparable_geometric_mean(&self) -> bool {
         let equally_provisional = self.geometric_regrets.provisional == self.regrets.provisional;
-        self.overall.total.is_some() && self.overall.tasks > 1 && equally_provisional
+        self.overall.total.is_some() && self.overall.task_count > 1 && equally_provisional
     }
 
     /// The quantity that variants are compared by: ` in total over 20 of 21 tasks`; empty for a single task.
     fn measure_phrase(&self) -> String {
-        let is_part = self.overall.tasks < self.overall.tasks_in_totals;
+        let is_part = self.overall.task_count < self.overall.task_count_in_totals;
         let scope = if is_part { format!(" over {}", self.overall.scope()) } else { String::new() };
-        match (self.overall.tasks, self.overall.name) {
+        match (self.overall.task_count, self.overall.name) {
             (1, _) => scope,
             (_, "total") => format!(" in total{scope}"),
             (_, name) => format!(" by {name}{scope}"),

@@ -94,7 +94,7 @@ fn slow_rounds_by_task<'a>(report: &Report, analysis: &'a Analysis) -> Vec<TaskS
         .collect();
     tasks.sort_by(|a, b| b.excess().total_cmp(&a.excess()));
     let mut all_slow_rounds = vec![];
-    if analysis.overall.as_ref().is_some_and(|overall| overall.tasks > 1) {
+    if analysis.overall.as_ref().is_some_and(|overall| overall.task_count > 1) {
         all_slow_rounds.push(find_in(None, Cow::Owned(grid.combined())));
     }
     all_slow_rounds.extend(tasks);
@@ -175,7 +175,7 @@ fn format_factor(factor: f64) -> String {
 /// single task of several, because only the values over all tasks are tested.
 fn stalling_variants(report: &Report, analysis: &Analysis, task_slow_rounds: &TaskSlowRounds) -> Vec<usize> {
     let covers_all_tasks =
-        task_slow_rounds.task.is_none() || analysis.overall.as_ref().is_some_and(|overall| overall.tasks == 1);
+        task_slow_rounds.task.is_none() || analysis.overall.as_ref().is_some_and(|overall| overall.task_count == 1);
     if !report.record.status.complete || !covers_all_tasks {
         return vec![];
     }

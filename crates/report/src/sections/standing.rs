@@ -96,9 +96,12 @@ fn standing_columns(report: &Report) -> Vec<StandingColumn<'_>> {
         // The title needs no unit, because each figure has its unit.
         let name = analysis.metric.id.trim_end_matches("_ns");
         // The title states if the column covers only a part of the tasks.
-        let part =
-            if overall.tasks < overall.tasks_in_totals { format!(" ({})", overall.scope()) } else { String::new() };
-        let total_title = if overall.tasks == 1 { "" } else { "total " };
+        let part = if overall.task_count < overall.task_count_in_totals {
+            format!(" ({})", overall.scope())
+        } else {
+            String::new()
+        };
+        let total_title = if overall.task_count == 1 { "" } else { "total " };
         let [total, mean] = overall.comparisons();
         let mut of_metric: Vec<StandingColumn> = vec![];
         for (measure, comparison) in [(total_title, total), ("geomean ", mean)] {

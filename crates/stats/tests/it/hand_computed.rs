@@ -141,7 +141,7 @@ fn tasks_totals_and_winners_match_values_computed_by_hand() {
 fn the_geometric_mean_needs_every_task() {
     let analysis = analysed(&record(), "elapsed");
     let overall = analysis.overall.unwrap();
-    assert_eq!(overall.tasks, 2);
+    assert_eq!(overall.task_count, 2);
     let total = overall.total.as_ref().unwrap();
     // (3+2)/(2+4) = 5/6 in each round: xfs wins the sum.
     assert_eq!(total.comparison.winner(), Some(1));
@@ -265,11 +265,11 @@ fn a_task_that_the_page_cache_served_is_not_ranked() {
     record.samples.values.extend([vec![100.0; rows], device]);
 
     record.plan.workloads = vec![no];
-    assert_eq!(analysed(&record, "elapsed").overall.unwrap().tasks, 2);
+    assert_eq!(analysed(&record, "elapsed").overall.unwrap().task_count, 2);
     record.plan.workloads = vec![yes];
     assert_eq!(invalid_figures(&record, "elapsed"), [((1, 2), InvalidReason::Cache)].into());
     let analysis = analysed(&record, "elapsed");
-    assert_eq!(analysis.overall.as_ref().unwrap().tasks, 1);
+    assert_eq!(analysis.overall.as_ref().unwrap().task_count, 1);
     let untar = analysis.tasks_in_totals().next().unwrap();
     assert!(untar.unranked_because == Some(InvalidReason::Cache) && untar.comparison.order.is_empty());
     assert!(untar.comparison.variants.iter().all(|variant| variant.median.is_some()), "shown all the same");
