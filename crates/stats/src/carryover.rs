@@ -30,8 +30,8 @@ pub struct Carryover {
 }
 
 /// Tests `values[variant][round]`, given `orders`: the variants (indices of `values`) of each round in the order in which they
-/// ran. `values` and `orders` must have the same rounds. Uses the first 2,000 rounds
-/// at most. None for fewer than eight rounds or two variants, or if no variant has a predecessor with values.
+/// ran. `values` and `orders` must have the same rounds; only the first 2,000 are used. None for fewer than eight rounds or two
+/// variants, or if no variant has a predecessor with values.
 pub fn find_carryover(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> Option<Carryover> {
     if orders.len() < FIRST_LOOK_ROUNDS || values.len() < 2 {
         return None;
@@ -64,8 +64,8 @@ fn log_residuals(values: &[&[f64]]) -> Vec<Vec<f64>> {
 }
 
 /// Returns the statistic of the test, the variant with the largest effect on its successors, and this effect. The effect of a
-/// variant is the mean residual of the values that follow the variant, minus the mean residual of those that follow others. The statistic is Σ sᵥ²/nᵥ over the
-/// predecessors v, where sᵥ is the sum of the residuals of the nᵥ values that follow v.
+/// variant is the mean residual of the values that follow the variant, minus the mean residual of those that follow others. The
+/// statistic is Σ sᵥ²/nᵥ over the predecessors v, where sᵥ is the sum of the residuals of the nᵥ values that follow v.
 fn predecessor_statistic(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usize, f64)> {
     // By predecessor: the sum and the number of the residuals that follow it.
     let mut sums_and_counts = vec![(0.0, 0.0); residuals.len()];

@@ -92,8 +92,7 @@ const BOUND_CRITICAL_VALUES: [[i32; BOUND_COUNTS.len()]; LOOKS.len()] = [
 
 /// The critical value of a one-sided bound at level 0.05/`bound_count` after this number of rounds: `bound_count` such bounds
 /// hold together with 95%, at every look (Bonferroni). For a count between two columns of the table this is the value of the next
-/// larger count. None if the rounds are too few for that level, or the bounds too many
-/// for the table.
+/// larger count. None if the rounds are too few for that level, or the bounds too many for the table.
 pub fn critical_value(rounds: usize, bound_count: usize) -> Option<usize> {
     let index = LOOKS.iter().rposition(|look| look.rounds <= rounds)?;
     match bound_count {

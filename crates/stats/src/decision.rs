@@ -64,9 +64,9 @@ pub enum Recommendation {
 }
 
 impl Recommendation {
-    /// The answer about `candidates`, best first. `current` is the variant in use today, if it is a candidate; it is kept if it
-    /// costs less than `margin`, a logarithm, above the best. None if no two candidates can be compared, or
-    /// if each costs significantly more than another one.
+    /// The answer about `candidates`, which are sorted best first. `current` is the variant in use today; it is ignored unless
+    /// it is a candidate, and kept if it costs less than `margin`, a logarithm, above the best. None if no two candidates can be
+    /// compared, or if each costs significantly more than another one.
     pub fn from_regrets(
         regrets: &Regrets,
         candidates: &[usize],

@@ -16,28 +16,28 @@ use crate::mean_ratio::SharedCosts;
 use crate::verdict::{self, GateBounds, Outcome, Region, Verdict};
 use fsarena_core::claim::{ClaimOperator, PairRelation};
 
-/// Judges one of the `claims` claims of a gate as [`verdict::judge_pair`] does, but by one-sided bounds. None without any
+/// Judges one claim of a gate of `claim_count` claims as [`verdict::judge_pair`] does, but by one-sided bounds. None without any
 /// round.
-pub fn judge_gate_claim(pair: &PairRelation, d: &[f64], margin: Option<f64>, claims: usize) -> Option<Verdict> {
+pub fn judge_gate_claim(pair: &PairRelation, d: &[f64], margin: Option<f64>, claim_count: usize) -> Option<Verdict> {
     let (verdict, walsh) = (verdict::judge_pair(pair, d, margin)?, WalshAverages::new(d.to_vec())?);
-    let bounds = |claims| critical_values::critical_value_for_any_count(d.len(), claims).map(|c| walsh.interval(c));
-    Some(verdict_by_bounds(pair, verdict, margin, bounds(1), bounds(claims)))
+    let bounds = |count| critical_values::critical_value_for_any_count(d.len(), count).map(|c| walsh.interval(c));
+    Some(verdict_by_bounds(pair, verdict, margin, bounds(1), bounds(claim_count)))
 }
 
-/// Judges one of the `claims` claims of a gate about mean costs, by the same rules.
+/// Judges one claim about mean costs in a gate of `claim_count` claims, by the same rules.
 pub fn judge_gate_claim_by_means(
     pair: &PairRelation,
     costs: &SharedCosts,
     margin: Option<f64>,
-    claims: usize,
+    claim_count: usize,
 ) -> Verdict {
     let verdict = verdict::judge_pair_by_means(pair, costs, margin);
-    let bounds = |claims| costs.bounds(claims).ok().map(|(low, high)| (low.ln(), high.ln()));
-    verdict_by_bounds(pair, verdict, margin, bounds(1), bounds(claims))
+    let bounds = |count| costs.bounds(count).ok().map(|(low, high)| (low.ln(), high.ln()));
+    verdict_by_bounds(pair, verdict, margin, bounds(1), bounds(claim_count))
 }
 
 /// The verdict by two pairs of bounds of ln(left/right): `pass_bounds` at level 0.05 decide whether the claim passes, and
-/// `fail_bounds` at level 0.05/claims whether it fails.
+/// `fail_bounds` at level 0.05 divided by the number of claims whether it fails.
 fn verdict_by_bounds(
     pair: &PairRelation,
     verdict: Verdict,
@@ -64,27 +64,28 @@ fn verdict_by_bounds(
     Verdict { outcome, gate: Some(GateBounds { low: fraction(low), high: fraction(high) }), ..verdict }
 }
 
-/// The outcome of a gate after some rounds: passed if every claim is held, failed as soon as one is refuted.
-pub fn gate_outcome(claims: impl IntoIterator<Item = Outcome>) -> Outcome {
-    let mut outcome = Outcome::Held;
-    for claim in claims {
-        match claim {
+/// The outcome of a gate from the outcomes of its claims: refuted (failed) if one claim is refuted, held (passed) if none is
+/// refuted or inconclusive.
+pub fn gate_outcome(outcomes_of_claims: impl IntoIterator<Item = Outcome>) -> Outcome {
+    let mut gate = Outcome::Held;
+    for outcome in outcomes_of_claims {
+        match outcome {
             Outcome::Refuted => return Outcome::Refuted,
-            Outcome::Inconclusive => outcome = Outcome::Inconclusive,
+            Outcome::Inconclusive => gate = Outcome::Inconclusive,
             Outcome::Held | Outcome::Equivalent => {}
         }
     }
-    outcome
+    gate
 }
 
-/// The outcome at one look of the claim that the centre of the differences is at most `log_margin`, in a gate of `claims`
+/// The outcome at one look of the claim that the centre of the differences is at most `log_margin`, in a gate of `claim_count`
 /// claims. It counts averages instead of computing bounds, which is faster in simulations.
-pub(crate) fn gate_claim_outcome(walsh: &WalshAverages, log_margin: f64, claims: usize) -> Outcome {
-    let critical = |claims| critical_values::critical_value_for_any_count(walsh.sample_size(), claims);
+pub(crate) fn gate_claim_outcome(walsh: &WalshAverages, log_margin: f64, claim_count: usize) -> Outcome {
+    let critical = |count| critical_values::critical_value_for_any_count(walsh.sample_size(), count);
     if critical(1).is_some_and(|c| walsh.lies_below(c, log_margin)) {
         return Outcome::Held;
     }
-    let fails = critical(claims).is_some_and(|c| walsh.lies_above(c, log_margin));
+    let fails = critical(claim_count).is_some_and(|c| walsh.lies_above(c, log_margin));
     if fails { Outcome::Refuted } else { Outcome::Inconclusive }
 }
 

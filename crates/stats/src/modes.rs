@@ -212,7 +212,7 @@ pub struct AssociatedReading {
 }
 
 /// For each column, whether its round is in the higher cluster.
-type IsHigh = BTreeMap<usize, bool>;
+type HigherByColumn = BTreeMap<usize, bool>;
 
 impl ModeCorrelates {
     /// Finds what is associated with the clusters of a task and variant, given as columns, lower values first.
@@ -223,12 +223,12 @@ impl ModeCorrelates {
         readings: &[ReadingSeries],
         seed: u64,
     ) -> ModeCorrelates {
-        let mut is_high: IsHigh = BTreeMap::new();
+        let mut higher_by_column: HigherByColumn = BTreeMap::new();
         for (is_higher, columns) in [false, true].into_iter().zip(columns) {
-            is_high.extend(columns.iter().map(|column| (*column, is_higher)));
+            higher_by_column.extend(columns.iter().map(|column| (*column, is_higher)));
         }
-        let (later_is_higher, predecessor) = order_associations(orders, variant, &is_high, seed);
-        let associated_reading = find_associated_reading(readings, &is_high, run_rng(seed, task as u64));
+        let (later_is_higher, predecessor) = order_associations(orders, variant, &higher_by_column, seed);
+        let associated_reading = find_associated_reading(readings, &higher_by_column, run_rng(seed, task as u64));
         ModeCorrelates { later_is_higher, predecessor, associated_reading }
     }
 }
@@ -238,25 +238,27 @@ impl ModeCorrelates {
 fn order_associations(
     orders: &[Vec<usize>],
     variant: usize,
-    is_high: &IsHigh,
+    higher_by_column: &HigherByColumn,
     seed: u64,
 ) -> (Option<bool>, Option<usize>) {
-    let place_difference = |orders: &[Vec<usize>]| place_difference(orders, variant, is_high);
-    let dependence = |orders: &[Vec<usize>]| dependence_on_predecessor(orders, variant, is_high).0;
+    let place_difference = |orders: &[Vec<usize>]| place_difference(orders, variant, higher_by_column);
+    let dependence = |orders: &[Vec<usize>]| dependence_on_predecessor(orders, variant, higher_by_column).0;
     let is_significant =
         |statistic: &dyn Fn(&[Vec<usize>]) -> f64| order_p_value(orders, seed, DRAWS, statistic) <= ALPHA / 2.0;
     (
         is_significant(&|orders| place_difference(orders).abs()).then(|| place_difference(orders) > 0.0),
-        is_significant(&dependence).then(|| dependence_on_predecessor(orders, variant, is_high).1).flatten(),
+        is_significant(&dependence).then(|| dependence_on_predecessor(orders, variant, higher_by_column).1).flatten(),
     )
 }
 
 /// The mean place of the variant in rounds of the higher cluster minus its mean place in rounds of the lower one. Place 0 runs
 /// first.
-fn place_difference(orders: &[Vec<usize>], variant: usize, is_high: &IsHigh) -> f64 {
+fn place_difference(orders: &[Vec<usize>], variant: usize, higher_by_column: &HigherByColumn) -> f64 {
     let mut places = [vec![], vec![]];
     for (column, order) in orders.iter().enumerate() {
-        if let (Some(high), Some(place)) = (is_high.get(&column), order.iter().position(|other| *other == variant)) {
+        if let (Some(high), Some(place)) =
+            (higher_by_column.get(&column), order.iter().position(|other| *other == variant))
+        {
             places[usize::from(*high)].push(place as f64);
         }
     }
@@ -268,13 +270,17 @@ fn place_difference(orders: &[Vec<usize>], variant: usize, is_high: &IsHigh) -> 
 /// How strongly the cluster depends on the variant that ran before: Σ hᵥ²/nᵥ over the predecessors v, where nᵥ is the number of
 /// rounds in which this variant follows v, and hᵥ the number of those in the higher cluster. The sum is smallest if the higher
 /// cluster has the same share after every v. Also returns the predecessor with the largest share.
-fn dependence_on_predecessor(orders: &[Vec<usize>], variant: usize, is_high: &IsHigh) -> (f64, Option<usize>) {
+fn dependence_on_predecessor(
+    orders: &[Vec<usize>],
+    variant: usize,
+    higher_by_column: &HigherByColumn,
+) -> (f64, Option<usize>) {
     // By predecessor: hᵥ and nᵥ.
     let mut counts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     for (column, (order, predecessors)) in orders.iter().zip(predecessors(orders)).enumerate() {
         let cells = order.iter().zip(predecessors).filter(|(other, _)| **other == variant);
         for (_, predecessor) in cells {
-            if let (Some(high), Some(predecessor)) = (is_high.get(&column), predecessor) {
+            if let (Some(high), Some(predecessor)) = (higher_by_column.get(&column), predecessor) {
                 let (highs, all) = counts.entry(predecessor).or_default();
                 (*highs, *all) = (*highs + f64::from(*high), *all + 1.0);
             }
@@ -289,19 +295,19 @@ fn dependence_on_predecessor(orders: &[Vec<usize>], variant: usize, is_high: &Is
 /// permutations of the clusters among neighbouring rounds (Westfall and Young 1993).
 fn find_associated_reading(
     readings: &[ReadingSeries],
-    is_high: &IsHigh,
+    higher_by_column: &HigherByColumn,
     mut rng: impl Rng,
 ) -> Option<AssociatedReading> {
     let mut candidates: Vec<(&ReadingSeries, Vec<f64>)> = vec![];
     for reading in readings {
-        let values: Vec<f64> = is_high.keys().map(|column| reading.values[*column]).collect();
+        let values: Vec<f64> = higher_by_column.keys().map(|column| reading.values[*column]).collect();
         let is_complete = values.iter().all(|value| value.is_finite());
         let varies = values.iter().any(|value| *value != values[0]);
         if is_complete && varies && matches!(reading.unit, Unit::Bytes | Unit::Count) {
             candidates.push((reading, values));
         }
     }
-    let labels: Vec<bool> = is_high.values().copied().collect();
+    let labels: Vec<bool> = higher_by_column.values().copied().collect();
     let largest_separation =
         |labels: &[bool]| candidates.iter().map(|(_, values)| separation(values, labels)).fold(0.0, f64::max);
     let observed = largest_separation(&labels) - 1e-12;
@@ -397,7 +403,7 @@ mod tests {
     }
 
     /// Marks the rounds for whose order `holds` is true as the higher cluster.
-    fn higher_cluster(orders: &[Vec<usize>], holds: impl Fn(usize, &[usize]) -> bool) -> IsHigh {
+    fn higher_cluster(orders: &[Vec<usize>], holds: impl Fn(usize, &[usize]) -> bool) -> HigherByColumn {
         orders.iter().enumerate().map(|(column, order)| (column, holds(column, order))).collect()
     }
 

@@ -54,7 +54,7 @@ impl Ranking {
         let weights: Vec<f64> = tasks.iter().map(|task| weight(task)).collect();
         let means: VariantValues = (0..variants).map(|variant| weighted_mean(&values, variant, &weights)).collect();
         let comparison = compare_with_references(&means, &grid.references, direction);
-        let included = with_enough_rounds(&comparison);
+        let included = variants_with_enough_rounds(&comparison);
         if included.len() < 2 {
             return None;
         }
@@ -112,7 +112,7 @@ fn weighted_mean(values: &[&VariantValues], variant: usize, weights: &[f64]) -> 
 
 /// The variants with at least [`FIRST_LOOK_ROUNDS`] rounds, best first. If every variant has fewer, those with the most
 /// rounds.
-fn with_enough_rounds(comparison: &Comparison) -> Vec<usize> {
+fn variants_with_enough_rounds(comparison: &Comparison) -> Vec<usize> {
     let max_rounds = comparison.variants.iter().map(|variant| variant.rounds).max().unwrap_or(0);
     let has_enough = |variant: &&usize| comparison.variants[**variant].rounds >= FIRST_LOOK_ROUNDS.min(max_rounds);
     comparison.order.iter().filter(has_enough).copied().collect()

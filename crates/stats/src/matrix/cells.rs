@@ -313,8 +313,8 @@ impl Contrast {
         self.terms.iter().any(|(cell, weight)| breaks_by_being_low(*weight) && matrix.is_client_bound(*cell))
     }
 
-    /// Evaluates the contrast in the rounds of a matrix. None if no round has all its cells, or, whether the rule is
-    /// broken or kept, if a client-bound cell could break it by a low figure.
+    /// Evaluates the contrast in the rounds of a matrix. None if no round has all its cells. Also None if a client-bound cell
+    /// could break the rule by a low figure, even if the rule is kept.
     pub fn evaluate(&self, matrix: &Matrix) -> Option<ContrastOutcome> {
         if self.may_be_client_bound(matrix) {
             return None;

@@ -17,7 +17,7 @@ pub const ALPHA: f64 = 0.05;
 pub struct FindingPart {
     /// The rule.
     pub rule: Rule,
-    /// The cells, by block size and threads.
+    /// One flag for each cell of the region, by block size and threads.
     pub flags: Vec<Flag>,
 }
 
@@ -58,13 +58,13 @@ fn compare_deviations(a: &&Flag, b: &&Flag) -> Ordering {
 }
 
 impl FindingPart {
-    /// The cell that is furthest off.
+    /// The flag of the cell that is furthest off.
     pub fn worst_flag(&self) -> &Flag {
         // Of equal flags, max_by returns the last; reversed, it returns the first.
         self.flags.iter().rev().max_by(compare_deviations).expect("a part has a cell")
     }
 
-    /// The cell that is least off.
+    /// The flag of the cell that is least off.
     pub fn mildest_flag(&self) -> &Flag {
         self.flags.iter().min_by(compare_deviations).expect("a part has a cell")
     }
@@ -112,12 +112,13 @@ pub fn group_into_findings(
     let (breaks, levels) = flags.into_iter().partition(|flag| flag.rule.finds_breaks());
     let mut regions = [group_into_regions(breaks, &BTreeSet::new()), group_into_regions(levels, borders)].concat();
     regions.sort_by_key(|flags| (flags[0].rule, flags[0].cell));
-    let mut tables: BTreeMap<(usize, usize), Vec<FindingPart>> = BTreeMap::new();
+    // By variant and mode.
+    let mut parts: BTreeMap<(usize, usize), Vec<FindingPart>> = BTreeMap::new();
     for flags in regions {
         let Flag { rule, cell, .. } = flags[0];
-        tables.entry((cell.variant, cell.mode)).or_default().push(FindingPart { rule, flags });
+        parts.entry((cell.variant, cell.mode)).or_default().push(FindingPart { rule, flags });
     }
-    let groups = tables.into_values().flat_map(group_by_cause);
+    let groups = parts.into_values().flat_map(group_by_cause);
     let mut findings: Vec<Finding> = groups.map(|parts| make_finding(parts, selected_comparisons)).collect();
     findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
     findings
@@ -236,7 +237,7 @@ fn repeat_tests(finding: &Finding, matrix: &Matrix, fresh: &Matrix) -> Option<(b
     Some((all_break_rule, least_e_value))
 }
 
-/// A rule that a matrix of sound storage keeps.
+/// A rule that a matrix of sound storage keeps. A variant is named after the violation; its comment is the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {

@@ -40,22 +40,22 @@ const PIT_SHARE: f64 = 0.8;
 
 /// Applies the rules for single variants (and the bare device).
 pub fn apply_within_variants(screening: &mut Screening) {
-    compare_with_device(screening);
-    compare_sequential_with_random(screening);
-    check_block_sizes(screening);
-    check_scaling(screening);
+    flag_against_device(screening);
+    flag_slow_sequential(screening);
+    flag_block_size_breaks(screening);
+    flag_scaling_collapses(screening);
 }
 
 /// Applies the rules that compare variants. They come second, because a cell that broke a rule for single variants must not
 /// serve as a reference.
 pub fn apply_between_variants(screening: &mut Screening) {
-    check_serialised_rows(screening);
-    compare_with_peers(screening);
+    flag_serialised_rows(screening);
+    flag_against_peers(screening);
     flag_polish_residuals(screening);
 }
 
-/// Compares each cell with the bare device. Above it, a cache served the requests; far below it, the filesystem is the limit.
-fn compare_with_device(screening: &mut Screening) {
+/// Flags cells above the bare device, which a cache served, and cells far below it, where the filesystem is the limit.
+fn flag_against_device(screening: &mut Screening) {
     for cell in screening.cells() {
         if let Some(device_cell) = screening.matrix.bare_device_cell(cell) {
             for (rule, side, limit) in [
@@ -79,8 +79,8 @@ fn compare_with_device(screening: &mut Screening) {
     }
 }
 
-/// Sequential requests should not be slower than random ones; if they are, a lock or the allocator is contended.
-fn compare_sequential_with_random(screening: &mut Screening) {
+/// Flags cells of sequential requests that are slower than random ones: a lock or the allocator is contended.
+fn flag_slow_sequential(screening: &mut Screening) {
     let modes = &screening.matrix.modes;
     let direction = |mode: usize, order| modes[mode].kind.filter(|kind| kind.0 == order).map(|kind| kind.1);
     let have_same_direction = |(seq, rnd): &(usize, usize)| {
@@ -105,7 +105,7 @@ fn compare_sequential_with_random(screening: &mut Screening) {
 
 /// More threads should not lose throughput. Flags a drop from one thread count to the next, and all further counts up to the
 /// one that reaches the earlier throughput again.
-fn check_scaling(screening: &mut Screening) {
+fn flag_scaling_collapses(screening: &mut Screening) {
     for cells in screening.rows() {
         for i in 1..cells.len() {
             let previous = cells[i - 1];
@@ -118,8 +118,8 @@ fn check_scaling(screening: &mut Screening) {
     }
 }
 
-/// With larger blocks, operations per second should not rise and bandwidth should not fall.
-fn check_block_sizes(screening: &mut Screening) {
+/// Flags breaks between block sizes: with larger blocks, operations per second should not rise and bandwidth should not fall.
+fn flag_block_size_breaks(screening: &mut Screening) {
     for (variant, mode) in screening.subject_modes() {
         let columns = screening.columns(variant, mode);
         for column in &columns {
@@ -201,8 +201,8 @@ fn distance_from_reference(screening: &Screening, cell: CellPosition) -> Option<
     others.filter_map(|variant| distance_from(CellPosition { variant, ..cell })).min_by(f64::total_cmp)
 }
 
-/// More threads should gain throughput as long as the device can do more.
-fn check_serialised_rows(screening: &mut Screening) {
+/// Flags rows in which more threads gain nothing although the device can do more.
+fn flag_serialised_rows(screening: &mut Screening) {
     let too_high = screening.too_high_cells();
     for cells in screening.rows() {
         flag_serialised_row(screening, &cells, &too_high);
@@ -294,7 +294,7 @@ fn best_of_sound_row(
 }
 
 /// Flags cells that are far behind the other variants, and cliffs between block sizes.
-fn compare_with_peers(screening: &mut Screening) {
+fn flag_against_peers(screening: &mut Screening) {
     let suspects = screening.suspect_cells();
     for cell in screening.cells() {
         flag_far_behind(screening, cell, &suspects);

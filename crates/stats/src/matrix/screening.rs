@@ -109,9 +109,9 @@ impl<'a> Screening<'a> {
         }
     }
 
-    /// Evaluates the tests, and flags the cell if all are beyond their limits; returns whether they are. If `counts_as_comparison`, records
-    /// an e-value for the comparison: the smallest e-value of the tests, which is an e-value against "some test is within its
-    /// limit". If a cell has two flags of one rule, only the larger is kept.
+    /// Evaluates the tests, and flags the cell if all are beyond their limits; returns whether they are. If
+    /// `counts_as_comparison`, records an e-value for the comparison: the smallest e-value of the tests, which is an e-value
+    /// against "some test is within its limit". If a cell has two flags of one rule, only the larger is kept.
     fn test_cell(
         &mut self,
         rule: Rule,
