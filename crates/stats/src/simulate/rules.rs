@@ -83,27 +83,22 @@ pub enum StatisticalRule {
 impl StatisticalRule {
     /// All rules that the self-test checks under every noise.
     pub fn all() -> Vec<StatisticalRule> {
-        let regret =
-            |has_unequal_noise| [2, 5, 8].map(|variants| StatisticalRule::Regret { variants, has_unequal_noise });
-        let pairs = [
-            StatisticalRule::Sequential,
-            StatisticalRule::EValue,
-            StatisticalRule::Equivalence,
-            StatisticalRule::Coverage,
-        ];
-        let gates = [(1, true), (8, true), (1, false), (8, false)];
-        let gates = gates.map(|(tasks, passing_is_error)| StatisticalRule::Gate { tasks, passing_is_error });
-        let regrets = [false, true].into_iter().flat_map(regret);
-        pairs
-            .into_iter()
-            .chain(regrets)
-            .chain(CostDifferences::ALL.map(StatisticalRule::Best))
-            .chain([StatisticalRule::Advice])
-            .chain(gates)
-            .chain(IMAGE_COUNTS.map(|count| StatisticalRule::Images { count, uses_means_of_images: true }))
-            .chain([true, false].map(|has_change| StatisticalRule::Bisect { has_change }))
-            .chain([StatisticalRule::History])
-            .collect()
+        use StatisticalRule::{
+            Advice, Best, Bisect, Coverage, EValue, Equivalence, Gate, History, Images, Regret, Sequential,
+        };
+        let mut rules = vec![Sequential, EValue, Equivalence, Coverage];
+        for has_unequal_noise in [false, true] {
+            rules.extend([2, 5, 8].map(|variants| Regret { variants, has_unequal_noise }));
+        }
+        rules.extend(CostDifferences::ALL.map(Best));
+        rules.push(Advice);
+        for passing_is_error in [true, false] {
+            rules.extend([1, 8].map(|tasks| Gate { tasks, passing_is_error }));
+        }
+        rules.extend(IMAGE_COUNTS.map(|count| Images { count, uses_means_of_images: true }));
+        rules.extend([true, false].map(|has_change| Bisect { has_change }));
+        rules.push(History);
+        rules
     }
 
     /// Its name in reports.
