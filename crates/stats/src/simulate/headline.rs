@@ -26,7 +26,7 @@ const TIMELY_VARIANT_COUNTS: [usize; 2] = [2, 4];
 /// The variants that the user runs now: none, the best, or one of the others.
 const CURRENT_VARIANTS: [Option<usize>; 3] = [None, Some(0), Some(1)];
 /// The number of kinds of runs in simulations of wrong recommendations. Reports show only the worst of them.
-const KIND_COUNT: usize = Noise::ALL.len()
+const KIND_COUNT: usize = Noise::TESTED.len()
     * SPREADS.len()
     * WRONG_GAPS.len()
     * VARIANT_COUNTS.len()
@@ -96,7 +96,7 @@ impl WrongRecommendations {
     /// a limit that holds for all of them at once can show that the promise is broken.
     pub fn state(&self) -> Option<PromiseState> {
         let ErrorCount { wrong, runs } = self.errors;
-        Noise::ALL.contains(&self.noise).then(|| match self.errors.state(MAX_WRONG) {
+        Noise::TESTED.contains(&self.noise).then(|| match self.errors.state(MAX_WRONG) {
             PromiseState::Broken if lower_limit_of_largest(wrong, runs, KIND_COUNT) <= MAX_WRONG => PromiseState::Open,
             state => state,
         })
@@ -105,7 +105,6 @@ impl WrongRecommendations {
 
 /// For each noise and spread, finds the kind of run that errs most often.
 pub fn simulate_wrong_recommendations(runs: usize, seed: u64) -> Vec<WrongRecommendations> {
-    let noises = Noise::ALL.into_iter().chain([Noise::TwoSpeeds]);
     let worst_of_noise = |noise: Noise| {
         let kinds = VARIANT_COUNTS.into_iter().flat_map(|variants| Shapes::ALL.map(|shapes| (variants, shapes)));
         let all: Vec<WrongRecommendations> =
@@ -115,7 +114,7 @@ pub fn simulate_wrong_recommendations(runs: usize, seed: u64) -> Vec<WrongRecomm
             with_spread.copied().max_by_key(|kind| kind.errors.wrong)
         })
     };
-    noises.flat_map(worst_of_noise).collect()
+    Noise::ALL.into_iter().flat_map(worst_of_noise).collect()
 }
 
 /// The parameters of one simulated case that do not change its noise.
@@ -265,7 +264,7 @@ pub fn simulate_timely_recommendations(runs: usize, seed: u64) -> Vec<TimelyReco
         .into_iter()
         .flat_map(|difference| TIMELY_VARIANT_COUNTS.map(|variants| (difference, variants)));
     let simulate_kind = |((gap, spread, by_round), variants): ((f64, f64, usize), usize)| {
-        Noise::ALL.map(|noise| {
+        Noise::TESTED.map(|noise| {
             let noises = vec![(noise, 1.0); variants];
             let seed = mix(seed, mix(noise as u64, (100 * by_round + variants) as u64));
             let recommends_best = |run: u64| {

@@ -13,43 +13,32 @@ const SPIKE_PROBABILITY: f64 = 0.05;
 /// The mean size of a spike.
 const SPIKE_SIZE: f64 = 0.2;
 
-/// A model of the noise of the measurements in a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Noise {
-    /// Normal, 1% each.
-    Normal,
-    /// Exponential, 1% each: mostly quick, sometimes slow.
-    Exponential,
-    /// Normal, and one in twenty measurements takes some 20% longer.
-    Spikes,
-    /// Student's t with 2 degrees of freedom: no variance at all.
-    StudentT2,
-    /// Normal with spikes, and the second place in a round drifts against the first: an AR(.95) of 1%.
-    Drift,
-    /// Normal, and ten times as large in bursts that last twenty rounds in the mean.
-    Bursts,
-    /// Normal, and three in ten measurements take ten times the noise longer. No promise covers it, because no test with few
-    /// rounds keeps its level if only one of two variants has it.
-    TwoSpeeds,
+fsarena_core::named_enum! {
+    /// A model of the noise of the measurements in a round.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Noise {
+        /// Normal, 1% each.
+        Normal = "normal",
+        /// Exponential, 1% each: mostly quick, sometimes slow.
+        Exponential = "exponential difference",
+        /// Normal, and one in twenty measurements takes some 20% longer.
+        Spikes = "5% spikes",
+        /// Student's t with 2 degrees of freedom: no variance at all.
+        StudentT2 = "Student t, 2 d.f.",
+        /// Normal with spikes, and the second place in a round drifts against the first: an AR(.95) of 1%.
+        Drift = "AR(.95) drift and spikes",
+        /// Normal, and ten times as large in bursts that last twenty rounds in the mean.
+        Bursts = "variance bursts",
+        /// Normal, and three in ten measurements take ten times the noise longer. No promise covers it, because no test with few
+        /// rounds keeps its level if only one of two variants has it.
+        TwoSpeeds = "two speeds",
+    }
 }
 
 impl Noise {
     /// The models that every rule is tested with.
-    pub const ALL: [Noise; 6] =
+    pub const TESTED: [Noise; 6] =
         [Noise::Normal, Noise::Exponential, Noise::Spikes, Noise::StudentT2, Noise::Drift, Noise::Bursts];
-
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Noise::Normal => "normal",
-            Noise::Exponential => "exponential difference",
-            Noise::Spikes => "5% spikes",
-            Noise::StudentT2 => "Student t, 2 d.f.",
-            Noise::Drift => "AR(.95) drift and spikes",
-            Noise::Bursts => "variance bursts",
-            Noise::TwoSpeeds => "two speeds",
-        }
-    }
 }
 
 /// The order of the two variants in a round.
@@ -184,7 +173,7 @@ mod tests {
 
     #[test]
     fn random_order_makes_every_noise_symmetric() {
-        for noise in Noise::ALL {
+        for noise in Noise::TESTED {
             let d = simulate_log_ratios(noise, Order::Random, 20_000, &mut run_rng(2, 0));
             let above = d.iter().filter(|d| **d > 0.0).count();
             // 10,000 are expected, with a standard deviation of 70.7. The limit is five standard deviations.
