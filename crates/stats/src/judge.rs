@@ -135,6 +135,7 @@ pub fn explain_claim(claim: &Claim, margin: f64) -> String {
                 if *negated { ("some other variant is", "not ") } else { ("every other variant is", "") };
             let comparison = if (*place == BestOrWorst::Best) == *negated { "better" } else { "worse" };
             let average = if claim.average.is_typical() { "" } else { " by mean cost" };
+            let place = place.name();
             return format!("{variant} is {not}{place}: true where {others} {comparison} than {variant}{average}");
         }
         Relation::Pair(pair) => pair,

@@ -45,8 +45,7 @@ impl FromStr for Claim {
 
 impl Cursor<'_> {
     fn parse_relation(&mut self) -> ParseResult<Relation> {
-        let extremes = [("best", BestOrWorst::Best), ("worst", BestOrWorst::Worst)];
-        let Some((_, place)) = extremes.into_iter().find(|(word, _)| self.take_keyword(word)) else {
+        let Some(place) = BestOrWorst::ALL.into_iter().find(|place| self.take_keyword(place.name())) else {
             return self.parse_pair().map(Relation::Pair);
         };
         if !self.take_keyword("is") {
@@ -67,8 +66,8 @@ impl Cursor<'_> {
 
     fn parse_op(&mut self) -> ParseResult<ClaimOperator> {
         self.skip_blanks();
-        match ClaimOperator::ALL.into_iter().find(|(text, _)| self.take(text)) {
-            Some((_, op)) => Ok(op),
+        match ClaimOperator::ALL.into_iter().find(|op| self.take(op.name())) {
+            Some(op) => Ok(op),
             None if self.peek() == Some('=') => self.fail_expected("`==` for equal"),
             None => self.fail_expected("one of < <= == != >= >"),
         }
@@ -125,7 +124,7 @@ impl Cursor<'_> {
         }
         let (own_word, other_word) = if op.has_tolerance() { ("within", "by") } else { ("by", "within") };
         if self.take_keyword(other_word) {
-            return self.fail_at(start, format!("`{op}` goes with `{own_word}`, not with `{other_word}`"));
+            return self.fail_at(start, format!("`{}` goes with `{own_word}`, not with `{other_word}`", op.name()));
         }
         if !self.take_keyword(own_word) {
             return Ok(None);

@@ -137,43 +137,37 @@ pub struct ExtremeRelation {
     pub negated: bool,
 }
 
-/// The first or last place in the order of variants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BestOrWorst {
-    /// Better than every other.
-    Best,
-    /// Worse than every other.
-    Worst,
+crate::named_enum! {
+    /// The first or last place in the order of variants.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum BestOrWorst {
+        /// Better than every other.
+        Best = "best",
+        /// Worse than every other.
+        Worst = "worst",
+    }
 }
 
-/// How two values compare.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClaimOperator {
-    /// `<`
-    Less,
-    /// `<=`
-    AtMost,
-    /// `==`
-    Equal,
-    /// `!=`
-    NotEqual,
-    /// `>=`
-    AtLeast,
-    /// `>`
-    More,
+crate::named_enum! {
+    /// How two values compare. `<=` comes before `<`, and `>=` before `>`, because the parser takes the first that matches.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ClaimOperator {
+        /// At most as large.
+        AtMost = "<=",
+        /// Smaller.
+        Less = "<",
+        /// At least as large.
+        AtLeast = ">=",
+        /// Larger.
+        More = ">",
+        /// Equal.
+        Equal = "==",
+        /// Not equal.
+        NotEqual = "!=",
+    }
 }
 
 impl ClaimOperator {
-    /// The operators with their text. `<=` comes before `<`, because the parser takes the first that matches.
-    pub(super) const ALL: [(&str, ClaimOperator); 6] = [
-        ("<=", ClaimOperator::AtMost),
-        ("<", ClaimOperator::Less),
-        (">=", ClaimOperator::AtLeast),
-        (">", ClaimOperator::More),
-        ("==", ClaimOperator::Equal),
-        ("!=", ClaimOperator::NotEqual),
-    ];
-
     /// Whether its percentage follows `within` and is a tolerance. Otherwise it follows `by` and is a minimal difference.
     pub fn has_tolerance(self) -> bool {
         matches!(self, ClaimOperator::AtMost | ClaimOperator::Equal | ClaimOperator::AtLeast)
@@ -336,10 +330,10 @@ impl Display for Relation {
         let name = |name: &str| quote_unless_plain(name, is_unquoted_name(name));
         match self {
             Relation::Extreme(ExtremeRelation { place, variant, negated }) => {
-                write!(f, "{place} is {}{}", if *negated { "not " } else { "" }, name(variant))
+                write!(f, "{} is {}{}", place.name(), if *negated { "not " } else { "" }, name(variant))
             }
             Relation::Pair(PairRelation { left, op, factor, right, percent }) => {
-                write!(f, "{} {op} ", name(left))?;
+                write!(f, "{} {} ", name(left), op.name())?;
                 if *factor != 1.0 {
                     write!(f, "{factor} * ")?;
                 }
@@ -367,19 +361,6 @@ impl Display for RightSide {
                 f.write_str(if is_metric_alone { "[]" } else { "" })
             }
         }
-    }
-}
-
-impl Display for BestOrWorst {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == BestOrWorst::Best { "best" } else { "worst" })
-    }
-}
-
-impl Display for ClaimOperator {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (text, _) = ClaimOperator::ALL.iter().find(|(_, op)| op == self).expect("ALL has every operator");
-        f.write_str(text)
     }
 }
 
