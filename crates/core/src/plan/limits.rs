@@ -6,7 +6,7 @@
 
 use bytesize::ByteSize;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 /// The most variants of a plan: a round of more takes days, and each is kept in memory.
 pub const MAX_VARIANTS: usize = 10_000;
@@ -55,20 +55,20 @@ pub(super) fn check_rounds(rounds: u32) -> Result<u32, String> {
     }
 }
 
+/// Returns the value if it is in the range, otherwise the message as an error.
+fn check_range<T: PartialOrd>(value: T, range: RangeInclusive<T>, message: impl Into<String>) -> Result<T, String> {
+    if range.contains(&value) { Ok(value) } else { Err(message.into()) }
+}
+
 /// Checks a number of warm-up rounds, counted over all shards.
 pub(super) fn check_warmup(rounds: u32) -> Result<u32, String> {
-    if rounds > MAX_WARMUP_ROUNDS {
-        return Err(format!("at most {MAX_WARMUP_ROUNDS} warm-up rounds, counted over all shards"));
-    }
-    Ok(rounds)
+    let message = format!("at most {MAX_WARMUP_ROUNDS} warm-up rounds, counted over all shards");
+    check_range(rounds, 0..=MAX_WARMUP_ROUNDS, message)
 }
 
 /// Checks a number of aged images of each variant.
 pub(super) fn check_images(images: u32) -> Result<u32, String> {
-    if !(1..=MAX_IMAGES).contains(&images) {
-        return Err(format!("a variant has from 1 to {MAX_IMAGES} aged images"));
-    }
-    Ok(images)
+    check_range(images, 1..=MAX_IMAGES, format!("a variant has from 1 to {MAX_IMAGES} aged images"))
 }
 
 /// Checks a difference, as a fraction.
@@ -85,26 +85,18 @@ pub fn check_difference(fraction: f64) -> Result<f64, String> {
 
 /// Checks a share of time, in per cent.
 pub(super) fn check_percentage(percent: f64) -> Result<f64, String> {
-    if !(0.0..=100.0).contains(&percent) {
-        return Err("a percentage of time lies between 0 and 100".into());
-    }
-    Ok(percent)
+    check_range(percent, 0.0..=100.0, "a percentage of time lies between 0 and 100")
 }
 
 /// Checks the size of a device.
 pub(super) fn check_size(size: ByteSize) -> Result<ByteSize, String> {
-    if size.as_u64() == 0 {
-        return Err("a device has at least one byte".into());
-    }
-    Ok(size)
+    check_range(size, ByteSize(1)..=ByteSize(u64::MAX), "a device has at least one byte")
 }
 
 /// Checks the memory of a guest.
 pub(super) fn check_memory(size: ByteSize) -> Result<ByteSize, String> {
-    if !(1..=MAX_MEMORY_BYTES).contains(&size.as_u64()) {
-        return Err(format!("a guest has from 1 B to {} of memory", ByteSize(MAX_MEMORY_BYTES)));
-    }
-    Ok(size)
+    let max = ByteSize(MAX_MEMORY_BYTES);
+    check_range(size, ByteSize(1)..=max, format!("a guest has from 1 B to {max} of memory"))
 }
 
 /// Formats a size as a text that parses to the same size: `4.0 MiB`, but `1572864000 B` for 1500 MiB, which [`ByteSize`] rounds
@@ -131,10 +123,7 @@ pub(super) mod exact {
 
 /// Checks the number of runs that share the error probability of one answer.
 fn check_error_split(runs: u32) -> Result<u32, String> {
-    if !(1..=MAX_ERROR_SPLIT).contains(&runs) {
-        return Err(format!("from 1 to {MAX_ERROR_SPLIT} runs share the error of one answer"));
-    }
-    Ok(runs)
+    check_range(runs, 1..=MAX_ERROR_SPLIT, format!("from 1 to {MAX_ERROR_SPLIT} runs share the error of one answer"))
 }
 
 /// Defines functions for `deserialize_with` in the modules `required` and `optional`. Each entry is the name of the function,
