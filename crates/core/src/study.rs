@@ -172,18 +172,12 @@ pub fn is_text_of_shipped_plan(text: &str) -> bool {
 pub fn programs_of_apps() -> BTreeSet<String> {
     let mut programs = BTreeSet::new();
     for app in APPS {
-        for program in needed_programs(app).unwrap_or_default() {
-            programs.extend(program.as_str().map(String::from));
-        }
+        let plan: toml::Table = toml::from_str(app.plan_toml).expect("a plan that ships with fsarena is TOML");
+        // The plan of an application has one workload.
+        let needs = plan["workload"][0].get("needs").and_then(toml::Value::as_array);
+        programs.extend(needs.into_iter().flatten().filter_map(toml::Value::as_str).map(String::from));
     }
     programs
-}
-
-/// The list `needs` of an application's workload. The plan of an application has one workload.
-fn needed_programs(app: &App) -> Option<Vec<toml::Value>> {
-    let plan: toml::Table = toml::from_str(app.plan_toml).ok()?;
-    let workload = plan.get("workload")?.as_array()?.first()?;
-    workload.get("needs")?.as_array().cloned()
 }
 
 /// The names of all studies and applications that ship with fsarena.
