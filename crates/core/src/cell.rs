@@ -115,7 +115,7 @@ impl TaskId {
         TaskId { name: name.into(), params: BTreeMap::new() }
     }
 
-    /// The number of clients or threads, if it is one of the parameters.
+    /// The number of clients or threads as text, if it is one of the parameters.
     pub fn clients(&self) -> Option<&str> {
         factor::CLIENT_SETTINGS.iter().find_map(|name| Some(self.params.get(*name)?.as_str()))
     }

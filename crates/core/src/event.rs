@@ -82,7 +82,7 @@ pub struct VariantDeparture {
     pub cause: Cause,
 }
 
-/// What a note is about.
+/// The subject of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoteKind {
@@ -123,7 +123,7 @@ pub const DIRECTORY_NOTES: [&str; 2] = [MOUNT_NOTE, FULLNESS_NOTE];
 /// A remark for people who read the results.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Note {
-    /// What the note is about.
+    /// The subject of the note.
     pub kind: NoteKind,
     /// The variant that it concerns; None if it concerns all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -82,7 +82,7 @@ pub const KERNEL: &str = "kernel";
 /// The prefix of factors that are settings of the workload: `set.journal`. An empty level keeps the workload's own value.
 pub const SETTING_PREFIX: &str = "set.";
 
-/// A definition without a default that accepts every level: the base of the others.
+/// The base of the other definitions: no default level, and every level is accepted.
 const BASE: FactorDef = FactorDef { id: "", default: "", example_levels: "", help: "", check: |_| Ok(()) };
 
 /// The factors that name the filesystem and its options. The runner adds the axes of the machine: `fsarena_run::axes`.

@@ -50,8 +50,8 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// The storage as facts of a host. `prefix` is [`IMAGES_PREFIX`], [`ERASED_PREFIX`] or that of a directory
-    /// ([`directory_prefix`]).
+    /// The storage as facts of a host. `prefix` is [`IMAGES_PREFIX`], [`ERASED_PREFIX`] or the result of
+    /// [`directory_prefix`].
     pub fn to_facts(&self, prefix: &str) -> BTreeMap<String, String> {
         let parts = [
             ("directory", &self.directory),

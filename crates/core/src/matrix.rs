@@ -6,8 +6,8 @@ use crate::plan::limits::MAX_VARIANTS;
 use crate::{plan::Plan, schedule::mix, setting::SettingValue};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The part of a variant's name for an empty level of a factor. It does not mean a plain variant: that is a variant of which
-/// [`add_one_at_a_time`] makes copies.
+/// The part of a variant's name for an empty level of a factor. It has nothing to do with plain variants, which
+/// [`add_one_at_a_time`] copies.
 pub const EMPTY_LEVEL_NAME: &str = "plain";
 
 /// The most tasks of a workload; also the most workloads of a plan. The report has a row for each task, and every round
@@ -147,7 +147,7 @@ pub fn cells_of_round(plan: &Plan, variants: &[Variant], live: &[usize], round: 
                 variant: variants[variant].clone(),
                 workload: workload_of_variant(&variants[variant], workload),
                 scale: plan.scale,
-                // The constant keeps the seed of the work apart from that of the order of the round.
+                // The constant makes the seed of the work differ from the seed of the round's order.
                 seed: mix(plan.seed ^ 0x5eed, u64::from(round)),
             });
         }

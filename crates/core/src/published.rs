@@ -199,7 +199,7 @@ impl PublishedSet {
         self.figures.iter().filter(|figure| task_ids.insert((&figure.task, &figure.params))).collect()
     }
 
-    /// The first figure of each task in the totals: all tasks but those of [`LIFECYCLE_TASKS`].
+    /// The first figure of each task in the totals: of every task that is not in [`LIFECYCLE_TASKS`].
     pub fn tasks_in_totals(&self) -> Vec<&Figure> {
         let tasks = self.tasks().into_iter();
         tasks.filter(|figure| !LIFECYCLE_TASKS.contains(&figure.task.as_str())).collect()

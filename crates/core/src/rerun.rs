@@ -29,8 +29,8 @@ const RERUN_STREAM: u64 = 0xF2E5;
 
 /// A plan that measures these cells of another plan's matrix again, in new rounds. It has one workload for each mode
 /// and block size, with the numbers of threads that any of the cells has there, because the cells are rarely all
-/// combinations of a few settings. All variants of the cells run all these workloads, so each is also measured in the
-/// cells of the others.
+/// combinations of a few settings. All variants of the cells run all these workloads, so each variant is also measured in
+/// cells that are listed only for other variants.
 pub fn plan_of_cells(plan: &Plan, cells: &[BlockThreadsCell], rounds: u32) -> Plan {
     let has_cell = |variant: &Variant| cells.iter().any(|cell| cell.is_of_variant(&variant.name));
     let mut threads_of: BTreeMap<(&str, u64), BTreeSet<u32>> = BTreeMap::new();

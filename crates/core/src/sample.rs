@@ -40,8 +40,8 @@ pub struct TaskOutput {
     pub latencies: LatencyHistogram,
     /// Peak memory of its largest command, in bytes; 0 if it started none.
     pub peak_memory_bytes: u64,
-    /// The output of its parts that ran at the same time, such as two jobs of fio. Each becomes a sample after that of
-    /// the task, without time, CPU time and device readings, which only the task as a whole has.
+    /// The output of its parts that ran at the same time, such as two jobs of fio. Each becomes a sample after the
+    /// sample of the task, without time, CPU time and device readings, which only the task as a whole has.
     pub parts: Vec<TaskPart>,
 }
 
@@ -108,7 +108,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Whether this is the sample of a part of a task ([`TaskPart`]), which has no time of its own.
+    /// Whether this is the sample of a part of a task ([`TaskPart`]), which is not timed.
     pub fn is_of_part(&self) -> bool {
         self.readings.get(crate::metric::reading::ELAPSED).is_none()
     }

@@ -75,9 +75,9 @@ fn round_to_two_digits(value: f64) -> i64 {
 }
 
 impl WorkloadPlan {
-    /// The workload at every value of a grid over one of its settings. If the setting is a list, each item of which makes
-    /// a task, the result is one workload with the values as its list; else one workload for each value, which the ids of
-    /// its tasks have as a parameter.
+    /// The workload at every value of a grid over one of its settings. If the setting is a list, the result is one workload
+    /// with the values as its list, because each item of a list makes a task. Otherwise the result is one workload for each
+    /// value, and the ids of its tasks have the value as a parameter.
     pub fn expand_grid(&self, setting: &SettingDef, values: &[i64]) -> Vec<WorkloadPlan> {
         let with_value = |value: SettingValue| {
             let mut workload = self.clone();

@@ -9,7 +9,7 @@ use crate::average::{logs, mean};
 use crate::critical_values::FIRST_LOOK_ROUNDS;
 use fsarena_core::schedule::{mix, order_of_round};
 
-/// The number of random orders. The statistic of the recorded order must exceed those of 95% of them.
+/// The number of random orders. For a significant result, the statistic of the recorded order must exceed 95% of theirs.
 const DRAWS: usize = 199;
 /// The level of the test.
 const ALPHA: f64 = 0.05;
@@ -97,8 +97,8 @@ fn draw_orders(orders: &[Vec<usize>], seed: u64, draw: usize) -> Vec<Vec<usize>>
     orders.iter().enumerate().map(shuffled).collect()
 }
 
-/// The p-value of a statistic of the order: the share of orders, among `draws` drawn ones and the recorded one, with a value
-/// as large as that of the recorded one.
+/// The p-value of a statistic of the order: the share of orders whose value is at least as large as the value of the recorded
+/// order. The orders are the recorded one and `draws` drawn ones.
 pub(crate) fn order_p_value(
     orders: &[Vec<usize>],
     seed: u64,

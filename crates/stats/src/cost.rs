@@ -212,7 +212,7 @@ impl CostComparison {
     }
 }
 
-/// Compares the cost per request of b with that of a.
+/// Compares the costs per request of b and a.
 ///
 /// A service has a fixed overhead if the interval of [`CostLine::overhead`] excludes 0, in either direction. This test selects
 /// the method, which is part of the answer, so that reports can print it.

@@ -129,7 +129,7 @@ const NORMAL_APPROXIMATION_FROM: usize = 50;
 /// The 97.5% quantile of the normal distribution.
 const NORMAL_QUANTILE_975: f64 = 1.959_963_984_540_054;
 
-/// How far the values of one of two independent samples lie above those of the other.
+/// The shift between two independent samples: how far the values of the second lie above the values of the first.
 pub(crate) struct Shift {
     /// The median of all differences y − x.
     pub estimate: f64,

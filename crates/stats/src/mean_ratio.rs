@@ -53,7 +53,7 @@ impl WithheldReason {
     }
 }
 
-/// The ratio of the mean of B to that of A, over the rounds that have both.
+/// The mean of B divided by the mean of A, over the rounds that have both.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanRatio {
     /// ΣB/ΣA.

@@ -39,7 +39,7 @@ pub struct Modes {
     pub task: usize,
     /// The variant, as an index into the record.
     pub variant: usize,
-    /// The cluster of lower values and that of higher ones.
+    /// The cluster of lower values, and the cluster of higher values.
     pub clusters: [Cluster; 2],
     /// The order of variants and the readings that are associated with the clusters.
     pub correlates: ModeCorrelates,
@@ -326,7 +326,7 @@ fn find_associated_reading(
             median(&in_cluster.map(|(value, _)| *value).collect::<Vec<_>>()).unwrap_or(f64::NAN)
         })
     };
-    // The 1 keeps the ratio of counts finite if one of them is 0.
+    // The 1 keeps the ratio of counts finite if a count is 0.
     let ratio = |[low, high]: [f64; 2]| ((high + 1.0) / (low + 1.0)).ln().abs();
     let best = candidates.iter().filter(|(_, values)| separation(values, &labels) >= observed);
     let (best, values) = best.max_by(|a, b| ratio(medians(&a.1)).total_cmp(&ratio(medians(&b.1))))?;

@@ -196,7 +196,7 @@ impl Regrets {
     }
 
     /// Of the variants in `order` that are not dominated, the one with the smallest regret; of equal ones the first. If all are
-    /// dominated, the one of them with the smallest regret.
+    /// dominated, the variant with the smallest regret.
     pub fn choose(&self, order: &[usize]) -> Option<usize> {
         let known =
             order.iter().filter_map(|variant| Some((self.is_dominated(*variant), self.regret_of(*variant)?, *variant)));

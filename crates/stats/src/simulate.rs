@@ -17,7 +17,7 @@ use statrs::distribution::{Beta, ContinuousCDF};
 
 /// The largest error rate that every rule promises.
 const ALPHA: f64 = 0.05;
-/// The number of rounds of a simulated run: those of the last look.
+/// The number of rounds of a simulated run, which has all looks.
 const ROUNDS: usize = LAST_LOOK_ROUNDS;
 
 fsarena_core::named_enum! {

@@ -19,8 +19,8 @@ pub(crate) const ALPHA: f64 = 0.05;
 /// None without any round.
 ///
 /// - A tolerant claim (`==`, `<=`, `>=`) is held if the interval is inside its region, and refuted if the 95% interval
-///   is outside. With a tolerance, "inside" is tested with the 90% interval: two one-sided tests at 5% (TOST;
-///   Schuirmann 1987), or one of them. Without one it is tested with the 95% interval.
+///   is outside. With a tolerance, "inside" is tested with the 90% interval: by two one-sided tests at 5% (TOST;
+///   Schuirmann 1987) for `==`, and by one such test for `<=` and `>=`. Without a tolerance, it is tested with the 95% interval.
 /// - A strict claim (`<`, `>`, `!=`) is the negation of a tolerant one: held if the interval is outside, refuted if it
 ///   is inside. Only for `!=` with a fraction is "inside" tested with the 90% interval. If the claim is neither held
 ///   nor refuted, and the 90% interval is within the margin, the variants are equivalent.
@@ -308,7 +308,7 @@ pub struct Region {
 impl Region {
     /// The region of a claim: the table in [`PairRelation`] in numbers. `margin` applies to tolerant claims without their own.
     pub fn of_claim(pair: &PairRelation, margin: Option<f64>) -> Region {
-        // `by` is the fraction of a strict claim, `within` that of a tolerant one.
+        // `by` is the fraction of a strict claim, and `within` is the fraction of a tolerant claim.
         let by = pair.fraction().unwrap_or(0.0);
         let within = pair.fraction().or(margin).unwrap_or(0.0);
         let factor = pair.factor.ln();

@@ -27,7 +27,7 @@ pub struct Contradiction {
 }
 
 impl Contradiction {
-    /// The common name of both metrics; without the unit if they differ in it.
+    /// The common name of both metrics; without the unit if their units differ.
     fn name(&self) -> &str {
         let later = &self.later.metric;
         if self.earlier.metric.id == later.id { &later.id } else { later.unit.without_suffix(&later.id) }

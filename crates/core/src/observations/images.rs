@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoundsByImage {
     /// For each image, the columns of its rounds in a table `[variant][round]` that lacks the rounds to leave out. The
-    /// groups are ordered by their first column. A round without an image is a group of its own.
+    /// groups are ordered by their first column. A round without an image is a group by itself.
     groups: Vec<Vec<usize>>,
     /// The number of images.
     pub image_count: usize,
@@ -88,7 +88,7 @@ fn average_on_image(values: &[Vec<f64>], group: &[usize], average: Average) -> V
     let values_of_complete = |columns: &[usize]| -> Vec<f64> {
         complete.iter().flat_map(|variant| columns.iter().map(|column| variant[*column])).collect()
     };
-    // Both averages of the correction are computed alike, although only one of them may have a zero.
+    // Compute both averages of the correction in the same way, even if only one of them includes a zero.
     let has_logarithms = values_of_complete(&columns).iter().all(|value| *value > 0.0);
     let average_of_complete = if has_logarithms { average } else { Average::Mean };
     let average_of_variant = |variant: &Vec<f64>| {
@@ -121,7 +121,7 @@ fn has_all_values(variant: &[f64], columns: &[usize]) -> bool {
     columns.iter().all(|column| !variant[*column].is_nan())
 }
 
-/// The average of values. It is arithmetic if one of them is zero or less, which has no logarithm. NaN without values.
+/// The average of values. It is arithmetic if any value is zero or less, because that has no logarithm. NaN without values.
 fn average_of(values: &[f64], average: Average) -> f64 {
     let count = values.len() as f64;
     if average.is_typical() && values.iter().all(|value| *value > 0.0) && values.len() > 1 {

@@ -54,7 +54,7 @@ struct ClaimNames<'a> {
     variants: Vec<Variant>,
     tasks: Vec<TaskInfo>,
     metrics: &'a [String],
-    /// Whether a workload can print metrics of its own. Then any metric is accepted.
+    /// Whether a workload can print metrics that fsarena does not define. Then any metric is accepted.
     can_print_metrics: bool,
 }
 
@@ -89,7 +89,7 @@ impl ClaimNames<'_> {
             return Some((position_of(name), message));
         }
         if let Relation::Pair(PairRelation { right: RightSide::Quantity(right), .. }) = &claim.relation {
-            // Valid if a task has the parameters of both sides, or those of the right side alone.
+            // Valid if a task has the parameters of both sides, or the parameters of the right side alone.
             let fits_with_left_params = self.quantity_fault(&right.with_params_of(&claim.subject)).is_none();
             if !fits_with_left_params && let Some((offset, message)) = self.quantity_fault(right) {
                 return Some((position_of(&right.name()) + offset, message));
@@ -183,7 +183,7 @@ impl Quantity {
             })
     }
 
-    /// This quantity with additional parameters: those of `left` that this quantity does not set.
+    /// This quantity with additional parameters: all parameters of `left` that this quantity does not set.
     pub fn with_params_of(&self, left: &Quantity) -> Quantity {
         let params = left.params.clone().into_iter().chain(self.params.clone()).collect();
         Quantity { params, ..self.clone() }

@@ -71,7 +71,7 @@ pub(crate) fn reword_parser_message(message: &str) -> String {
     ];
     if message.starts_with("unknown ")
         && let Some((_, rest)) = message.split_once('`')
-        // The unknown name can have a backtick in it, the accepted names have none.
+        // The unknown name can contain a backtick; the accepted names do not.
         && let Some((name, accepted)) = rest.rsplit_once("`, expected ").or_else(|| rest.rsplit_once('`'))
     {
         let kind = if message.starts_with("unknown field") { "key" } else { "value" };

@@ -61,7 +61,7 @@ pub struct PlanFile {
     /// The precision of the study's published figures, and the machine they are from.
     #[serde(default)]
     pub published: PublishedTable,
-    /// Stages of a study. Each is a run of its own; a later stage can use the best level of an earlier one.
+    /// Stages of a study. Each stage is a separate run, and a later stage can use the best level of an earlier one.
     #[serde(default, rename = "stage")]
     pub stages: Vec<StageTable>,
     /// The conclusions of the author of a study.
@@ -190,7 +190,7 @@ pub struct ConclusionTable {
 pub struct StageTable {
     /// Its name.
     pub name: String,
-    /// Its question; by default that of the whole plan.
+    /// Its question; by default the question of the plan.
     #[serde(default)]
     pub question: String,
     /// The name of its workload, which replaces the workloads of the plan. It becomes the value of `use` in a table `[[workload]]`,

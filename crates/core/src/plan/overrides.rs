@@ -31,7 +31,7 @@ pub struct Vocabulary {
     pub default_rounds: fn(&Plan) -> u32,
 }
 
-/// The settings from outside of the plan, such as the flags of a command line. They override those of the plan.
+/// The settings from outside of the plan, such as the flags of a command line. They override the settings of the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// The scale of the work.

@@ -164,7 +164,7 @@ fn convert_to_plan_file(plan: &Plan) -> PlanFile {
         age: AgeTable { images: Some(without_position(plan.age.images)), repository: plan.age.repository.clone() },
         stop: StopTable {
             rounds: rounds.map(without_position),
-            // A plan file has the warm-up rounds of each machine, a stored plan those of all shards together.
+            // A plan file states the warm-up rounds of each machine; a stored plan states the sum over all shards.
             warmup: Some(without_position(stop.warmup_here())),
             budget: stop.budget_s.map(format_seconds).map(without_position),
             max_rounds: max_rounds.map(without_position),
@@ -235,8 +235,8 @@ impl PlanFile {
         file
     }
 
-    /// What is wrong with the stages; None if they are valid. A stage may take the best level only of a stage before it.
-    pub fn stages_fault(&self) -> Option<String> {
+    /// An error message about the stages; None if they are valid. A stage may use the best level only of a stage before it.
+    fn stages_fault(&self) -> Option<String> {
         let mut earlier = BTreeSet::new();
         for stage in &self.stages {
             if earlier.contains(&stage.name) {

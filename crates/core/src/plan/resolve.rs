@@ -231,12 +231,12 @@ impl Resolver<'_> {
         (!names.is_empty()).then(|| format!("not varied in existing directories: {names}"))
     }
 
-    /// The levels that are compared one at a time: those of the command line, instead of the plan's for that factor.
+    /// The levels that are compared one at a time. If the command line names a factor, its levels replace the plan's.
     fn resolve_vary(&self) -> Result<LevelsByFactor, PlanError> {
         self.levels(self.file.vary.iter(), &self.overrides.vary, "vary", |id| setting("vary", id))
     }
 
-    /// The levels of factors in the plan's text (`written`), each replaced by those of the command line if it names the factor.
+    /// The levels of factors in the plan's text (`written`). If the command line names a factor, its levels replace the plan's.
     /// Errors name the setting with an unknown factor `setting_name`, and the setting with an invalid level `origin(factor)`.
     fn levels<'b>(
         &self,
@@ -318,7 +318,7 @@ impl Resolver<'_> {
         Ok(levels)
     }
 
-    /// What is wrong with one level of a factor; None if it is valid.
+    /// An error message about one level of a factor; None if it is valid.
     pub(super) fn level_error(&self, id: &str, level: &str) -> Option<String> {
         let names = || self.vocabulary.filesystems.iter().map(|(id, _)| id.as_str());
         if level.contains('\0') {
@@ -366,7 +366,7 @@ impl Resolver<'_> {
         let variants = levels_by_factor
             .into_iter()
             .fold(variants, |variants, (id, levels)| matrix::cross_with_levels(variants, &id, &levels));
-        // The variants of a stored plan include those of its own levels.
+        // The variants of a stored plan already include the variants for its levels of `vary`.
         let is_complete = self.parsed.stored.is_some() && self.overrides.vary.is_empty();
         Ok(if is_complete { variants } else { matrix::add_one_at_a_time(variants, &self.resolve_vary()?) })
     }

@@ -172,7 +172,7 @@ impl Backing {
 /// How guests are run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuestPlan {
-    /// What emulates them.
+    /// The emulator.
     pub emulator: Emulator,
     /// The directory of the modules of kernels that are named by path; default: the directory of installed kernels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,7 +183,7 @@ pub struct GuestPlan {
     /// Seconds without output after which fsarena treats a guest as hung.
     #[serde(deserialize_with = "required::silence_timeout", rename = "patience_s")]
     pub silence_timeout_s: f64,
-    /// What executes the instructions of a guest; None before the preflight selects it.
+    /// How QEMU executes the instructions of a guest; None before the preflight selects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accelerator: Option<Accelerator>,
     /// Whether each guest boots anew instead of starting from a snapshot of a booted machine.
@@ -205,7 +205,7 @@ pub enum Accelerator {
 }
 
 crate::named_enum! {
-    /// What emulates a guest.
+    /// The emulator of a guest.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Emulator {

@@ -14,8 +14,8 @@ const ABOVE_DEVICE_FACTOR: f64 = 1.05;
 const BELOW_DEVICE_SHARE: f64 = 0.70;
 /// Sequential throughput below this share of random throughput breaks a rule.
 const SEQUENTIAL_SHARE: f64 = 0.95;
-/// Larger blocks break a rule if their bandwidth is below this share of that of smaller blocks. They also break one if their
-/// operations per second are above 1/[`MONOTONE_SHARE`] times those of smaller blocks.
+/// Larger blocks break a rule if their bandwidth is below this share of the bandwidth of smaller blocks, or if their operations
+/// per second exceed the operations per second of smaller blocks by more than a factor of 1/[`MONOTONE_SHARE`].
 const MONOTONE_SHARE: f64 = 0.95;
 /// Throughput below this share of the throughput at the next smaller thread count breaks a rule.
 const SCALING_SHARE: f64 = 0.95;
@@ -134,7 +134,7 @@ fn flag_block_size_breaks(screening: &mut Screening) {
 fn flag_rising_iops(screening: &mut Screening, column: &[CellPosition]) {
     for i in 1..column.len() {
         let larger = column[i];
-        // Divide the value of the smaller block by that of the larger, never the reverse, so that the ratios of all flags can
+        // Divide the value of the smaller block by the value of the larger, never the reverse, so that the ratios of all flags can
         // be compared.
         screening.flag_series(Rule::IopsRise, column[..i].iter().rev(), larger, |screening, cell| {
             screening.with_device_contrast(Contrast::iops_ratio(cell, larger, Side::Below, MONOTONE_SHARE))
@@ -185,7 +185,7 @@ fn flag_falling_bandwidth(screening: &mut Screening, columns: &[Vec<CellPosition
     }
 }
 
-/// The contrast for the rule that a cell's bandwidth is not below that of the cell before it.
+/// The contrast for the rule that a cell's bandwidth is not below the bandwidth of the cell before it.
 fn bandwidth_below(screening: &Screening, cell: CellPosition, before: CellPosition) -> Contrast {
     Contrast::bandwidth_ratio(screening.matrix, cell, before, Side::Below, MONOTONE_SHARE)
 }

@@ -82,7 +82,7 @@ impl Growth {
     }
 }
 
-/// Fits every law of growth for which there are enough points: constant, power law, a fixed cost in addition to that of each
+/// Fits every law of growth for which there are enough points: constant, power law, a fixed cost in addition to the cost of each
 /// unit, logarithmic growth, and a power law that bends.
 fn fit_growth_laws(points: &[(f64, f64)]) -> Vec<FittedLaw> {
     let distinct = distinct_numbers(points).len();

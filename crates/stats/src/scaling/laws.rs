@@ -261,8 +261,8 @@ fn fit_amdahl(points: &[(f64, f64)]) -> FittedLaw {
     starts.fold(linear, |best, fit| if fit.rss < best.rss { fit } else { best })
 }
 
-/// Searches for the parameters with the least sum of squares from the starting point (σ, κ): those of the USL, or without
-/// coherency those of Amdahl's law, with κ = 0.
+/// Searches for the parameters with the least sum of squares from the starting point (σ, κ). The law is the USL, or Amdahl's law
+/// unless `with_coherency`; κ must then start at 0, where it stays.
 fn search_usl(points: &[(f64, f64)], start: [f64; 2], with_coherency: bool) -> FittedLaw {
     let best = minimise(points, Candidate::new(points, start.map(f64::sqrt)));
     let [sigma, kappa] = best.sigma_and_kappa();

@@ -31,7 +31,7 @@ const ROUNDS_OF_HISTORY_RUN: usize = 8;
 /// the search finds many changes.
 const HISTORY_STEP_SD: f64 = 0.5;
 
-/// A statistical rule. The comment of each rule describes its error in a run of up to 400 rounds.
+/// A statistical rule. The comment of each variant describes how the rule errs in a run of up to 400 rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatisticalRule {
     /// The group-sequential signed-rank test finds a difference between identical variants at some look.
@@ -283,7 +283,7 @@ fn history_errs(noise: Noise, error_divisor: fn(u32) -> u32, rng: &mut impl Rng)
 }
 
 /// The changes of a history with these levels: for each its first run, and by how much the median of the runs up to the next
-/// change is above that of the runs since the previous change.
+/// change exceeds the median of the runs since the previous change.
 fn history_changes(levels: &[f64]) -> Vec<(usize, f64)> {
     let splits = e_divisive(levels).into_iter().map(|split| split.index);
     let ends: Vec<usize> = std::iter::once(0).chain(splits).chain([levels.len()]).collect();

@@ -159,7 +159,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// Checks the numbers that override those of the plan against their limits.
+    /// Checks the numbers of the command line against their limits.
     fn check_overrides(&self) -> Result<(), PlanError> {
         type Limit<T> = fn(T) -> Result<T, String>;
         fn check<T>(name: &str, value: Option<T>, limit: Limit<T>) -> Result<(), PlanError> {

@@ -32,7 +32,7 @@ impl Resolver<'_> {
     }
 
     /// The name, title and question of a run whose workload the command line replaces. None if the command line does not change
-    /// the workload: then the run has those of the plan.
+    /// the workload; the plan then states them.
     pub(super) fn headings_of_replaced_workload(&self) -> Option<[String; 3]> {
         let name = self.overrides.workload.as_deref()?;
         let def = self.vocabulary.workloads.iter().find(|def| def.id == name)?;
@@ -197,7 +197,7 @@ impl Resolver<'_> {
         if is_set { Ok(()) } else { Err(error(no_setting_message(id, &defs))) }
     }
 
-    /// What is wrong with a level of a factor `set.ID`: the workload does not have the setting, or the setting does not accept
+    /// An error message about a level of a factor `set.ID`: the workload does not have the setting, or the setting does not accept
     /// the level. None if the level is valid.
     pub(super) fn setting_error(&self, id: &str, level: &str) -> Option<String> {
         let name_of = |pairs: &Pairs| {
