@@ -428,20 +428,20 @@ impl Settings {
         }
     }
 
-    /// Converts one setting. Panics if it is missing or `convert` returns None.
-    fn convert<'s, T>(&'s self, id: &str, expected: &str, convert: impl Fn(&'s SettingValue) -> Option<T>) -> T {
+    /// The value of one setting. Panics if the setting is missing or `convert` returns None; the message has `expected`.
+    fn get_or_panic<'s, T>(&'s self, id: &str, expected: &str, convert: impl Fn(&'s SettingValue) -> Option<T>) -> T {
         let value = self.0.get(id);
         value.and_then(convert).unwrap_or_else(|| panic!("setting {id} is not {expected}: {value:?}"))
     }
 
-    /// Converts every item of a setting that is a list, or the setting itself if it is a single value.
-    fn convert_all<'s, T>(
+    /// The values of a setting that is a list, or of a single value as a list of one.
+    fn get_all_or_panic<'s, T>(
         &'s self,
         id: &str,
         expected: &str,
         convert: impl Fn(&'s SettingValue) -> Option<T>,
     ) -> Vec<T> {
-        self.convert(id, expected, |value| match value {
+        self.get_or_panic(id, expected, |value| match value {
             SettingValue::List(values) => values.iter().map(&convert).collect(),
             value => convert(value).map(|item| vec![item]),
         })
@@ -452,7 +452,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as text. A resolved plan has all settings of its workloads, and all are checked.
     pub fn text(&self, id: &str) -> &str {
-        self.convert(id, "text", SettingValue::as_text)
+        self.get_or_panic(id, "text", SettingValue::as_text)
     }
 
     /// The whole number of a setting.
@@ -460,7 +460,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as a whole number.
     pub fn int(&self, id: &str) -> i64 {
-        self.convert(id, "a whole number", SettingValue::as_int)
+        self.get_or_panic(id, "a whole number", SettingValue::as_int)
     }
 
     /// The number of a setting.
@@ -468,7 +468,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as a number.
     pub fn float(&self, id: &str) -> f64 {
-        self.convert(id, "a number", |value| match value {
+        self.get_or_panic(id, "a number", |value| match value {
             SettingValue::Float(value) => Some(*value),
             SettingValue::Int(value) => Some(*value as f64),
             _ => None,
@@ -481,7 +481,7 @@ impl Settings {
     /// If the setting is not defined as `true` or `false`.
     pub fn flag(&self, id: &str) -> bool {
         let as_bool = |value: &SettingValue| if let SettingValue::Bool(value) = value { Some(*value) } else { None };
-        self.convert(id, "true or false", as_bool)
+        self.get_or_panic(id, "true or false", as_bool)
     }
 
     /// The whole numbers of a setting: one or several.
@@ -489,7 +489,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as whole numbers.
     pub fn ints(&self, id: &str) -> Vec<i64> {
-        self.convert_all(id, "whole numbers", SettingValue::as_int)
+        self.get_all_or_panic(id, "whole numbers", SettingValue::as_int)
     }
 
     /// The words of a setting: one or several.
@@ -497,7 +497,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as words.
     pub fn words(&self, id: &str) -> Vec<&str> {
-        self.convert_all(id, "words", SettingValue::as_text)
+        self.get_all_or_panic(id, "words", SettingValue::as_text)
     }
 }
 
