@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 pub const SLOW_FACTOR: f64 = 1.5;
 /// The fewest rounds for which slow rounds can be found.
 const MIN_ROUNDS: usize = 3;
-/// The number of permutations in [`variants_with_more_stalls`]. With 1,999, the critical value is exact at 5%.
+/// The number of permutations in [`variants_with_more_slow_rounds`]. With 1,999, the critical value is exact at 5%.
 const PERMUTATIONS: usize = 1_999;
 
 /// The slow rounds of one variant.
@@ -61,12 +61,12 @@ pub fn find_slow_rounds(values: &[f64], direction: Direction) -> Option<SlowRoun
 /// The variants that have significantly more slow rounds than the others, by index, from `values[variant][round]`: a
 /// permutation test within rounds, for one look at the end of a run.
 ///
-/// Each value is divided by the variant's own median. If all variants stall equally often, the divided values within a round
-/// are exchangeable. So each draw permutes them within every round, and the statistic is the largest number of slow rounds of a
-/// variant. A variant is returned if its own number exceeds 95% of the draws (Westfall and Young 1993, maximum over variants).
-/// The probability that any returned variant is wrong is at most 5%.
-pub fn variants_with_more_stalls(values: &[Vec<f64>], direction: Direction, seed: u64) -> Vec<usize> {
-    let mut rounds = rounds_with_stalls(values, direction);
+/// Each value is divided by the variant's own median. If all variants have slow rounds equally often, the divided values
+/// within a round are exchangeable. So each draw permutes them within every round, and the statistic is the largest number
+/// of slow rounds of a variant. A variant is returned if its own number exceeds 95% of the draws (Westfall and Young 1993,
+/// maximum over variants). The probability that any returned variant is wrong is at most 5%.
+pub fn variants_with_more_slow_rounds(values: &[Vec<f64>], direction: Direction, seed: u64) -> Vec<usize> {
+    let mut rounds = rounds_with_slow_variants(values, direction);
     let observed = slow_round_counts(&rounds, values.len());
     let mut rng = run_rng(seed, 0);
     let mut draw_largest = || {
@@ -81,7 +81,8 @@ pub fn variants_with_more_stalls(values: &[Vec<f64>], direction: Direction, seed
 }
 
 /// A round in which some variant was slow.
-struct RoundWithStalls {
+#[derive(Clone, Default)]
+struct RoundWithSlowVariants {
     /// The variants with a value.
     variants: Vec<usize>,
     /// Whether each of them was slow.
@@ -89,10 +90,9 @@ struct RoundWithStalls {
 }
 
 /// The rounds in which some variant was slow, without the variants that [`find_slow_rounds`] returns None for.
-fn rounds_with_stalls(values: &[Vec<f64>], direction: Direction) -> Vec<RoundWithStalls> {
+fn rounds_with_slow_variants(values: &[Vec<f64>], direction: Direction) -> Vec<RoundWithSlowVariants> {
     let columns = values.iter().map(Vec::len).max().unwrap_or(0);
-    let mut rounds: Vec<RoundWithStalls> =
-        (0..columns).map(|_| RoundWithStalls { variants: vec![], is_slow: vec![] }).collect();
+    let mut rounds = vec![RoundWithSlowVariants::default(); columns];
     for (variant, values) in values.iter().enumerate() {
         let Some(found) = find_slow_rounds(values, direction) else { continue };
         let slow_columns: BTreeSet<usize> = found.slow.iter().map(|slow| slow.column).collect();
@@ -106,9 +106,9 @@ fn rounds_with_stalls(values: &[Vec<f64>], direction: Direction) -> Vec<RoundWit
 }
 
 /// The number of slow rounds of each variant.
-fn slow_round_counts(rounds: &[RoundWithStalls], variants: usize) -> Vec<usize> {
+fn slow_round_counts(rounds: &[RoundWithSlowVariants], variants: usize) -> Vec<usize> {
     let mut counts = vec![0; variants];
-    for RoundWithStalls { variants, is_slow } in rounds {
+    for RoundWithSlowVariants { variants, is_slow } in rounds {
         variants.iter().zip(is_slow).for_each(|(variant, is_slow)| counts[*variant] += usize::from(*is_slow));
     }
     counts
@@ -155,13 +155,16 @@ mod tests {
 
     #[test]
     fn a_variant_that_stalls_more_often_is_returned() {
-        assert_eq!(variants_with_more_stalls(&simulated_values(&[0.0, 0.3, 0.0], 40, 1), Direction::Lower, 1), [1]);
+        assert_eq!(
+            variants_with_more_slow_rounds(&simulated_values(&[0.0, 0.3, 0.0], 40, 1), Direction::Lower, 1),
+            [1]
+        );
         // Three stalls of one of two variants happen by chance in one of four runs.
         let mut three = vec![vec![1.0; 24]; 2];
         [4, 11, 19].into_iter().for_each(|round| three[1][round] = 1.6);
-        assert!(variants_with_more_stalls(&three, Direction::Lower, 1).is_empty());
-        assert!(variants_with_more_stalls(&three[..1], Direction::Lower, 1).is_empty());
-        assert!(variants_with_more_stalls(&[], Direction::Lower, 1).is_empty());
+        assert!(variants_with_more_slow_rounds(&three, Direction::Lower, 1).is_empty());
+        assert!(variants_with_more_slow_rounds(&three[..1], Direction::Lower, 1).is_empty());
+        assert!(variants_with_more_slow_rounds(&[], Direction::Lower, 1).is_empty());
     }
 
     #[test]
@@ -170,7 +173,7 @@ mod tests {
         let returns_any = |run: u64| {
             let mut values = simulated_values(&[0.1, 0.1, 0.1], 40, run);
             values[2].iter_mut().for_each(|value| *value *= 7.0);
-            !variants_with_more_stalls(&values, Direction::Lower, run).is_empty()
+            !variants_with_more_slow_rounds(&values, Direction::Lower, run).is_empty()
         };
         let wrong = count_runs(200, returns_any);
         assert!(wrong <= 22, "{wrong} of 200: P(more than 22) is under 1 in 500 at 5%");

@@ -8,7 +8,9 @@ use crate::report::Report;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::modes::{AssociatedReading, Modes};
-use fsarena_stats::slow_rounds::{SLOW_FACTOR, SlowRound, SlowRounds, find_slow_rounds, variants_with_more_stalls};
+use fsarena_stats::slow_rounds::{
+    SLOW_FACTOR, SlowRound, SlowRounds, find_slow_rounds, variants_with_more_slow_rounds,
+};
 use serde_json::{Value, json};
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -183,7 +185,7 @@ fn stalling_variants(report: &Report, analysis: &Analysis, task_slow_rounds: &Ta
     for reference in &analysis.grid.references {
         values[*reference].clear();
     }
-    variants_with_more_stalls(&values, analysis.metric.direction, report.record.plan.seed)
+    variants_with_more_slow_rounds(&values, analysis.metric.direction, report.record.plan.seed)
 }
 
 /// The slow rounds by every metric as JSON. Rounds have the numbers of the run.
