@@ -44,7 +44,7 @@ impl FindingWriter<'_> {
     /// Names the cells in which the load generator, not the storage, limited the throughput; empty without such cells.
     pub fn client_bound_note(&self) -> String {
         let mut cells_of_series: BTreeMap<(usize, usize), BTreeSet<CellPosition>> = BTreeMap::new();
-        for cell in self.matrix.client_bound_cells() {
+        for cell in &self.matrix.client_bound {
             cells_of_series.entry((cell.mode, cell.variant)).or_default().insert(*cell);
         }
         let describe = |cells: &BTreeSet<CellPosition>| {

@@ -44,7 +44,7 @@ fn page_json(source: &str, matrix: &Matrix, analysis: &MatrixAnalysis) -> Value 
         "comparisons": analysis.comparisons,
         "selected_by_e_bh": analysis.selected_comparisons,
         "findings": analysis.findings.iter().map(|finding| finding_json(&writer, finding)).collect::<Vec<_>>(),
-        "client_bound": matrix.client_bound_cells().iter().map(|cell| cell_json(matrix, *cell)).collect::<Vec<_>>(),
+        "client_bound": matrix.client_bound.iter().map(|cell| cell_json(matrix, *cell)).collect::<Vec<_>>(),
         "block_size_bytes": matrix.sizes,
         "threads": matrix.threads,
         "matrices": matrices_json(matrix),
@@ -197,7 +197,7 @@ fn add_figure_tables(document: &mut Document, matrix: &Matrix, findings: &[Findi
             return Cell::default();
         };
         let numbers = finding_numbers.get(&cell).map_or(String::new(), |numbers| format!(" [{}]", numbers.join(",")));
-        let client_mark = if matrix.is_client_bound(cell) { " !" } else { "" };
+        let client_mark = if matrix.client_bound.contains(&cell) { " !" } else { "" };
         Cell::two_lines(format!("{}{client_mark}{numbers}", format_iops(iops)), format_bandwidth(bandwidth))
     };
     document.heading(2, "The figures");

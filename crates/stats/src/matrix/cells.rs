@@ -117,8 +117,8 @@ pub struct Matrix {
     cells: BTreeMap<CellPosition, Vec<f64>>,
     /// The centre of the values of each cell that has any.
     centres: BTreeMap<CellPosition, f64>,
-    /// The cells whose result the load generator limited.
-    client_bound: BTreeSet<CellPosition>,
+    /// The cells whose result the load generator limited, so that it is only a lower bound.
+    pub client_bound: BTreeSet<CellPosition>,
 }
 
 /// The error for rows that do not make a matrix: a repeated cell, or a block size or thread count of zero.
@@ -192,16 +192,6 @@ impl Matrix {
     /// Every cell that has a value.
     pub fn cells(&self) -> impl Iterator<Item = CellPosition> + '_ {
         self.centres.keys().copied()
-    }
-
-    /// Whether the load generator limited the result, so that it is only a lower bound.
-    pub fn is_client_bound(&self, cell: CellPosition) -> bool {
-        self.client_bound.contains(&cell)
-    }
-
-    /// All cells for which [`Matrix::is_client_bound`] is true.
-    pub fn client_bound_cells(&self) -> &BTreeSet<CellPosition> {
-        &self.client_bound
     }
 
     /// The largest number of values of a cell.
@@ -310,7 +300,7 @@ impl Contrast {
     /// but not too high, so the generator and not the storage may then be the reason.
     fn may_be_client_bound(&self, matrix: &Matrix) -> bool {
         let breaks_by_being_low = |weight: f64| (weight > 0.0) == (self.side == Side::Below);
-        self.terms.iter().any(|(cell, weight)| breaks_by_being_low(*weight) && matrix.is_client_bound(*cell))
+        self.terms.iter().any(|(cell, weight)| breaks_by_being_low(*weight) && matrix.client_bound.contains(cell))
     }
 
     /// Evaluates the contrast in the rounds of a matrix. None if no round has all its cells. Also None if a client-bound cell
