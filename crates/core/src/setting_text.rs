@@ -18,11 +18,11 @@ pub fn format_settings_by(format: SettingFormat) {
 
 /// Formats a setting with a value, or alone if the value is empty, as the users of this program write it.
 pub fn setting(name: &str, value: &str) -> String {
-    FORMAT.get().map_or_else(|| default_format(name, value), |format| format(name, value))
-}
-
-fn default_format(name: &str, value: &str) -> String {
-    if value.is_empty() { name.into() } else { format!("{name}={value}") }
+    match FORMAT.get() {
+        Some(format) => format(name, value),
+        None if value.is_empty() => name.into(),
+        None => format!("{name}={value}"),
+    }
 }
 
 #[cfg(test)]

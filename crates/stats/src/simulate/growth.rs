@@ -54,11 +54,6 @@ impl Truth {
             Truth::BendBeyond => with_bend_at(3e6),
         }
     }
-
-    /// Whether it bends within the data.
-    fn bends_within_data(self) -> bool {
-        self == Truth::BendWithin
-    }
 }
 
 /// How often runs under one law were right.
@@ -84,7 +79,7 @@ impl GrowthCheck {
         if self.is_negative_test() {
             return ErrorCount { wrong: self.missed, runs: self.runs };
         }
-        let wrong_bends = if self.truth.bends_within_data() { self.straight } else { self.bends };
+        let wrong_bends = if self.truth == Truth::BendWithin { self.straight } else { self.bends };
         ErrorCount { wrong: self.missed.max(wrong_bends), runs: self.runs }
     }
 
