@@ -290,12 +290,10 @@ const MAX_CONTEXT: usize = 150;
 fn with_caret(text: &str, column: usize) -> String {
     let skipped = (column - 1).saturating_sub(MAX_CONTEXT);
     let excerpt: String = text.chars().skip(skipped).take(2 * MAX_CONTEXT).collect();
-    format!("{excerpt}\n  {}^", indent(&excerpt, column - skipped))
-}
-
-/// Blanks up to `column`. Tabs stay tabs, so that the caret is under its character.
-fn indent(text: &str, column: usize) -> String {
-    text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect()
+    // Tabs stay tabs, so that the caret is under its character.
+    let before_caret = excerpt.chars().take(column - skipped - 1);
+    let blanks: String = before_caret.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+    format!("{excerpt}\n  {blanks}^")
 }
 
 impl HasExitCode for ClaimError {
