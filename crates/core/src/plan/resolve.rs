@@ -46,7 +46,8 @@ impl Resolver<'_> {
     fn resolve_plan(&self) -> Result<Plan, PlanError> {
         let (file, stored) = (self.file, self.parsed.stored.as_ref());
         if file.name.get_ref().is_empty() || file.name.get_ref().contains(['/', '\n', '\0']) {
-            return self.fail_at(file.name.span(), "the name becomes part of a directory's: one word without `/`");
+            let message = "write a name without `/` or line break: it becomes part of the name of a directory";
+            return self.fail_at(file.name.span(), message);
         }
         let seed_of_plan = file.seed.as_ref().map(|seed| *seed.get_ref());
         let (factors, omission) = self.resolve_factors()?;
