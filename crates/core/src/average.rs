@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
-use std::fmt::{Display, Formatter, Result};
 
 crate::named_enum! {
     /// The average of the rounds that a claim, or the search for the best variant, compares.
@@ -26,12 +25,6 @@ impl Average {
     /// Whether it is the default, which stored plans leave out.
     pub fn is_typical(&self) -> bool {
         *self == Average::Typical
-    }
-}
-
-impl Display for Average {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str(self.name())
     }
 }
 

@@ -305,7 +305,7 @@ impl HasExitCode for ClaimError {
 impl Display for Claim {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.subject, self.relation)?;
-        if self.average.is_typical() { Ok(()) } else { write!(f, " by {}", self.average) }
+        if self.average.is_typical() { Ok(()) } else { write!(f, " by {}", self.average.name()) }
     }
 }
 
