@@ -4,6 +4,7 @@ use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::event::{Activity, Cause, CommandRecord, Note, NoteKind, Outcome};
 use crate::names::{UnknownName, distinct, unknown_name};
 pub use crate::sample::MetricSpec;
+use crate::sample::{Direction, Sample, Unit};
 use crate::{host::Host, latency::LatencyHistogram, metric::MetricDef, plan::Plan, series::SeriesTable};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap};
@@ -133,6 +134,44 @@ pub struct RunStatus {
 }
 
 impl RunRecord {
+    /// The record of a run that has not begun.
+    pub fn new(plan: Plan, variants: Vec<Variant>) -> RunRecord {
+        RunRecord { plan, variants, ..RunRecord::default() }
+    }
+
+    /// Adds the sample of a task. `cell` is an index into [`RunRecord::cells`].
+    pub(crate) fn add_sample(&mut self, cell: u32, sample: &Sample) {
+        let task = self.task_index(&sample.task.id).unwrap_or_else(|| {
+            self.tasks.push(sample.task.clone());
+            self.tasks.len() - 1
+        });
+        self.samples.cell.push(cell);
+        self.samples.task.push(task as u32);
+        self.samples.started_at.push(sample.started_at);
+        self.samples.values.iter_mut().for_each(|column| column.push(f64::NAN));
+        for (id, value) in &sample.readings.0 {
+            // The built-in readings are defined before the run begins, and an event defines each reading that a command prints.
+            // Any other reading becomes a plain count.
+            let definition = MetricSpec::new(id.clone(), Unit::Count, Direction::Neutral, String::new());
+            let column = self.define_reading(definition);
+            if let Some(last) = column.and_then(|column| self.samples.values[column].last_mut()) {
+                *last = *value;
+            }
+        }
+    }
+
+    /// Returns the column of a reading; adds it, filled with NaN, if missing. None if the run already has the largest number
+    /// of readings, which happens only with a damaged log.
+    pub fn define_reading(&mut self, definition: MetricSpec) -> Option<usize> {
+        let existing_column = self.reading_column(&definition.id);
+        if existing_column.is_some() || self.readings.len() >= MAX_READINGS {
+            return existing_column;
+        }
+        self.readings.push(definition);
+        self.samples.values.push(vec![f64::NAN; self.samples.len()]);
+        Some(self.readings.len() - 1)
+    }
+
     /// The name of a variant, by its index.
     pub fn variant_name(&self, variant: usize) -> &str {
         &self.variants[variant].name

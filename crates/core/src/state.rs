@@ -1,10 +1,9 @@
 //! The state of a run, computed from its events. The runner, the terminal, the live page and the self-test use it.
 
-use crate::cell::{Cell, CellId, Variant};
+use crate::cell::{Cell, CellId};
 use crate::event::{Activity, Cause, CellEvent, ClaimStatus, Event, Note, NoteKind, Outcome, VariantDeparture};
-use crate::plan::Plan;
-use crate::record::{CellRecord, MAX_READINGS, MetricSpec, RunRecord, RunStatus};
-use crate::sample::{Direction, Sample, Unit};
+use crate::record::{CellRecord, RunRecord, RunStatus};
+use crate::sample::Sample;
 use std::{collections::BTreeMap, time::Duration};
 
 /// The exclusive upper bound of round numbers, as in the store. Events of later rounds come from a damaged log and are
@@ -272,46 +271,6 @@ impl CellState {
             },
             CellEvent::Reading(_) | CellEvent::Command(_) | CellEvent::Profile { .. } | CellEvent::Tree(_) => {}
         }
-    }
-}
-
-impl RunRecord {
-    /// The record of a run that has not begun.
-    pub fn new(plan: Plan, variants: Vec<Variant>) -> RunRecord {
-        RunRecord { plan, variants, ..RunRecord::default() }
-    }
-
-    /// Adds the sample of a task. `cell` is an index into [`RunRecord::cells`].
-    fn add_sample(&mut self, cell: u32, sample: &Sample) {
-        let task = self.task_index(&sample.task.id).unwrap_or_else(|| {
-            self.tasks.push(sample.task.clone());
-            self.tasks.len() - 1
-        });
-        self.samples.cell.push(cell);
-        self.samples.task.push(task as u32);
-        self.samples.started_at.push(sample.started_at);
-        self.samples.values.iter_mut().for_each(|column| column.push(f64::NAN));
-        for (id, value) in &sample.readings.0 {
-            // The built-in readings are defined before the run begins, and an event defines each reading that a command prints.
-            // Any other reading becomes a plain count.
-            let definition = MetricSpec::new(id.clone(), Unit::Count, Direction::Neutral, String::new());
-            let column = self.define_reading(definition);
-            if let Some(last) = column.and_then(|column| self.samples.values[column].last_mut()) {
-                *last = *value;
-            }
-        }
-    }
-
-    /// Returns the column of a reading; adds it, filled with NaN, if missing. None if the run already has the largest number
-    /// of readings, which happens only with a damaged log.
-    pub fn define_reading(&mut self, definition: MetricSpec) -> Option<usize> {
-        let existing_column = self.reading_column(&definition.id);
-        if existing_column.is_some() || self.readings.len() >= MAX_READINGS {
-            return existing_column;
-        }
-        self.readings.push(definition);
-        self.samples.values.push(vec![f64::NAN; self.samples.len()]);
-        Some(self.readings.len() - 1)
     }
 }
 

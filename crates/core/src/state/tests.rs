@@ -4,7 +4,7 @@ use crate::{
     event::{NoteKind, Phase},
     metric::reading,
     plan::tests::plan_with,
-    sample::Readings,
+    sample::{Direction, MetricSpec, Readings, Unit},
 };
 
 fn new_state(filesystems: &[&str]) -> RunState {
