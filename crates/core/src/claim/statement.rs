@@ -1,6 +1,7 @@
 //! The types of a parsed claim, its canonical text form, and the error for a text that is not a claim.
 
 use crate::average::Average;
+use crate::cell::TaskId;
 use crate::exit::{ExitCode, HasExitCode};
 use crate::sample::Direction;
 use serde::{Deserialize, Serialize};
@@ -171,6 +172,28 @@ impl ClaimOperator {
     /// Whether its percentage follows `within` and is a tolerance. Otherwise it follows `by` and is a minimal difference.
     pub fn has_tolerance(self) -> bool {
         matches!(self, ClaimOperator::AtMost | ClaimOperator::Equal | ClaimOperator::AtLeast)
+    }
+}
+
+impl Quantity {
+    /// The quantity without its parameters, in the syntax of claims: `task.metric`, or the metric alone.
+    pub fn name(&self) -> String {
+        self.task.as_ref().map_or(self.metric.clone(), |task| format!("{task}.{}", self.metric))
+    }
+
+    /// Whether the quantity includes this task. The task must have all parameters of the quantity, and also the task name of the
+    /// quantity unless that is None. The parameter value `30|400` of a quantity matches 30 and 400.
+    pub fn fits(&self, task: &TaskId) -> bool {
+        self.task.as_ref().is_none_or(|name| *name == task.name)
+            && self.params.iter().all(|(key, values)| {
+                task.params.get(key).is_some_and(|of_task| values.split('|').any(|value| value == of_task))
+            })
+    }
+
+    /// This quantity with additional parameters: all parameters of `left` that this quantity does not set.
+    pub fn with_params_of(&self, left: &Quantity) -> Quantity {
+        let params = left.params.clone().into_iter().chain(self.params.clone()).collect();
+        Quantity { params, ..self.clone() }
     }
 }
 

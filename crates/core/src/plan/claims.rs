@@ -2,7 +2,7 @@
 
 use super::overrides::{Overrides, Vocabulary};
 use super::{ParsedPlan, Plan, error::PlanError};
-use crate::cell::{TaskId, TaskInfo, Variant};
+use crate::cell::{TaskInfo, Variant};
 use crate::claim::{Claim, ClaimError, PairRelation, Quantity, Relation, RightSide};
 use crate::{matrix, metric, names::unknown_name};
 use std::ops::Range;
@@ -167,26 +167,6 @@ impl Quantity {
         let has_total = metric::find(metric).is_some_and(|metric| metric.spec.total_name().is_some());
         let task = if has_total { TOTAL } else { GEOMEAN };
         Quantity { task: Some(task.into()), metric: metric.into(), params: Default::default() }
-    }
-
-    /// The quantity without its parameters, in the syntax of claims: `task.metric`, or the metric alone.
-    pub fn name(&self) -> String {
-        self.task.as_ref().map_or(self.metric.clone(), |task| format!("{task}.{}", self.metric))
-    }
-
-    /// Whether the quantity includes this task. The task must have all parameters of the quantity, and also the task name of the
-    /// quantity unless that is None. The parameter value `30|400` of a quantity matches 30 and 400.
-    pub fn fits(&self, task: &TaskId) -> bool {
-        self.task.as_ref().is_none_or(|name| *name == task.name)
-            && self.params.iter().all(|(key, values)| {
-                task.params.get(key).is_some_and(|of_task| values.split('|').any(|value| value == of_task))
-            })
-    }
-
-    /// This quantity with additional parameters: all parameters of `left` that this quantity does not set.
-    pub fn with_params_of(&self, left: &Quantity) -> Quantity {
-        let params = left.params.clone().into_iter().chain(self.params.clone()).collect();
-        Quantity { params, ..self.clone() }
     }
 }
 
