@@ -149,33 +149,22 @@ fn rounds_tool_needs(tool: Tool, drifts: bool, effects: &[f64], runs: usize, see
 /// The number of resamples of the bootstrap. criterion uses 100,000; 1,000 give its 5% within 0.7%.
 const RESAMPLES: usize = 1_000;
 
-/// A tool that compares two lists of measurements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tool {
-    /// hyperfine (`scripts/welch_ttest.py`): Welch's t test at 5%.
-    Hyperfine,
-    /// benchstat: the Mann–Whitney U test at 5%.
-    Benchstat,
-    /// criterion: a t test whose distribution is bootstrapped from both samples together, at 5%.
-    Criterion,
-    /// fsperf: whether a new run lies outside of mean ± 1.96 standard deviations of the earlier runs.
-    Fsperf,
+fsarena_core::named_enum! {
+    /// A tool that compares two lists of measurements.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Tool {
+        /// hyperfine (`scripts/welch_ttest.py`): Welch's t test at 5%.
+        Hyperfine = "hyperfine (Welch)",
+        /// benchstat: the Mann–Whitney U test at 5%.
+        Benchstat = "benchstat (Mann-Whitney)",
+        /// criterion: a t test whose distribution is bootstrapped from both samples together, at 5%.
+        Criterion = "criterion (bootstrap t)",
+        /// fsperf: whether a new run lies outside of mean ± 1.96 standard deviations of the earlier runs.
+        Fsperf = "fsperf (mean ± 1.96 sd)",
+    }
 }
 
 impl Tool {
-    /// Every tool.
-    pub const ALL: [Tool; 4] = [Tool::Hyperfine, Tool::Benchstat, Tool::Criterion, Tool::Fsperf];
-
-    /// The name of the tool and of its rule.
-    pub fn name(self) -> &'static str {
-        match self {
-            Tool::Hyperfine => "hyperfine (Welch)",
-            Tool::Benchstat => "benchstat (Mann-Whitney)",
-            Tool::Criterion => "criterion (bootstrap t)",
-            Tool::Fsperf => "fsperf (mean ± 1.96 sd)",
-        }
-    }
-
     /// Whether the tool reports that the two differ.
     pub fn finds_difference(self, a: &[f64], b: &[f64], rng: &mut impl Rng) -> bool {
         let statistic = self.statistic(a, b);
