@@ -515,6 +515,11 @@ pub struct WorkloadDef {
 }
 
 impl WorkloadDef {
+    /// The definition of a setting, by its id; None if the workload does not have it.
+    pub fn setting(&self, id: &str) -> Option<&'static SettingDef> {
+        self.settings.iter().find(|setting| setting.id == id)
+    }
+
     /// Checks settings that did not pass through [`crate::plan::resolve`]: settings of a stored plan, or from another process.
     ///
     /// # Errors

@@ -31,6 +31,13 @@ pub struct Vocabulary {
     pub default_rounds: fn(&Plan) -> u32,
 }
 
+impl Vocabulary {
+    /// The definition of a workload, by its name; None if the name is unknown.
+    pub(super) fn workload(&self, name: &str) -> Option<&'static WorkloadDef> {
+        self.workloads.iter().find(|def| def.id == name).copied()
+    }
+}
+
 /// The settings from outside of the plan, such as the flags of a command line. They override the settings of the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {

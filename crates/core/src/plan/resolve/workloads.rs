@@ -35,7 +35,7 @@ impl Resolver<'_> {
     /// the workload; the plan then states them.
     pub(super) fn headings_of_replaced_workload(&self) -> Option<[String; 3]> {
         let name = self.overrides.workload.as_deref()?;
-        let def = self.vocabulary.workloads.iter().find(|def| def.id == name)?;
+        let def = self.vocabulary.workload(name)?;
         let written = self.file.workloads.first()?.iter().find(|(key, _)| key.get_ref() == "use")?.1;
         let question = format!("Which variant is best at {name}?");
         // The title is the first part of the help, without details.
@@ -46,10 +46,10 @@ impl Resolver<'_> {
     /// A sentence about the settings of the plan that the workload of the command line does not have; None if it has them all.
     pub(super) fn unused_settings(&self) -> Option<String> {
         let name = self.overrides.workload.as_deref()?;
-        let def = self.vocabulary.workloads.iter().find(|def| def.id == name)?;
+        let def = self.vocabulary.workload(name)?;
         let written = self.file.workloads.iter().chain([&self.at_scale.set]);
         let ids = written.flat_map(|pairs| pairs.keys()).map(|id| id.get_ref().as_str());
-        let is_unused = |id: &&str| *id != "use" && !def.settings.iter().any(|setting| setting.id == *id);
+        let is_unused = |id: &&str| *id != "use" && def.setting(id).is_none();
         let ids: BTreeSet<&str> = ids.filter(is_unused).collect();
         if ids.is_empty() {
             return None;
@@ -76,7 +76,7 @@ impl Resolver<'_> {
             return self.fail_at(value.span(), "a workload's name is text");
         };
         let name = self.overrides.workload.as_deref().unwrap_or(written);
-        let Some(def) = self.vocabulary.workloads.iter().find(|def| def.id == name) else {
+        let Some(def) = self.vocabulary.workload(name) else {
             let message = unknown_name("workload", name, self.vocabulary.workloads.iter().map(|def| def.id));
             return match self.overrides.workload {
                 Some(_) => Err(PlanError::in_setting("workload", message)),
@@ -90,7 +90,7 @@ impl Resolver<'_> {
                 grid_settings = self.read_levels(value)?;
                 continue;
             }
-            let Some(setting) = def.settings.iter().find(|setting| setting.id == id.get_ref()) else {
+            let Some(setting) = def.setting(id.get_ref()) else {
                 if self.overrides.workload.is_some() {
                     continue; // a setting of the workload that was replaced
                 }
@@ -166,8 +166,7 @@ impl Resolver<'_> {
         }
         let mut expanded: Vec<WorkloadPlan> = vec![];
         for workload in workloads {
-            let def = self.vocabulary.workloads.iter().find(|def| def.id == workload.name);
-            let setting = def.and_then(|def| def.settings.iter().find(|setting| setting.id == id));
+            let setting = self.vocabulary.workload(&workload.name).and_then(|def| def.setting(id));
             let versions = setting.map_or(vec![workload.clone()], |setting| workload.expand_grid(setting, values));
             // A stored plan has the workload at other values of the same setting already.
             expanded.extend(versions.into_iter().filter(|version| !expanded.contains(version)).collect::<Vec<_>>());
@@ -184,12 +183,12 @@ impl Resolver<'_> {
         read: impl Fn(&SettingDef) -> Result<SettingValue, PlanError>,
         error: impl Fn(String) -> PlanError,
     ) -> Result<(), PlanError> {
-        let def_of = |name: &str| self.vocabulary.workloads.iter().find(|def| def.id == name).copied();
-        let defs: Vec<&WorkloadDef> = workloads.iter().filter_map(|workload| def_of(&workload.name)).collect();
+        let defs = workloads.iter().filter_map(|workload| self.vocabulary.workload(&workload.name));
+        let defs: Vec<&WorkloadDef> = defs.collect();
         let mut is_set = false;
         for workload in workloads {
-            let settings = def_of(&workload.name).map_or(&[][..], |def| def.settings);
-            if let Some(setting) = settings.iter().find(|setting| setting.id == id) {
+            let def = self.vocabulary.workload(&workload.name);
+            if let Some(setting) = def.and_then(|def| def.setting(id)) {
                 workload.settings.0.insert(id.into(), read(setting)?);
                 is_set = true;
             }
@@ -207,8 +206,7 @@ impl Resolver<'_> {
         let names: Vec<String> = self.file.workloads.iter().filter_map(name_of).collect();
         let mut defs = self.vocabulary.workloads.clone();
         defs.retain(|def| names.iter().any(|name| name == def.id));
-        let settings: Vec<&SettingDef> =
-            defs.iter().flat_map(|def| def.settings).filter(|setting| setting.id == id).collect();
+        let settings: Vec<&SettingDef> = defs.iter().filter_map(|def| def.setting(id)).collect();
         if settings.is_empty() {
             return Some(no_setting_message(id, &defs));
         }
