@@ -4,7 +4,7 @@ pub use crate::average::median;
 use crate::ratio::{LogRatios, Ratio, log_ratios};
 use crate::{
     compact_letter_display::compact_letter_display, critical_values::FIRST_LOOK_ROUNDS, hodges_lehmann::WalshAverages,
-    mean_ratio::MeanRatio, sequential::excludes_zero,
+    mean_ratio::MeanRatio, ranks::square_table, sequential::excludes_zero,
 };
 use fsarena_core::sample::Direction;
 
@@ -59,9 +59,7 @@ pub fn compare_with_references(values: &[Vec<f64>], references: &[usize], direct
     let count_if_ranked = |(variant, count): (usize, &usize)| if references.contains(&variant) { 0 } else { *count };
     let ranked_counts: Vec<usize> = counts.iter().enumerate().map(count_if_ranked).collect();
     let order = sort_by_rank(&pairs, &ranked_counts, direction);
-    let variants = 0..values.len();
-    let differs: Vec<Vec<bool>> =
-        variants.clone().map(|i| variants.clone().map(|j| pairs.differs(i, j)).collect()).collect();
+    let differs = square_table(values.len(), |i, j| pairs.differs(i, j));
     let letters = compact_letter_display(&differs, &order);
     let best = order.first().copied();
     let ranks = ranks_in_order(&pairs, &order);

@@ -49,8 +49,7 @@ pub fn simultaneous_intervals(values: &[Vec<f64>], seed: u64) -> Option<Simultan
         let (mean, error) = mean_log_ratio(&logs, i, j);
         (mean - critical * error, mean + critical * error)
     };
-    let intervals = (0..variants).map(|i| (0..variants).map(|j| interval(i, j)).collect()).collect();
-    Some(SimultaneousIntervals { critical, rounds, intervals })
+    Some(SimultaneousIntervals { critical, rounds, intervals: square_table(variants, interval) })
 }
 
 /// `logs[round][variant]` of the rounds in which every variant has a positive value.
@@ -119,6 +118,11 @@ pub fn swapped_pairs(x: &[f64], y: &[f64]) -> Vec<(usize, usize)> {
 /// All pairs (i, j) with i < j < n.
 pub(crate) fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..n).flat_map(move |i| (i + 1..n).map(move |j| (i, j)))
+}
+
+/// The table of `value(i, j)` for all i and j below `size`.
+pub(crate) fn square_table<T>(size: usize, value: impl Fn(usize, usize) -> T) -> Vec<Vec<T>> {
+    (0..size).map(|i| (0..size).map(|j| value(i, j)).collect()).collect()
 }
 
 /// The first and the last rank that simultaneous intervals allow each of k variants: from 1 + the number of variants that are

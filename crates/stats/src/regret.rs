@@ -9,7 +9,8 @@
 
 use crate::critical_values::{self, FIRST_LOOK_ROUNDS};
 use crate::mean_ratio::{ROUNDS_FOR_MEAN_RATIO, SharedCosts};
-use crate::{hodges_lehmann::WalshAverages, ranks::pairs, ratio::log_ratios};
+use crate::ranks::{pairs, square_table};
+use crate::{hodges_lehmann::WalshAverages, ratio::log_ratios};
 use fsarena_core::sample::Direction;
 
 /// The regret of every variant on one quantity.
@@ -159,8 +160,7 @@ impl Regrets {
     /// much.
     pub(crate) fn rescaled(&self, scale: f64, added_log_cost: impl Fn(usize) -> f64) -> Regrets {
         let bound = |i: usize, j: usize| scale * self.bounds[i][j] + added_log_cost(i) - added_log_cost(j);
-        let all = 0..self.len();
-        Regrets { bounds: all.clone().map(|i| all.clone().map(|j| bound(i, j)).collect()).collect(), ..*self }
+        Regrets { bounds: square_table(self.len(), bound), ..*self }
     }
 
     /// Whether the variant is compared with at least one other.
@@ -190,9 +190,7 @@ impl Regrets {
         let bound = |i: usize, j: usize| {
             if variants.contains(&i) && variants.contains(&j) { self.bounds[i][j] } else { f64::NAN }
         };
-        let all = 0..self.bounds.len();
-        let bounds = all.clone().map(|i| all.clone().map(|j| bound(i, j)).collect()).collect();
-        Regrets { bounds, ..*self }
+        Regrets { bounds: square_table(self.len(), bound), ..*self }
     }
 
     /// Of the variants in `order` that are not dominated, the one with the smallest regret; of equal ones the first. If all are
