@@ -46,7 +46,7 @@ pub fn parse_grid(text: &str) -> Result<Vec<i64>, String> {
     Ok(values)
 }
 
-/// Parses a whole number above 0 and below 10¹⁵: `1000`, `1e3` or `1k`.
+/// Parses a whole number above 0 and below 10¹⁵, which a float represents exactly: `1000`, `1e3` or `1k`.
 fn parse_number(text: &str) -> Option<i64> {
     let text = text.trim();
     let value: f64 = text.parse().ok().or_else(|| Some(parse_size(text).ok()? as f64))?;
