@@ -2,7 +2,6 @@
 
 use fsarena_core::escape;
 use fsarena_core::exit::{ExitCode, HasExitCode, is_resource_shortage};
-use fsarena_run::RunError;
 use fsarena_sys::limits;
 use std::io::{ErrorKind, Write};
 use std::{any::Any, error::Error, fmt, panic::Location};
@@ -125,56 +124,19 @@ impl Error for Failure {
     }
 }
 
-impl Failure {
-    /// The failure of a library that ends a command with this exit code. If the code is that of a bug and an I/O error is
-    /// the cause, the exit code is that of the I/O error.
-    fn from_library(error: impl Error + Send + Sync + 'static, code: ExitCode) -> Failure {
+/// The failure of a library ends the command with the exit code of its error. If that is the code of a bug and an I/O error is
+/// the cause, the exit code is that of the I/O error.
+impl<E: HasExitCode> From<E> for Failure {
+    fn from(error: E) -> Failure {
         let io_error = io_cause(&error);
-        let code = match io_error {
-            Some(io_error) if code == ExitCode::Internal => io_exit_code(io_error, code),
-            _ => code,
+        let code = match (error.exit_code(), io_error) {
+            (ExitCode::Internal, Some(io_error)) => io_exit_code(io_error, ExitCode::Internal),
+            (code, _) => code,
         };
         let broken_pipe = io_error.is_some_and(is_broken_pipe);
         Failure { message: error.to_string(), code, broken_pipe, error: Some(Box::new(error)) }
     }
 }
-
-impl From<RunError> for Failure {
-    fn from(error: RunError) -> Failure {
-        let code = error.cause().exit_code();
-        Failure::from_library(error, code)
-    }
-}
-
-/// Implements `From` for the errors of libraries that have an exit code.
-macro_rules! failure_from {
-    ($($error:ty),* $(,)?) => {$(
-        impl From<$error> for Failure {
-            fn from(error: $error) -> Failure {
-                let code = error.exit_code();
-                Failure::from_library(error, code)
-            }
-        }
-    )*};
-}
-
-failure_from!(
-    fsarena_core::names::UnknownName,
-    fsarena_core::plan::error::PlanError,
-    fsarena_core::published::PublishedError,
-    fsarena_engine::EngineError,
-    fsarena_guest::Error,
-    fsarena_fs::Error,
-    fsarena_probe::trace::TraceError,
-    fsarena_report::error::Error,
-    fsarena_report::import::ImportError,
-    fsarena_serve::Error,
-    fsarena_stats::matrix::cells::MatrixError,
-    fsarena_stats::scaling::SeriesError,
-    fsarena_store::Error,
-    fsarena_sys::Error,
-    fsarena_probe::watch::WatchError,
-);
 
 /// A failure to write results to standard output.
 pub fn printing_failure(error: std::io::Error) -> Failure {

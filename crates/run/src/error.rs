@@ -95,15 +95,8 @@ impl Error for CellError {
 
 impl<E: HasExitCode> From<E> for CellError {
     fn from(error: E) -> CellError {
+        // An internal error of a library becomes a failure of the cell's work (see [`Cause::of`]).
         let (why, cause) = (error.to_string(), Cause::of(error.exit_code()));
-        CellError { why, cause, error: Some(Arc::new(error)) }
-    }
-}
-
-impl From<RunError> for CellError {
-    fn from(error: RunError) -> CellError {
-        // An internal error of a library, which `cause_of` keeps, becomes a failure of the cell's work (see [`Cause::of`]).
-        let (why, cause) = (error.to_string(), Cause::of(error.cause().exit_code()));
         CellError { why, cause, error: Some(Arc::new(error)) }
     }
 }
@@ -196,6 +189,12 @@ impl RunError {
                 by_urgency.into_iter().find(occurs).unwrap_or_default()
             }
         }
+    }
+}
+
+impl HasExitCode for RunError {
+    fn exit_code(&self) -> ExitCode {
+        self.cause().exit_code()
     }
 }
 
