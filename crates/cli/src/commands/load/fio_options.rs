@@ -3,7 +3,7 @@
 
 use crate::failure::{Failure, usage_error};
 use clap::builder::BoolishValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{Arg, ArgAction};
 use fsarena_load::fio::options;
 
 /// Makes an argument a switch like those of fio: `--direct`, `--direct=1` or `--direct=0`.
@@ -41,77 +41,60 @@ pub struct FioFlags {
     eta: Option<bool>,
 }
 
-/// fio's switches for what `fsarena load` always does: the name, the help, and why it cannot be switched off.
-const IMPLIED_SWITCHES: [(&str, &str, &str); 7] = [
-    (
-        "time_based",
-        "Read or write until --runtime is over: always so",
-        "a load always runs for --runtime; to end it after its bytes, use --io-size",
-    ),
-    (
-        "group_reporting",
-        "Add up the figures of all threads: always so",
-        "the figures are always those of all threads together",
-    ),
-    (
-        "thread",
-        "Use threads instead of processes: always so",
-        "a load always uses threads; fio's processes: fsarena run job.fio",
-    ),
-    (
-        "norandommap",
-        "Let random blocks repeat: always so",
-        "random blocks can always repeat; fio's map of blocks: fsarena run job.fio",
-    ),
-    (
-        "randrepeat",
-        "Use the same offsets in each run: so for one --seed",
-        "one --seed gives the same offsets each time; for others, use --seed N",
-    ),
-    (
-        "refill_buffers",
-        "Write new bytes in each write: always so",
-        "each write has new bytes; for the same ones, use --zero-buffers",
-    ),
-    (
-        "overwrite",
-        "Overwrite files that were filled before: so without --create-on-open",
-        "files are filled before they are written; to create them by writes, use --create-on-open",
-    ),
-];
-
-/// The switches of [`IMPLIED_SWITCHES`] on the command line, with their values.
-#[derive(Debug)]
-struct ImpliedSwitches(Vec<(&'static str, bool)>);
+/// fio's switches for what `fsarena load` always does. They can be switched on only.
+#[derive(Debug, clap::Args)]
+struct ImpliedSwitches {
+    /// Read or write until --runtime is over: always so
+    #[arg(long = "time_based", switch(), hide = true)]
+    time_based: Option<bool>,
+    /// Add up the figures of all threads: always so
+    #[arg(long = "group_reporting", switch(), hide = true)]
+    group_reporting: Option<bool>,
+    /// Use threads instead of processes: always so
+    #[arg(long, switch(), hide = true)]
+    thread: Option<bool>,
+    /// Let random blocks repeat: always so
+    #[arg(long, switch(), hide = true)]
+    norandommap: Option<bool>,
+    /// Use the same offsets in each run: so for one --seed
+    #[arg(long, switch(), hide = true)]
+    randrepeat: Option<bool>,
+    /// Write new bytes in each write: always so
+    #[arg(long = "refill_buffers", switch(), hide = true)]
+    refill_buffers: Option<bool>,
+    /// Overwrite files that were filled before: so without --create-on-open
+    #[arg(long, switch(), hide = true)]
+    overwrite: Option<bool>,
+}
 
 impl ImpliedSwitches {
-    /// The value of a switch; None if the command line does not have it.
-    fn value(&self, name: &str) -> Option<bool> {
-        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
-    }
-}
-
-impl Args for ImpliedSwitches {
-    fn augment_args(command: Command) -> Command {
-        IMPLIED_SWITCHES.iter().fold(command, |command, (name, help, _)| {
-            command.arg(Arg::new(*name).long(*name).help(*help).switch().hide(true))
-        })
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        ImpliedSwitches::augment_args(command)
-    }
-}
-
-impl FromArgMatches for ImpliedSwitches {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<ImpliedSwitches, Error> {
-        let value = |(name, _, _): (&'static str, _, _)| Some((name, *matches.get_one::<bool>(name)?));
-        Ok(ImpliedSwitches(IMPLIED_SWITCHES.into_iter().filter_map(value).collect()))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        *self = ImpliedSwitches::from_arg_matches(matches)?;
-        Ok(())
+    /// Refuses switches that are switched off, with the reason.
+    fn refuse_off(&self) -> Result<(), Failure> {
+        let switches = [
+            (
+                "time_based",
+                self.time_based,
+                "a load always runs for --runtime; to end it after its bytes, use --io-size",
+            ),
+            ("group_reporting", self.group_reporting, "the figures are always those of all threads together"),
+            ("thread", self.thread, "a load always uses threads; fio's processes: fsarena run job.fio"),
+            (
+                "norandommap",
+                self.norandommap,
+                "random blocks can always repeat; fio's map of blocks: fsarena run job.fio",
+            ),
+            ("randrepeat", self.randrepeat, "one --seed gives the same offsets each time; for others, use --seed N"),
+            ("refill_buffers", self.refill_buffers, "each write has new bytes; for the same ones, use --zero-buffers"),
+            (
+                "overwrite",
+                self.overwrite,
+                "files are filled before they are written; to create them by writes, use --create-on-open",
+            ),
+        ];
+        match switches.into_iter().find(|(_, value, _)| *value == Some(false)) {
+            Some((name, _, why)) => usage_error(format!("--{name}=0: {why}")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -135,17 +118,13 @@ pub fn refuse_ineffective_values(fio: &FioFlags, has_size_limit: bool, creates_b
             "--name: a load is one job; write several jobs into a job file and run it: fsarena run job.fio --fs ext4",
         );
     }
-    for (name, _, why) in IMPLIED_SWITCHES {
-        if fio.implied.value(name) == Some(false) {
-            return usage_error(format!("--{name}=0: {why}"));
-        }
-    }
-    if fio.implied.value("time_based").is_some() && has_size_limit {
+    fio.implied.refuse_off()?;
+    if fio.implied.time_based.is_some() && has_size_limit {
         return usage_error(
             "--time_based: conflicts with --number-ios and --io-size, which end a load earlier; leave out one",
         );
     }
-    if fio.implied.value("overwrite").is_some() && creates_by_writes {
+    if fio.implied.overwrite.is_some() && creates_by_writes {
         return usage_error(
             "--overwrite: conflicts with --create-on-open, which begins with empty files; leave out one",
         );
