@@ -161,35 +161,22 @@ Examples:
   fsarena load --meta create,stat,unlink --files 10000 --threads 8 --shared --dir /mnt";
 
 /// fio's `readwrite`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct AccessMode {
     /// Whether offsets are random.
     pub is_random: bool,
-    pub operations: Operations,
-}
-
-/// The operations of a load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operations {
-    Reads,
-    Writes,
-    /// Both reads and writes.
-    Mixed,
+    /// The share of reads among the operations, from 0 to 1; None for a mixed load, whose share other flags set.
+    pub read_share: Option<f64>,
 }
 
 /// fio's modes, and those of sysbench.
 const ACCESS_MODES: AcceptedWords<AccessMode> = &[
-    ("read", "Sequential reads", &["seqrd"], AccessMode { is_random: false, operations: Operations::Reads }),
-    ("write", "Sequential writes", &["seqwr"], AccessMode { is_random: false, operations: Operations::Writes }),
-    (
-        "rw",
-        "Sequential reads and writes",
-        &["readwrite", "seqrw"],
-        AccessMode { is_random: false, operations: Operations::Mixed },
-    ),
-    ("randread", "Random reads", &["rndrd"], AccessMode { is_random: true, operations: Operations::Reads }),
-    ("randwrite", "Random writes", &["rndwr"], AccessMode { is_random: true, operations: Operations::Writes }),
-    ("randrw", "Random reads and writes", &["rndrw"], AccessMode { is_random: true, operations: Operations::Mixed }),
+    ("read", "Sequential reads", &["seqrd"], AccessMode { is_random: false, read_share: Some(1.0) }),
+    ("write", "Sequential writes", &["seqwr"], AccessMode { is_random: false, read_share: Some(0.0) }),
+    ("rw", "Sequential reads and writes", &["readwrite", "seqrw"], AccessMode { is_random: false, read_share: None }),
+    ("randread", "Random reads", &["rndrd"], AccessMode { is_random: true, read_share: Some(1.0) }),
+    ("randwrite", "Random writes", &["rndwr"], AccessMode { is_random: true, read_share: Some(0.0) }),
+    ("randrw", "Random reads and writes", &["rndrw"], AccessMode { is_random: true, read_share: None }),
 ];
 
 /// fio's `ioengine`.

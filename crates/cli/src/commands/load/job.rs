@@ -1,7 +1,7 @@
 //! Makes the job of the load engine from the flags.
 
 use super::fio_options::refuse_ineffective_values;
-use super::flags::{AccessMode, Args, Operations};
+use super::flags::{AccessMode, Args};
 use crate::failure::{Failure, usage_error};
 use fsarena_core::exit::ExitCode;
 use fsarena_engine::{
@@ -18,7 +18,7 @@ fn refuse_ignored(args: &Args) -> Result<(), Failure> {
     };
     let has_sync_flag =
         args.fsync.is_some() || args.fdatasync.is_some() || args.end_fsync || args.sync != Durability::Plain;
-    if (args.rwmixread.is_some() || args.fio.rwmixwrite.is_some()) && args.rw.operations != Operations::Mixed {
+    if (args.rwmixread.is_some() || args.fio.rwmixwrite.is_some()) && args.rw.read_share.is_some() {
         return refuse("--rwmixread or --rwmixwrite", "rw and randrw");
     }
     if has_sync_flag && read_share(args) == 1.0 {
@@ -69,14 +69,10 @@ pub fn make_job(args: &Args) -> Result<LoadJob, Failure> {
 
 /// The share of reads among the operations, from 0 to 1.
 fn read_share(args: &Args) -> f64 {
-    match args.rw.operations {
-        Operations::Reads => 1.0,
-        Operations::Writes => 0.0,
-        Operations::Mixed => {
-            let reads = args.fio.rwmixwrite.map(|writes| 100 - writes).or(args.rwmixread);
-            f64::from(reads.unwrap_or(50)) / 100.0
-        }
-    }
+    args.rw.read_share.unwrap_or_else(|| {
+        let percent = args.fio.rwmixwrite.map(|writes| 100 - writes).or(args.rwmixread);
+        f64::from(percent.unwrap_or(50)) / 100.0
+    })
 }
 
 /// The order of the offsets: sequential, or the random distribution.
