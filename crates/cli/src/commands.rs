@@ -1,4 +1,4 @@
-//! The commands of the program, each in a separate module, and functions that the commands share which run cells.
+//! The commands of the program, each in a separate module, and functions that several of them use.
 
 pub mod ab;
 pub mod advise;
@@ -31,6 +31,11 @@ use fsarena_sys::cancel;
 /// Installs the signal handlers: after this call a signal ends a run, which then cleans up.
 pub fn handle_signals() -> Result<(), Failure> {
     cancel::install_handlers().map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))
+}
+
+/// Whether this process runs as root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// Runs a request that stores nothing, and returns what was measured.

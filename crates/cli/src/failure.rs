@@ -1,9 +1,10 @@
 //! The failure of a command: its message and its documented exit code.
 
+use crate::output::print_message;
 use fsarena_core::escape;
 use fsarena_core::exit::{ExitCode, HasExitCode, is_resource_shortage};
 use fsarena_sys::limits;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::{any::Any, error::Error, fmt, panic::Location};
 
 /// The failure of a command.
@@ -68,10 +69,9 @@ fn io_exit_code(error: &std::io::Error, default: ExitCode) -> ExitCode {
 pub fn report_bug(message: &str) {
     let repository = env!("CARGO_PKG_REPOSITORY");
     let recipient = if repository.is_empty() { "its maintainers" } else { repository };
-    let _ = writeln!(
-        std::io::stderr(),
+    print_message(&format!(
         "fsarena: {message}\nThis is a bug in fsarena. Please report it to {recipient}, with the output of `fsarena doctor`."
-    );
+    ));
 }
 
 /// Installs a panic hook that reports panics as internal errors. It prints a backtrace only if `RUST_BACKTRACE` is set.
@@ -82,7 +82,7 @@ pub fn install_panic_hook() {
             default_hook(panic);
         }
         if is_thread_limit(panic.payload()) {
-            let _ = writeln!(std::io::stderr(), "fsarena: {}", limits::NO_THREADS_MESSAGE);
+            print_message(&format!("fsarena: {}", limits::NO_THREADS_MESSAGE));
             return;
         }
         report_bug(&describe_panic(panic.payload(), panic.location()));

@@ -23,7 +23,7 @@ use fsarena_core::{escape, exit::ExitCode};
 use fsarena_run::config::Config;
 use fsarena_sys::program;
 use rustix::fs::Mode;
-use std::{io::Write, path::PathBuf};
+use std::path::PathBuf;
 
 fn main() -> std::process::ExitCode {
     clear_owner_bits_of_umask();
@@ -53,7 +53,7 @@ fn main() -> std::process::ExitCode {
         Ok(Err(failure)) => {
             match failure.exit_code() {
                 ExitCode::Internal if signal.is_none() => failure::report_bug(&failure.to_string()),
-                _ => drop(writeln!(std::io::stderr(), "fsarena: {failure}")),
+                _ => output::print_message(&format!("fsarena: {failure}")),
             }
             failure.exit_code()
         }
@@ -85,7 +85,7 @@ fn parse_command_line(config: Option<&Config>, style: ExitStyle) -> Cli {
     if message == text.trim_end() {
         drop(error.print());
     } else {
-        drop(writeln!(std::io::stderr(), "{message}"));
+        output::print_message(&message);
     }
     std::process::exit(style.exit_status(ExitCode::Usage).into());
 }

@@ -1,5 +1,5 @@
-//! Prints the results of commands to standard output: rows, pages, JSON and text. Also finds the width and colors of the
-//! terminal.
+//! Prints the results of commands to standard output (rows, pages, JSON and text) and messages to standard error. Also finds the
+//! width and colors of the terminal.
 
 use crate::failure::{CommandResult, Failure, printing_failure};
 use crate::flags::{ListFormat, flag_value};
@@ -38,6 +38,11 @@ pub fn print_json(value: &(impl Serialize + ?Sized)) -> CommandResult {
 pub fn print_text(text: impl AsRef<[u8]>) -> CommandResult {
     io::stdout().lock().write_all(text.as_ref()).map_err(printing_failure)?;
     Ok(ExitCode::Done)
+}
+
+/// Prints a message to standard error. A closed standard error is not a failure.
+pub fn print_message(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// The failure to serialize a value for output.

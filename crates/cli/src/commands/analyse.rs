@@ -20,7 +20,7 @@ use fsarena_stats::scaling::Series;
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use rerun::TracedTask;
-use std::{io::Write, path::Path};
+use std::path::Path;
 
 /// The flags that run cells again, or read a run in which cells ran again.
 const RERUN_FLAGS: [&str; 4] = ["confirm", "fresh", "explain", "profile"];
@@ -97,6 +97,13 @@ impl Args {
     fn refuse(&self, flags: &[&str], why: &str) -> Result<(), Failure> {
         self.explicit_flags.refuse(flags, &format!("{} {why}", self.input))
     }
+
+    /// Prints a note to standard error, if there is one, unless `--quiet` is set.
+    fn print_note(&self, note: Option<String>) {
+        if let Some(note) = note.filter(|_| !self.quiet) {
+            output::print_message(&note);
+        }
+    }
 }
 
 /// Analyses a run, a file or published figures, as curves or as a matrix.
@@ -116,17 +123,13 @@ pub fn run(args: Args) -> CommandResult {
         args.refuse(&["ceiling", "fresh"], "is analysed as curves")?;
         let metric = args.metric.clone().unwrap_or_else(|| work::main_metric_of_run(&record));
         let curves = growth::growth_of_run(&record, setting, &metric)?;
-        if let Some(note) = curves.left_out_sentence().filter(|_| !args.quiet) {
-            let _ = writeln!(std::io::stderr(), "{note}");
-        }
+        args.print_note(curves.left_out_sentence());
         return output::print_page(&curves.page(&format!("run {}", record.id), args.tables), &args.format);
     }
     if args.scaling || (curves::has_client_counts(&record) && !reruns_cells) {
         args.refuse(&["ceiling", "fresh", "profile"], "is analysed as curves")?;
         let curves = curves::client_curves_of_run(&record, args.metric.as_deref())?;
-        if let Some(note) = curves.left_out_sentence().filter(|_| !args.quiet) {
-            let _ = writeln!(std::io::stderr(), "{note}");
-        }
+        args.print_note(curves.left_out_sentence());
         let series = curves.curves.into_iter().map(|curve| curve.series).collect();
         return print_scaling(&args, &format!("run {}", record.id), series, record.plan.seed);
     }
@@ -157,9 +160,7 @@ fn analyse_file(args: &Args) -> CommandResult {
     let origin = if args.input == "-" { "standard input" } else { &args.input };
     let bytes = input::read_once(&args.input, file::MAX_BYTES).map_err(Failure::for_path(Path::new(origin)))?;
     let curves = file::read_curves(origin, &bytes)?;
-    if let Some(list) = curves.left_out.filter(|_| !args.quiet) {
-        let _ = writeln!(std::io::stderr(), "Left out: {list}.");
-    }
+    args.print_note(curves.left_out.map(|list| format!("Left out: {list}.")));
     print_scaling(args, origin, curves.series, FILE_SEED)
 }
 

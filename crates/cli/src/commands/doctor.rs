@@ -5,7 +5,7 @@ mod guests;
 mod install;
 
 use crate::flags::{ListFormat, RunsDir};
-use crate::{failure::CommandResult, output};
+use crate::{commands::is_root, failure::CommandResult, output};
 use bytesize::ByteSize;
 use finding::{Finding, join_ids, limited, missing, ok, split_by_presence};
 use fsarena_core::{exit::ExitCode, setting::Settings, study};
@@ -16,7 +16,6 @@ use fsarena_sys::permission::{self, Obstacle};
 use fsarena_sys::user::UserDatabase;
 use fsarena_sys::{Error, argv, device_mapper, dirs, host, kernel::SysRoot, limits, links, program, rights, undo};
 use install::{fetch_for_guests, install};
-use std::io::Write;
 use std::path::Path;
 
 /// Check what this machine supports and how to enable the rest
@@ -47,7 +46,7 @@ pub fn run(args: Args) -> CommandResult {
         return fetch_for_guests(&args.filesystems, args.kernel.as_deref().unwrap_or_default());
     }
     if args.install {
-        install(&missing_packages(&sys_root)?, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
+        install(&missing_packages(&sys_root)?)?;
         return Ok(ExitCode::Done);
     }
     output::print_rows(&check_all(&sys_root, &args.runs.dir), args.format)
@@ -123,10 +122,6 @@ fn missing_packages(sys_root: &SysRoot) -> Result<Vec<String>, Error> {
     let mut packages = missing_mkfs_packages(&survey(sys_root)?);
     packages.extend(missing_service_packages());
     Ok(packages.into_iter().map(String::from).chain(missing_app_packages()).collect())
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// Checks what this user can run: filesystems in this kernel, guests, or only directories. `mount_permission`

@@ -12,7 +12,7 @@ use fsarena_report::history::{
 };
 use fsarena_run::confirmation::PLAN_SUFFIX;
 use fsarena_store::RunDir;
-use std::{fmt::Display, io::Write, time::Duration};
+use std::{fmt::Display, time::Duration};
 
 /// Follow a metric over the runs of a study, and find where it changed
 ///
@@ -108,8 +108,7 @@ fn check_name<'a>(kind: &str, name: &str, available: impl Iterator<Item = &'a st
 
 /// Prints to standard error why the history leaves a run out.
 fn print_left_out(id: &str, why: &impl Display) {
-    // A closed standard error must not end the command.
-    let _ = writeln!(std::io::stderr(), "fsarena: run {id} is left out: {}", escape::message(&why.to_string()));
+    output::print_message(&format!("fsarena: run {id} is left out: {}", escape::message(&why.to_string())));
 }
 
 /// The failure that the directory has no run of a study.

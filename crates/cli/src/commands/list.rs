@@ -1,13 +1,11 @@
 //! `fsarena list`: prints the names that other commands accept, from the registries and from a directory of runs.
 
 use crate::failure::{CommandResult, Failure};
-use crate::flags::ExplicitFlags;
-use crate::flags::{ListFormat, RunsDir};
+use crate::flags::{ExplicitFlags, ListFormat, RunsDir};
 use crate::output;
 use clap::ValueEnum;
 use fsarena_core::sample::{Direction, Fold, ReadingDef, Unit};
-use fsarena_core::study::{APPS, App};
-use fsarena_core::study::{STUDIES, Study};
+use fsarena_core::study::{APPS, App, STUDIES, Study};
 use fsarena_core::{metric::METRICS, plan::file::PlanFile, row::Row, setting::SettingValue};
 use fsarena_fs::available::{Availability, install_command, survey};
 use fsarena_fs::filesystems::FILESYSTEMS;
@@ -20,7 +18,7 @@ use fsarena_run::{axes, preflight::guests, registry};
 use fsarena_store::RunSummary;
 use fsarena_sys::{kernel::SysRoot, program};
 use serde::Serialize;
-use std::{collections::BTreeMap, io::Write, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 /// List studies, applications, filesystems, workloads, metrics, factors, guest kernels, exporters, runs or baselines
 #[derive(Debug, clap::Args)]
@@ -447,11 +445,8 @@ pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
 /// The kernels of Debian's suites, the oldest first; none on a machine without apt.
 pub fn suite_kernels(kernel_dirs: &KernelDirs) -> Result<Vec<DebianKernel>, Failure> {
     if let Err(error) = kernel_dirs.apt_dirs.refresh(&mut |_| {}) {
-        // A closed standard error must not end the command.
-        let _ = writeln!(
-            std::io::stderr(),
-            "The package lists of Debian could not be fetched, so kernels may be missing: {error}"
-        );
+        let message = "The package lists of Debian could not be fetched, so kernels may be missing";
+        output::print_message(&format!("{message}: {error}"));
     }
     if program::find("apt-cache").is_none() {
         return Ok(vec![]);

@@ -1,6 +1,7 @@
 //! `fsarena recover`: removes the mounts, devices and files that a killed fsarena left.
 
 use crate::failure::{CommandResult, Failure};
+use crate::output::print_message;
 use fsarena_core::{exit::ExitCode, number::plural};
 use fsarena_sys::{kernel::SysRoot, undo};
 use std::io::Write;
@@ -20,8 +21,8 @@ pub struct Args {
 /// Recovers, and prints what it undid.
 pub fn run(args: Args) -> CommandResult {
     let state_dir = undo::state_dir();
-    let mut show = |line: &str| drop(writeln!(std::io::stderr(), "{line}"));
-    let recovered = undo::recover_with_gone_host(&SysRoot::host(), &state_dir, args.host.as_deref(), &mut show)?;
+    let show = &mut print_message;
+    let recovered = undo::recover_with_gone_host(&SysRoot::host(), &state_dir, args.host.as_deref(), show)?;
     let undo::RecoveryCounts { undone, failed, still_running: running, of_other_hosts } = recovered;
     let _ = writeln!(std::io::stdout(), "{undone} undone, {failed} failed, {running} still running");
     if failed > 0 {

@@ -4,13 +4,13 @@ use super::run::{absolute_kernel_level, environment_variable};
 use crate::commands::{handle_signals, run_unstored};
 use crate::failure::{CommandResult, Failure, usage_error};
 use crate::flags::{absolute_path, absolute_text, parse_byte_size};
+use crate::output::print_message;
 use bytesize::ByteSize;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Emulator, GuestPlan};
 use fsarena_core::{exit::ExitCode, factor};
 use fsarena_run::{Destination, RunRequest, ShellSession, registry};
-use std::io::Write;
 use std::path::PathBuf;
 use toml::{Table, Value};
 
@@ -65,20 +65,18 @@ const DEFAULT_IMAGE_SIZE: ByteSize = ByteSize::gib(2);
 /// Runs the shell, and ends the process with its exit code.
 pub fn run(args: Args) -> CommandResult {
     handle_signals()?;
-    let command = match args.command.is_empty() {
-        true => {
-            let shell = std::env::var("SHELL").ok().filter(|shell| !shell.is_empty());
-            vec![shell.unwrap_or_else(|| "/bin/sh".into())]
-        }
-        false => args.command.clone(),
-    };
+    let mut command = args.command.clone();
+    if command.is_empty() {
+        let shell = std::env::var("SHELL").ok().filter(|shell| !shell.is_empty());
+        command.push(shell.unwrap_or_else(|| "/bin/sh".into()));
+    }
     let parsed_plan = PlanFile::parse("the command line", args.plan_text(&command)?.as_bytes())?;
     let plan = registry::resolve(&parsed_plan, &args.overrides()?)?;
     let session = ShellSession::new(command);
     let mut request = RunRequest::new(plan, Destination::ConsumersOnly(std::env::temp_dir()));
     request.shell = Some(session.clone());
     if session.is_terminal {
-        let _ = writeln!(std::io::stderr(), "fsarena: starting a guest with {}", args.fs);
+        print_message(&format!("fsarena: starting a guest with {}", args.fs));
     }
     run_unstored(request, &mut [])?;
     match session.exit_code() {

@@ -2,13 +2,13 @@
 
 use crate::failure::{CommandResult, Failure, usage_error};
 use crate::flags::{ListFormat, RunsDir, absolute_path, absolute_text, parse_duration};
-use crate::{commands::handle_signals, output};
+use crate::{commands::handle_signals, output, output::print_message};
 use fsarena_core::{exit::ExitCode, metric::reading};
 use fsarena_probe::watch::{CounterSpec, Recorder, ServiceSpec, Watch, WatchedPlace, Watcher, Window, WindowMark};
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, host, kernel::SysRoot};
 use serde_json::{Value, json};
-use std::{io::Write, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 /// Flags that define a watch. They exclude `--resume`, which takes these settings from the stored watch.
 const WATCH_FLAGS: &str =
@@ -129,7 +129,7 @@ impl Args {
             }
             _ => None,
         };
-        let host = || fsarena_sys::kernel::SysRoot::host().read_trimmed("proc/sys/kernel/hostname");
+        let host = || SysRoot::host().read_trimmed("proc/sys/kernel/hostname");
         let name = self.name.clone().or_else(host).unwrap_or_else(|| "here".into());
         // A watch can be resumed in another directory, so its paths are absolute.
         let [path, device] = [&self.path, &self.device].map(|path| path.as_deref().map(absolute_path).transpose());
@@ -203,12 +203,6 @@ fn print_introduction(format: ListFormat, recorder: &Recorder, watcher: &Watcher
         ListFormat::Json => Ok(ExitCode::Done),
         ListFormat::Term => output::print_text(table_header() + "\n"),
     }
-}
-
-/// Prints a message to standard error.
-fn print_message(text: &str) {
-    // A closed standard error does not stop the watch.
-    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// The columns of the table: head, reading, and the factor that converts the reading per second to the unit of the head.

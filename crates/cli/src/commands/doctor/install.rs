@@ -1,6 +1,7 @@
 //! Installs missing packages with apt-get, and fetches or compiles what guests need.
 
 use crate::failure::{CommandResult, Failure};
+use crate::output::print_message;
 use crate::{commands, output};
 use fsarena_core::exit::ExitCode;
 use fsarena_fs::{def::FsDef, filesystems};
@@ -26,7 +27,7 @@ pub fn fetch_for_guests(names: &[String], kernel: &str) -> CommandResult {
     let fetched = guests::fetch_kernel_and_mkfs(&defs, kernel, &mut |step| progress.show(step));
     drop(progress);
     if fetched.is_err() && cancel::received_signal().is_some() {
-        let _ = writeln!(stderr(), "interrupted; the same command continues what it began");
+        print_message("interrupted; the same command continues what it began");
     }
     let kernel = fetched?;
     for def in defs {
@@ -37,23 +38,22 @@ pub fn fetch_for_guests(names: &[String], kernel: &str) -> CommandResult {
     Ok(ExitCode::Done)
 }
 
-/// Installs these packages, as root, and starts no services. Passes messages to `show`: which packages it installs, and which
-/// apt does not find.
+/// Installs these packages, as root, and starts no services. Prints which packages it installs, and which apt does not find.
 ///
 /// # Errors
 /// Without root, if apt-get fails, or after a signal.
-pub fn install(packages: &[String], show: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+pub fn install(packages: &[String]) -> Result<(), Failure> {
     if packages.is_empty() {
         return Ok(());
     }
     let command = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
-    if !rustix::process::geteuid().is_root() {
+    if !commands::is_root() {
         return Err(Failure::new(
             ExitCode::Missing,
             format!("these programs are missing; install them as root: {command}"),
         ));
     }
-    show(&format!("installing: {}", packages.join(" ")));
+    print_message(&format!("installing: {}", packages.join(" ")));
     let apt = |args: &[&str]| Argv::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args);
     let apt_failure =
         |error: CommandError| Failure::new(ExitCode::Missing, format!("{error}\nInstall these packages: {command}"));
@@ -63,7 +63,7 @@ pub fn install(packages: &[String], show: &mut dyn FnMut(&str)) -> Result<(), Fa
     let (known, unknown): (Vec<&str>, Vec<&str>) =
         packages.iter().map(String::as_str).partition(|name| apt_can_install(name));
     if !unknown.is_empty() {
-        show(&format!(
+        print_message(&format!(
             "apt does not find these packages: {}. `fsarena doctor` shows what they are for",
             unknown.join(" ")
         ));

@@ -4,11 +4,11 @@ use super::command_flags::CommandFlags;
 use super::variants::{self, parse_variant, split_levels};
 use crate::commands::report::{Export, parse_export};
 use crate::failure::{Failure, usage_error};
-use crate::flags::ExitStyle;
-use crate::flags::ExplicitFlags;
 use crate::flags::{
-    ReportFlags, RunsDir, average_parser, parse_byte_size, parse_duration, parse_metric, parse_percent,
+    ExitStyle, ExplicitFlags, ReportFlags, RunsDir, average_parser, parse_byte_size, parse_duration, parse_metric,
+    parse_percent,
 };
+use crate::output;
 use bytesize::ByteSize;
 use fsarena_core::average::Average;
 use fsarena_core::names::{self, unknown_name};
@@ -16,7 +16,7 @@ use fsarena_core::{factor, plan::Emulator, plan::shard::Shard, scale::Scale, set
 use fsarena_report::{exporter::Exporter, exporters};
 use fsarena_run::baseline;
 use std::path::{Path, PathBuf};
-use std::{io::Write, time::Duration};
+use std::time::Duration;
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
 const FLAGS_KEPT_BY_RESUME: &str = "plan on variant fs options mkfs mount factor vary kernel modules guest_memory guest_timeout fresh_guests \
@@ -362,8 +362,7 @@ impl Args {
     /// Prints a message to standard error, unless `--quiet` is set.
     pub fn print_message(&self, text: &str) {
         if !self.quiet {
-            // A closed standard error must not end the run.
-            let _ = writeln!(std::io::stderr(), "{text}");
+            output::print_message(text);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::flags::{Args, RunPlace};
 use super::variants::Levels;
+use crate::commands::is_root;
 use crate::failure::{Failure, usage_error};
 use crate::flags::{absolute_path, absolute_text};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, ParsedPlan, Plan, SourceDevice};
@@ -168,10 +169,6 @@ impl Args {
         }
         Ok(((!directories.is_empty()).then_some(Backing::Dir), directories))
     }
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// Makes the path of a kernel absolute. The name of a packaged kernel, such as `debian:6.1`, does not change. `~/` is the home

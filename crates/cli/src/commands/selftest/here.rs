@@ -3,7 +3,7 @@
 //! that count instructions.
 
 use super::plans::{self, IDLE_MARGIN_PERCENT, MORE_FILES_PERCENT, SelftestParams};
-use crate::commands::{handle_signals, run_unstored};
+use crate::commands::{handle_signals, is_root, run_unstored};
 use crate::failure::{CommandResult, Failure};
 use crate::flags::{ListFormat, parse_duration};
 use crate::output;
@@ -54,7 +54,7 @@ pub struct HereFlags {
 /// Measures this machine, and stores and prints the result.
 pub fn measure_machine(flags: &HereFlags, seed: u64, quiet: bool, format: ListFormat) -> CommandResult {
     handle_signals()?;
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         let message = "--here makes and mounts filesystems, which needs root; without --here none is needed";
         return Err(Failure::new(ExitCode::Missing, message));
     }
