@@ -3,7 +3,7 @@
 use crate::failure::{Failure, usage_error};
 use bytesize::ByteSize;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum, parser::ValueSource};
+use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum, parser::ValueSource};
 use fsarena_core::average::Average;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::{metric::METRICS, names::find_by_id, plan::limits, sample::Unit};
@@ -207,9 +207,9 @@ impl ExplicitFlags {
     ///
     /// # Panics
     /// In debug builds, if the command has no argument of that name.
-    pub fn first_explicit(&self, names: &[&str]) -> Option<String> {
-        let explicit = names.iter().find(|name| self.0.value_source(name) == Some(ValueSource::CommandLine));
-        explicit.map(|name| format!("--{}", name.replace('_', "-")))
+    pub fn first_explicit<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+        let explicit = names.into_iter().find(|name| self.0.value_source(name) == Some(ValueSource::CommandLine));
+        explicit.map(|name| format_flag(name, ""))
     }
 
     /// The positions of the values of a flag or argument on the command line, in order; empty if the command line does not have
@@ -223,9 +223,14 @@ impl ExplicitFlags {
     }
 
     /// Refuses the first of these flags that is on the command line, with the reason.
-    pub fn refuse(&self, names: &[&str], why: &str) -> Result<(), Failure> {
+    pub fn refuse<'a>(&self, names: impl IntoIterator<Item = &'a str>, why: &str) -> Result<(), Failure> {
         self.first_explicit(names).map_or(Ok(()), |flag| usage_error(format!("{flag}: {why}")))
     }
+}
+
+/// Hides an argument from the help if its id is one of these, which are separated by blanks.
+pub fn hide_refused(arg: Arg, refused: &str) -> Arg {
+    if refused.split(' ').any(|id| arg.get_id() == id) { arg.hide(true) } else { arg }
 }
 
 impl FromArgMatches for ExplicitFlags {
@@ -290,11 +295,10 @@ mod tests {
     #[test]
     fn every_refused_name_is_a_flag_of_its_command() {
         let cli = Cli::command();
-        let advise_flags: Vec<&str> = advise::REFUSED_FLAGS.split(' ').collect();
-        let bisect_flags: Vec<&str> = bisect::REFUSED_FLAGS.split(' ').collect();
-        for (command, names) in [("ab", &ab::VARIANT_FLAGS[..]), ("advise", &advise_flags), ("bisect", &bisect_flags)] {
+        let refused = [("ab", ab::REFUSED_FLAGS), ("advise", advise::REFUSED_FLAGS), ("bisect", bisect::REFUSED_FLAGS)];
+        for (command, names) in refused {
             let command = cli.find_subcommand(command).unwrap();
-            for name in names {
+            for name in names.split(' ') {
                 assert!(command.get_arguments().any(|arg| arg.get_id() == name), "{command} {name}");
             }
         }

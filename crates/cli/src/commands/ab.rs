@@ -5,6 +5,7 @@ pub mod max_slowdown;
 use crate::commands::run;
 use crate::commands::run::variants::{Levels, NAME_KEY, ab_plan, parse_variant};
 use crate::failure::{CommandResult, Failure, usage_error};
+use crate::flags::hide_refused;
 use fsarena_core::{factor, matrix};
 use fsarena_run::baseline::Baseline;
 use max_slowdown::{MaxSlowdown, gate_claims, parse_max_slowdown};
@@ -26,7 +27,7 @@ use std::path::Path;
 // clap names the group of a structure after the structure, and `run::Args` is called `Args` too.
 #[derive(Debug, clap::Args)]
 #[group(id = "sides")]
-#[command(mut_args(hide_refused))]
+#[command(mut_args(|arg| hide_refused(arg, REFUSED_FLAGS)))]
 pub struct Args {
     /// Variant A: `factor=level,…` (list factors: `fsarena list factors`)
     #[arg(long, value_name = "VARIANT", value_parser = parse_variant, required_unless_present = "baseline", help_heading = "Variants")]
@@ -50,22 +51,15 @@ pub struct Args {
     run: run::Args,
 }
 
-/// The flags of `run` that name levels of variants. Both variants have those that neither names itself.
-pub const VARIANT_FLAGS: [&str; 7] = ["variant", "fs", "options", "mkfs", "mount", "factor", "kernel"];
-
-/// Hides the flags of `run` that this command refuses from its help.
-fn hide_refused(arg: clap::Arg) -> clap::Arg {
-    let id = arg.get_id().as_str();
-    let refused = ["variant", "vary", "resume", "after"].contains(&id);
-    if refused { arg.hide(true) } else { arg }
-}
+/// The flags of `run` that this command refuses.
+pub const REFUSED_FLAGS: &str = "variant vary resume after";
 
 /// Runs both variants, round by round.
 pub fn run(args: Args) -> CommandResult {
     let Args { a, b, baseline, max_slowdown, mut run } = args;
     run.saves_last_variant = true;
-    run.explicit_flags.refuse(&VARIANT_FLAGS[..1], "there are two variants here: --a VARIANT --b VARIANT")?;
-    run.explicit_flags.refuse(&["vary"], "there are two variants here; compare more by fsarena run --vary")?;
+    run.explicit_flags.refuse(["variant"], "there are two variants here: --a VARIANT --b VARIANT")?;
+    run.explicit_flags.refuse(["vary"], "there are two variants here; compare more by fsarena run --vary")?;
     if run.resume.is_some() {
         return usage_error("--resume: resume a run of `fsarena ab` like any other: fsarena run --resume RUN");
     }

@@ -3,6 +3,7 @@
 
 use crate::commands::run::{self, execute_plan};
 use crate::failure::{CommandResult, Failure, usage_error};
+use crate::flags::hide_refused;
 use crate::{commands::handle_signals, commands::report, output};
 use fsarena_core::plan::{Backing, Plan, Stage};
 use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural};
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 /// A filesystem that leaves the first comparison is not tried with other options.
 #[derive(Debug, clap::Args)]
 #[group(id = "advice")]
-#[command(mut_args(hide_refused))]
+#[command(mut_args(|arg| hide_refused(arg, REFUSED_FLAGS)))]
 pub struct Args {
     /// Try options that give up safety too; fsarena never chooses them, and shows what they would gain
     #[arg(long, help_heading = "Variants")]
@@ -39,17 +40,11 @@ const DEFAULT_BUDGET: Duration = Duration::from_secs(15 * 60);
 /// The flags of `run` that this command sets itself.
 pub const REFUSED_FLAGS: &str = "variant options mkfs mount factor vary kernel resume after stage shard rounds find claim max_rounds warmup format save_baseline exit_style";
 
-/// Hides the flags that this command refuses from its help.
-fn hide_refused(arg: clap::Arg) -> clap::Arg {
-    let refused = REFUSED_FLAGS.split(' ').any(|id| arg.get_id() == id);
-    if refused { arg.hide(true) } else { arg }
-}
-
 /// Runs both stages and prints the advice.
 pub fn run(args: Args) -> CommandResult {
     let Args { allow_unsafe, run: mut args } = args;
-    let refused: Vec<&str> = REFUSED_FLAGS.split(' ').collect();
-    args.explicit_flags.refuse(&refused, "advise determines this itself; to choose it, use fsarena run")?;
+    let refused = REFUSED_FLAGS.split(' ');
+    args.explicit_flags.refuse(refused, "advise determines this itself; to choose it, use fsarena run")?;
     args.find = Some("best".into());
     args.refuse_ignored(false)?;
     handle_signals()?;
@@ -60,9 +55,9 @@ pub fn run(args: Args) -> CommandResult {
         return Ok(code);
     }
     let budget = args.budget.unwrap_or(DEFAULT_BUDGET);
-    let begun = Instant::now();
+    let start = Instant::now();
     let Some(first) = compare_filesystems(&args, plan.clone(), budget)? else { return Ok(ExitCode::Done) };
-    let time_left = budget.saturating_sub(begun.elapsed());
+    let time_left = budget.saturating_sub(start.elapsed());
     let (variants, unsafe_options) = option_variants(&first.survivors, allow_unsafe)?;
     if !unsafe_options.is_empty() {
         args.print_message(&format!("not tried without --allow-unsafe: {}", unsafe_options.join(", ")));
@@ -91,11 +86,7 @@ fn describe_stage(stage: &str, variants: &[Variant], budget: Duration) -> String
 
 /// Resolves the plan of the arguments, without its claims and with a budget.
 fn resolve_plan(args: &run::Args) -> Result<Plan, Failure> {
-    let mut parsed_plan = run::read_plan(args)?;
-    if !parsed_plan.file.stages.is_empty() {
-        let accepted = "advise takes a command, a workload or a plan without stages";
-        return usage_error(format!("{} has stages; {accepted}", parsed_plan.origin));
-    }
+    let mut parsed_plan = run::read_plan_without_stages(args, "advise")?;
     // The claims of the plan are about its own variants, and must not end the search for the best.
     parsed_plan.file.claims.clear();
     let mut overrides = args.overrides()?;

@@ -95,7 +95,7 @@ pub struct Args {
 impl Args {
     /// Refuses flags that do not apply to the input; `why` is the rest of the sentence that begins with the input's name.
     fn refuse(&self, flags: &[&str], why: &str) -> Result<(), Failure> {
-        self.explicit_flags.refuse(flags, &format!("{} {why}", self.input))
+        self.explicit_flags.refuse(flags.iter().copied(), &format!("{} {why}", self.input))
     }
 
     /// Prints a note to standard error, if there is one, unless `--quiet` is set.

@@ -7,7 +7,7 @@ use crate::commands::list::{newest_of_series, suite_kernels};
 use crate::commands::run::variants::{Levels, plan_of_variants};
 use crate::commands::run::{self, FactorLevels, parse_factor};
 use crate::failure::{CommandResult, Failure, usage_error};
-use crate::flags::{absolute_path, absolute_text};
+use crate::flags::{absolute_path, absolute_text, hide_refused};
 use crate::output;
 use crate::terminal::progress::Progress;
 use fsarena_core::bisect::{Bisection, CandidateSource, Ending, FORMAT_VERSION};
@@ -84,14 +84,13 @@ fn adapt_help(arg: clap::Arg) -> clap::Arg {
         let example = "`total.elapsed: candidate <= baseline within 1%`";
         return arg.help(format!("Claim that GOOD meets and BAD does not, with `candidate` and `baseline`: {example}"));
     }
-    let refused = REFUSED_FLAGS.split(' ').any(|id| arg.get_id() == id);
-    if refused { arg.hide(true) } else { arg }
+    hide_refused(arg, REFUSED_FLAGS)
 }
 
 /// Begins or continues a bisection, and prints what it found.
 pub fn run(args: Args) -> CommandResult {
-    let refused: Vec<&str> = REFUSED_FLAGS.split(' ').collect();
-    args.run.explicit_flags.refuse(&refused, "bisect determines this itself, or does not need it")?;
+    let refused = REFUSED_FLAGS.split(' ');
+    args.run.explicit_flags.refuse(refused, "bisect determines this itself, or does not need it")?;
     let format = args.run.format.id;
     if !FORMATS.contains(&format) {
         return usage_error(format!("--format {format}: bisect has {}", FORMATS.join(", ")));
@@ -113,17 +112,15 @@ pub fn run(args: Args) -> CommandResult {
         display.show(&format!("interrupted; continue: fsarena bisect --resume {}", bisector.state.id));
         return Ok(ExitCode::Inconclusive);
     }
-    // The answer does not depend on the functions. The guests that measure them can fail like any others.
-    let functions =
-        match is_unfinished.then(|| functions_that_grew(&bisector.state, &runs_dir, &mut display.progress)).transpose()
-        {
-            Ok(functions) => functions.flatten(),
+    let mut functions = None;
+    if is_unfinished {
+        match functions_that_grew(&bisector.state, &runs_dir, &mut display.progress) {
+            Ok(found) => functions = found,
             Err(failure) if cancel::received_signal().is_some() => return Err(failure),
-            Err(failure) => {
-                display.show(&format!("the functions that grew are missing: {failure}"));
-                None
-            }
-        };
+            // The answer does not depend on the functions. The guests that measure them can fail like any others.
+            Err(failure) => display.show(&format!("the functions that grew are missing: {failure}")),
+        }
+    }
     drop(display);
     let page = bisection_page(&bisector.state, &repeat_commands(&bisector.state, &runs_dir), functions);
     output::print_page(&page, format)?;
@@ -220,13 +217,7 @@ fn comparison_plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failu
     };
     let common: Levels = template.clone().into_iter().filter(|(_, level)| is_common(level)).collect();
     run.refuse_ignored(false)?;
-    let parsed_plan = run::read_plan(run)?;
-    if !parsed_plan.file.stages.is_empty() {
-        return usage_error(format!(
-            "{} has stages; bisect takes a command, a workload or a plan without stages",
-            parsed_plan.origin
-        ));
-    }
+    let parsed_plan = run::read_plan_without_stages(run, "bisect")?;
     let mut overrides = run.overrides()?;
     let mut common = run::absolute_variant(common)?;
     for (id, levels) in std::mem::take(&mut overrides.factors) {

@@ -63,7 +63,7 @@ fn format_parser() -> clap::builder::PossibleValuesParser {
 /// Compares and prints the result.
 pub fn run(args: Args) -> CommandResult {
     let has_file = is_file(&args.first) || args.second.as_deref().is_some_and(is_file);
-    if !has_file && let Some(flag) = args.explicit_flags.first_explicit(&["margin", "from"]) {
+    if !has_file && let Some(flag) = args.explicit_flags.first_explicit(["margin", "from"]) {
         return usage_error(format!("{flag} applies to files of samples only; {} is not a file", args.first));
     }
     if args.metric.is_some() && args.second.is_none() {

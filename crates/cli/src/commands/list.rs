@@ -74,7 +74,7 @@ pub fn run(args: Args) -> CommandResult {
         ListKind::Exporters => output::print_rows(&exporters::exporter_rows(), args.format),
         ListKind::Runs => {
             let runs_dir = &args.runs.dir;
-            if args.explicit_flags.first_explicit(&["runs"]).is_some() {
+            if args.explicit_flags.first_explicit(["runs"]).is_some() {
                 runs_dir.metadata().map_err(Failure::for_path(runs_dir))?;
             }
             output::print_rows(&runs(runs_dir)?, args.format)

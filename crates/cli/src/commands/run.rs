@@ -54,7 +54,7 @@ pub fn run(args: Args) -> CommandResult {
         args.check_outputs()?;
         return run_stages(&args, &parsed_plan);
     }
-    args.explicit_flags.refuse(&["after", "stage"], &format!("{} has no stages", parsed_plan.origin))?;
+    args.explicit_flags.refuse(["after", "stage"], &format!("{} has no stages", parsed_plan.origin))?;
     run_single_plan(&args, &parsed_plan)
 }
 
@@ -236,6 +236,16 @@ pub fn read_plan(args: &Args) -> Result<ParsedPlan, Failure> {
         job_file::refuse_job_file_without_extension(path, &bytes)?;
     }
     Ok(parsed?)
+}
+
+/// Reads the plan that the arguments name, for a command of fsarena that runs no stages.
+pub fn read_plan_without_stages(args: &Args, command: &str) -> Result<ParsedPlan, Failure> {
+    let parsed_plan = read_plan(args)?;
+    if !parsed_plan.file.stages.is_empty() {
+        let accepted = format!("{command} takes a command, a workload or a plan without stages");
+        return usage_error(format!("{} has stages; {accepted}", parsed_plan.origin));
+    }
+    Ok(parsed_plan)
 }
 
 /// Reads a plan file. If it does not exist, the error lists studies and applications with a similar name.

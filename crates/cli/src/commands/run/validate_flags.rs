@@ -42,7 +42,7 @@ impl Args {
         ];
         for (applies, flags, why) in cases {
             // Called in any case, because in debug builds it panics for a name that is not a flag.
-            let refused = self.explicit_flags.refuse(flags, why);
+            let refused = self.explicit_flags.refuse(flags.iter().copied(), why);
             if applies {
                 refused?;
             }
