@@ -1,5 +1,8 @@
 //! The definition of a filesystem.
 
+use fsarena_core::row::Row;
+use serde::Serialize;
+
 /// The kind of value that an option of mkfs takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueKind {
@@ -142,24 +145,25 @@ pub const BASE: FsDef = FsDef {
     module_source: None,
 };
 
-/// Options of mkfs and mount that belong together.
-#[derive(Debug, Clone, Copy)]
+/// Options of mkfs and mount that belong together. In JSON it has the fields in this order.
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct OptionSet {
     /// The level of the factor `options`.
     pub id: &'static str,
+    /// A description of one line.
+    pub help: &'static str,
     /// Arguments for mkfs.
     pub mkfs: &'static [&'static str],
     /// Mount options.
     pub mount: &'static [&'static str],
-    /// A description of one line.
-    pub help: &'static str,
     /// The level of the factor `journal`, unless the variant sets one; empty for none.
     pub journal: &'static str,
     /// The level of the factor `raid`, unless the variant sets one; empty for none.
     pub raid: &'static str,
     /// How the set differs from the published recipe that it is named after; empty for other sets.
     pub changes: &'static str,
-    /// How fsarena checks that mkfs did what the set asks for. None if mkfs refuses what it cannot do.
+    /// How fsarena checks that mkfs did what the set requires. None if mkfs refuses what it cannot do.
+    #[serde(skip)]
     pub mkfs_check: Option<MkfsCheck>,
 }
 
@@ -175,7 +179,7 @@ pub struct MkfsCheck {
 impl OptionSet {
     /// An option set with this name: one device, an internal journal, no further options.
     pub const fn named(id: &'static str) -> OptionSet {
-        OptionSet { id, mkfs: &[], mount: &[], help: "", journal: "", raid: "", changes: "", mkfs_check: None }
+        OptionSet { id, help: "", mkfs: &[], mount: &[], journal: "", raid: "", changes: "", mkfs_check: None }
     }
 
     /// Sets the arguments for mkfs.
@@ -208,9 +212,39 @@ impl OptionSet {
         OptionSet { changes, ..self }
     }
 
-    /// Sets the check that mkfs did what the set asks for.
+    /// Sets the check that mkfs did what the set requires.
     pub const fn mkfs_check(self, mkfs_check: MkfsCheck) -> OptionSet {
         OptionSet { mkfs_check: Some(mkfs_check), ..self }
+    }
+
+    /// Its options in a line: `mkfs -O ^has_journal, mount -o nobarrier`; empty for a set without options.
+    fn describe_options(&self) -> String {
+        let mut parts = vec![];
+        if !self.mkfs.is_empty() {
+            parts.push(format!("mkfs {}", self.mkfs.join(" ")));
+        }
+        if !self.mount.is_empty() {
+            parts.push(format!("mount -o {}", self.mount.join(",")));
+        }
+        for (factor, level) in [("journal", self.journal), ("raid", self.raid)] {
+            if !level.is_empty() {
+                parts.push(format!("{factor}={level}"));
+            }
+        }
+        parts.join(", ")
+    }
+}
+
+impl Row for OptionSet {
+    const COLUMNS: &'static [&'static str] = &["id: OPTION SET", "gives", "help: MEANING"];
+
+    fn table_text(&self, field: &str) -> Option<String> {
+        match field {
+            "gives" => Some(self.describe_options()),
+            "help" if self.changes.is_empty() => Some(self.help.into()),
+            "help" => Some(format!("{}; today {}", self.help, self.changes)),
+            _ => None,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use fsarena_core::sample::{Direction, Fold, ReadingDef, Unit};
 use fsarena_core::study::{APPS, App, STUDIES, Study};
 use fsarena_core::{metric::METRICS, plan::file::PlanFile, row::Row, setting::SettingValue};
 use fsarena_fs::available::{Availability, install_command, survey};
-use fsarena_fs::filesystems::FILESYSTEMS;
+use fsarena_fs::{def::OptionSet, filesystems::FILESYSTEMS};
 use fsarena_guest::debian::{self, DebianKernel};
 use fsarena_guest::kernel::{DEBIAN, KernelDirs};
 use fsarena_load::workloads::WORKLOADS;
@@ -178,52 +178,7 @@ pub struct FilesystemRow {
     /// The command that installs mkfs, or that none is needed.
     #[serde(skip)]
     install_command: String,
-    option_sets: Vec<OptionSetRow>,
-}
-
-/// An option set, with its options of mkfs and mount.
-#[derive(Debug, Serialize)]
-struct OptionSetRow {
-    id: &'static str,
-    help: &'static str,
-    mkfs: &'static [&'static str],
-    mount: &'static [&'static str],
-    journal: &'static str,
-    raid: &'static str,
-    /// How it differs today from the published recipe of the same name; empty if it does not.
-    changes: &'static str,
-}
-
-impl OptionSetRow {
-    /// Its options in a line: `mkfs -O ^has_journal, mount -o nobarrier`; empty for a set without options.
-    fn describe_options(&self) -> String {
-        let mut parts = vec![];
-        if !self.mkfs.is_empty() {
-            parts.push(format!("mkfs {}", self.mkfs.join(" ")));
-        }
-        if !self.mount.is_empty() {
-            parts.push(format!("mount -o {}", self.mount.join(",")));
-        }
-        for (factor, level) in [("journal", self.journal), ("raid", self.raid)] {
-            if !level.is_empty() {
-                parts.push(format!("{factor}={level}"));
-            }
-        }
-        parts.join(", ")
-    }
-}
-
-impl Row for OptionSetRow {
-    const COLUMNS: &'static [&'static str] = &["id: OPTION SET", "gives", "help: MEANING"];
-
-    fn table_text(&self, field: &str) -> Option<String> {
-        match field {
-            "gives" => Some(self.describe_options()),
-            "help" if self.changes.is_empty() => Some(self.help.into()),
-            "help" => Some(format!("{}; today {}", self.help, self.changes)),
-            _ => None,
-        }
-    }
+    option_sets: &'static [OptionSet],
 }
 
 impl Row for FilesystemRow {
@@ -258,20 +213,7 @@ pub fn filesystems() -> Result<Vec<FilesystemRow>, Failure> {
         mkfs: fs.mkfs.map(|path| path.display().to_string()),
         packages: fs.def.packages.to_vec(),
         install_command: if fs.def.mkfs.is_empty() { NO_MKFS.into() } else { install_command([fs.def]) },
-        option_sets: fs
-            .def
-            .option_sets
-            .iter()
-            .map(|set| OptionSetRow {
-                id: set.id,
-                help: set.help,
-                mkfs: set.mkfs,
-                mount: set.mount,
-                journal: set.journal,
-                raid: set.raid,
-                changes: set.changes,
-            })
-            .collect(),
+        option_sets: fs.def.option_sets,
     };
     Ok(survey(&SysRoot::host())?.into_iter().map(row).collect())
 }
@@ -299,8 +241,8 @@ impl FilesystemRow {
     }
 
     /// Its option sets as rows.
-    pub fn option_sets(&self) -> &[impl Row] {
-        &self.option_sets
+    pub fn option_sets(&self) -> &'static [OptionSet] {
+        self.option_sets
     }
 }
 
