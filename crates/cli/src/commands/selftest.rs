@@ -6,10 +6,8 @@ mod plans;
 
 pub use here::stored_resolution;
 
-use crate::output;
-use crate::{failure::CommandResult, flags::ListFormat};
-use fsarena_core::exit::ExitCode;
-use fsarena_core::row::Row;
+use crate::{failure::CommandResult, flags::ListFormat, output};
+use fsarena_core::{exit::ExitCode, row::Row};
 use fsarena_stats::simulate::PromiseState;
 use fsarena_stats::simulate::growth::{GrowthCheck, MAX_WRONG, ROUNDS, check_growth};
 use fsarena_stats::simulate::mean_ratio::{MeanCheck, check_mean_intervals};
@@ -92,7 +90,7 @@ pub fn run(args: Args) -> CommandResult {
     Ok(exit_code(&report, &means, &growth))
 }
 
-/// One run of a grid is simulated for this many other runs, because its laws take long to fit.
+/// One run of a grid is simulated for this number of other runs, because its laws take long to fit.
 const RUNS_PER_GRID: usize = 20;
 
 /// The error rate of one rule under one kind of noise.
@@ -144,16 +142,21 @@ impl Row for CheckRow {
         match field {
             "rule" if self.order == "fixed" => Some(format!("{}, FIXED ORDER", self.rule)),
             "rate" => Some(percent_with_two_decimals(self.rate) + &time_note(self.time_share)),
-            "limits" => {
-                Some(format!("{} to {}", percent_with_two_decimals(self.lower), percent_with_two_decimals(self.upper)))
-            }
-            "limit" => {
-                let promise = if self.negative { "more than" } else { "at most" };
-                Some(format!("{promise} {}{}", percent_with_two_decimals(self.limit), time_note(self.time_limit)))
-            }
+            "limits" => Some(limits_text(self.lower, self.upper)),
+            "limit" => Some(promise_text(self.limit, self.negative) + &time_note(self.time_limit)),
             _ => None,
         }
     }
+}
+
+/// The 95% limits of a rate in a table.
+fn limits_text(lower: f64, upper: f64) -> String {
+    format!("{} to {}", percent_with_two_decimals(lower), percent_with_two_decimals(upper))
+}
+
+/// The promise about a rate in a table. A negative test must err more often than the limit.
+fn promise_text(limit: f64, is_negative_test: bool) -> String {
+    format!("{} {}", if is_negative_test { "more than" } else { "at most" }, percent_with_two_decimals(limit))
 }
 
 /// The text below the table of mean costs.
@@ -222,15 +225,10 @@ impl Row for MeanCostRow {
 
     fn table_text(&self, field: &str) -> Option<String> {
         match field {
-            "drifts" => Some(if self.drifts { "yes".into() } else { "no".into() }),
             "rate" => Some(percent_with_two_decimals(self.rate)),
-            "limits" => {
-                Some(format!("{} to {}", percent_with_two_decimals(self.lower), percent_with_two_decimals(self.upper)))
-            }
+            "limits" => Some(limits_text(self.lower, self.upper)),
             "printed_share" => Some(percent_with_two_decimals(self.printed_share)),
-            "limit" => {
-                Some(self.limit.map_or("none".into(), |limit| format!("at most {}", percent_with_two_decimals(limit))))
-            }
+            "limit" => Some(self.limit.map_or("none".into(), |limit| promise_text(limit, false))),
             "state" => Some(self.state.unwrap_or("shown").into()),
             _ => None,
         }
@@ -294,13 +292,8 @@ impl Row for GrowthRow {
             "found_to_bend" => Some(rate(self.found_to_bend)),
             "bend_excluded" => Some(rate(self.bend_excluded)),
             "missed" => Some(rate(self.missed)),
-            "limits" => {
-                Some(format!("{} to {}", percent_with_two_decimals(self.lower), percent_with_two_decimals(self.upper)))
-            }
-            "limit" => {
-                let promise = if self.negative { "more than" } else { "at most" };
-                Some(format!("{promise} {}", percent_with_two_decimals(self.limit)))
-            }
+            "limits" => Some(limits_text(self.lower, self.upper)),
+            "limit" => Some(promise_text(self.limit, self.negative)),
             _ => None,
         }
     }
