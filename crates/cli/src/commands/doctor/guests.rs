@@ -1,6 +1,6 @@
 //! Checks guests: the emulator, the kernels, KVM, the counting of instructions, and the filesystems.
 
-use super::finding::{Finding, join_ids, limited, missing, ok};
+use super::{Finding, join_ids, limited, missing, ok};
 use fsarena_fs::available::{Availability, install_command};
 use fsarena_fs::def::FsDef;
 use fsarena_guest::emulator::{QEMU, has_memory_disks};
@@ -10,7 +10,7 @@ use fsarena_run::preflight::guests::{modules_support, where_to_get};
 use fsarena_sys::{argv::Argv, program};
 
 /// All checks of guests. `survey` has the filesystems of this machine with their mkfs programs.
-pub fn check_guests(survey: &[Availability]) -> Vec<Finding> {
+pub(super) fn check_guests(survey: &[Availability]) -> Vec<Finding> {
     let kernel_dirs = KernelDirs::of_this_machine(None);
     if !has_emulator() {
         return vec![missing("guests", "no emulator", "apt-get install qemu-system-x86")];
