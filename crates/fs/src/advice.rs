@@ -1,4 +1,4 @@
-//! The option sets to try with a filesystem (`fsarena find`), and the command line that makes and mounts a variant.
+//! The option sets to try with a filesystem (`fsarena advise`), and the command line that makes and mounts a variant.
 
 use crate::def::{ContentsArgument, FAST_UNSAFE};
 use crate::{error::Error, fairness::given_up_guarantees, filesystems, lifecycle};

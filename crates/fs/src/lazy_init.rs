@@ -11,7 +11,7 @@ use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 /// The kernel thread that fills the inode tables of ext2, ext3 and ext4.
 pub(crate) const EXT4LAZYINIT: BackgroundWork = BackgroundWork {
     thread: "ext4lazyinit",
-    has_work: |device| Ok(inode_tables_left(device)?.is_some_and(|(tables_left, _)| tables_left > 0)),
+    has_work: |device| Ok(inode_tables_left(device)?.is_some_and(|tables_left| tables_left > 0)),
     by_mkfs: Some(("-E", "lazy_itable_init=0")),
 };
 
@@ -38,32 +38,27 @@ const INODE_TABLE_ZEROED: u16 = 0x4;
 /// The size of a group descriptor without the feature `64bit`, in bytes.
 const SHORT_DESCRIPTOR_BYTES: u64 = 32;
 
-/// The number of block groups whose inode table is not written yet, and the number of all block groups. The filesystem may be
-/// mounted: the kernel changes the descriptors in the page cache of the device, and this function reads through that cache.
+/// The number of block groups whose inode table is not written yet. The filesystem may be mounted: the kernel changes the
+/// descriptors in the page cache of the device, and this function reads through that cache.
 ///
 /// Without group checksums mkfs writes all tables itself, so 0 are left. Returns `None` if the device has no ext2, ext3 or
 /// ext4, or one whose descriptors are spread over the device (`meta_bg`).
 ///
 /// # Errors
 /// The device cannot be read.
-fn inode_tables_left(device: &Path) -> io::Result<Option<(u64, u64)>> {
+fn inode_tables_left(device: &Path) -> io::Result<Option<usize>> {
     let device = File::open(device)?;
     let mut superblock = [0; 1024];
     device.read_exact_at(&mut superblock, SUPERBLOCK_OFFSET)?;
     let Some(groups) = GroupTable::parse(&superblock) else { return Ok(None) };
     if !groups.has_checksums {
-        return Ok(Some((0, groups.count)));
+        return Ok(Some(0));
     }
     let mut table = vec![0; (groups.count * groups.descriptor_bytes) as usize];
     device.read_exact_at(&mut table, groups.offset)?;
     let descriptors = table.chunks(groups.descriptor_bytes as usize);
-    let tables_left = descriptors.filter(|descriptor| !has_zeroed_table(descriptor)).count();
-    Ok(Some((tables_left as u64, groups.count)))
-}
-
-/// Whether the inode table of a group is written.
-fn has_zeroed_table(descriptor: &[u8]) -> bool {
-    u16_at(descriptor, FLAGS_OFFSET) & INODE_TABLE_ZEROED != 0
+    let is_table_left = |descriptor: &&[u8]| u16_at(descriptor, FLAGS_OFFSET) & INODE_TABLE_ZEROED == 0;
+    Ok(Some(descriptors.filter(is_table_left).count()))
 }
 
 /// The location of the group descriptors.
@@ -121,7 +116,7 @@ mod tests {
     use fsarena_sys::argv::Argv;
 
     /// Makes a filesystem in a file of 300 MiB with blocks of 4 KiB, which has three groups, and returns `inode_tables_left`.
-    fn tables_left_after(mkfs: &str, options: &[&str]) -> Option<(u64, u64)> {
+    fn tables_left_after(mkfs: &str, options: &[&str]) -> Option<usize> {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(300 << 20).unwrap();
         let argv = Argv::new(mkfs).args(["-q", "-F", "-b", "4096"]).args(options).arg(image.path());
@@ -131,18 +126,15 @@ mod tests {
 
     #[test]
     fn inode_tables_that_mkfs_left_are_counted() {
-        assert_eq!(tables_left_after("mkfs.ext4", &["-E", "lazy_itable_init=1,nodiscard"]), Some((3, 3)));
-        assert_eq!(tables_left_after("mkfs.ext4", &["-E", "lazy_itable_init=0"]), Some((0, 3)));
-        assert_eq!(
-            tables_left_after("mkfs.ext4", &["-E", "lazy_itable_init=1,nodiscard", "-O", "^64bit"]),
-            Some((3, 3))
-        );
+        assert_eq!(tables_left_after("mkfs.ext4", &["-E", "lazy_itable_init=1,nodiscard"]), Some(3));
+        assert_eq!(tables_left_after("mkfs.ext4", &["-E", "lazy_itable_init=0"]), Some(0));
+        assert_eq!(tables_left_after("mkfs.ext4", &["-E", "lazy_itable_init=1,nodiscard", "-O", "^64bit"]), Some(3));
     }
 
     #[test]
     fn without_group_checksums_no_table_is_left() {
-        assert_eq!(tables_left_after("mkfs.ext2", &[]), Some((0, 3)));
-        assert_eq!(tables_left_after("mkfs.ext3", &[]), Some((0, 3)));
+        assert_eq!(tables_left_after("mkfs.ext2", &[]), Some(0));
+        assert_eq!(tables_left_after("mkfs.ext3", &[]), Some(0));
     }
 
     #[test]

@@ -320,11 +320,10 @@ pub fn reformat_if_work_left(
     options: &VariantOptions,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Option<String>, Error> {
-    let Some((work, (flag, value))) = def.background_work.and_then(|work| Some((work, work.by_mkfs?))) else {
+    let Some((work, (flag, key, value))) = def.background_work.zip(initialisation_by_mkfs(def, options)) else {
         return Ok(None);
     };
-    let key = value.split('=').next().unwrap_or(value);
-    if sets_initialisation(options, key) || !(work.has_work)(devices.first()).unwrap_or(false) {
+    if !(work.has_work)(devices.first()).unwrap_or(false) {
         return Ok(None);
     }
     let mut options = options.clone();
@@ -343,11 +342,8 @@ pub fn mkfs_words(def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, 
     if let Some(pool) = &def.pool {
         words = pool_words(pool, &words);
     }
-    if let Some((flag, value)) = def.background_work.and_then(|work| work.by_mkfs) {
-        let key = value.split('=').next().unwrap_or(value);
-        if !sets_initialisation(options, key) {
-            grammar::add_flag_value(&mut words, flag, key, value);
-        }
+    if let Some((flag, key, value)) = initialisation_by_mkfs(def, options) {
+        grammar::add_flag_value(&mut words, flag, key, value);
     }
     let fixed_arguments = def.fixed_arguments.iter().map(|word| word.to_string());
     Ok(std::iter::once(def.mkfs.to_string()).chain(fixed_arguments).chain(words).collect())
@@ -376,9 +372,13 @@ fn pool_words(pool: &PoolDef, arguments: &[String]) -> Vec<String> {
     words
 }
 
-/// Whether the options set whether mkfs or the kernel initialises the filesystem.
-fn sets_initialisation(options: &VariantOptions, key: &str) -> bool {
-    options.mkfs.iter().any(|word| word.contains(key)) || options.mount.contains("init_itable")
+/// The flag of mkfs, the key of its value, and the value (`KEY=…`), with which mkfs does the work that the kernel would do after
+/// the mount. None if mkfs has no such flag, or if the options already set whether mkfs or the kernel does it.
+fn initialisation_by_mkfs(def: &FsDef, options: &VariantOptions) -> Option<(&'static str, &'static str, &'static str)> {
+    let (flag, value) = def.background_work?.by_mkfs?;
+    let key = value.split('=').next().unwrap_or(value);
+    let is_set = options.mkfs.iter().any(|word| word.contains(key)) || options.mount.contains("init_itable");
+    (!is_set).then_some((flag, key, value))
 }
 
 /// Runs the separate command that makes a journal device, if the filesystem needs one. The journal gets the block size in the

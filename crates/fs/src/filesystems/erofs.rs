@@ -26,14 +26,14 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named("lz4hc-tail")
             .mkfs(&["-z", "lz4hc", "-E", "ztailpacking"])
             .mkfs_check(MkfsCheck {
-                holds: has_packed_tails,
+                holds: |image| has_feature(image, ZTAILPACKING),
                 fix: "it ignores ztailpacking: install erofs-utils 1.5 or newer",
             })
             .help("lz4hc, with the ends of files in the blocks of their inodes"),
         OptionSet::named("lz4hc-dedupe")
             .mkfs(&["-z", "lz4hc", "-C", "65536", "-E", "fragments,dedupe,ztailpacking"])
             .mkfs_check(MkfsCheck {
-                holds: has_fragments,
+                holds: |image| has_feature(image, FRAGMENTS),
                 fix: "it ignores fragments and dedupe: install erofs-utils 1.6 or newer",
             })
             .help("lz4hc into clusters of 64 KiB, ends of files packed together, equal data once"),
@@ -87,14 +87,6 @@ const ZTAILPACKING: u32 = 0x10;
 /// The bit of images with fragments or with data that several files share.
 const FRAGMENTS: u32 = 0x20;
 
-fn has_packed_tails(image: &Path) -> Result<bool> {
-    has_feature(image, ZTAILPACKING)
-}
-
-fn has_fragments(image: &Path) -> Result<bool> {
-    has_feature(image, FRAGMENTS)
-}
-
 /// Whether an image has the feature with this bit.
 fn has_feature(image: &Path, bit: u32) -> Result<bool> {
     let mut features = [0; 4];
@@ -109,13 +101,14 @@ mod tests {
     #[test]
     fn features_are_read_from_the_superblock() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(has_fragments(file.path()).is_err());
+        assert!(has_feature(file.path(), FRAGMENTS).is_err());
         let mut image = vec![0; 4096];
         image[INCOMPATIBLE_FEATURES_OFFSET as usize] = 0x11;
         std::fs::write(file.path(), &image).unwrap();
-        assert!(has_packed_tails(file.path()).unwrap() && !has_fragments(file.path()).unwrap());
+        let has = |bit| has_feature(file.path(), bit).unwrap();
+        assert!(has(ZTAILPACKING) && !has(FRAGMENTS));
         image[INCOMPATIBLE_FEATURES_OFFSET as usize] = 0x20;
         std::fs::write(file.path(), &image).unwrap();
-        assert!(has_fragments(file.path()).unwrap() && !has_packed_tails(file.path()).unwrap());
+        assert!(has(FRAGMENTS) && !has(ZTAILPACKING));
     }
 }
