@@ -5,7 +5,7 @@
 //! only samples of the content show that such a device is in use, and whether its content is as fsarena left it.
 
 use crate::{Error, error::refused};
-use fsarena_sys::{Error as SysError, argv::Argv, device::BlockDevice, none_if_missing};
+use fsarena_sys::{Error as SysError, argv::Argv, device::BlockDevice, input, none_if_missing};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -158,22 +158,12 @@ impl WrittenLog {
         let append = || -> std::io::Result<()> {
             std::fs::create_dir_all(self.path.parent().unwrap_or(Path::new("/")))?;
             let mut file = File::options().read(true).append(true).create(true).open(&self.path)?;
-            if ends_within_line(&file)? {
-                file.write_all(b"\n")?;
-            }
+            input::end_torn_line(&mut file)?;
             file.write_all(text.as_bytes())?;
             file.sync_data()
         };
         Ok(append().map_err(SysError::io("writing", &self.path))?)
     }
-}
-
-/// Whether the last line of a file is cut short: a full disk or a crash may have left a part of it.
-fn ends_within_line(file: &File) -> std::io::Result<bool> {
-    let Some(last_offset) = file.metadata()?.len().checked_sub(1) else { return Ok(false) };
-    let mut last_byte = [0];
-    file.read_exact_at(&mut last_byte, last_offset)?;
-    Ok(last_byte != *b"\n")
 }
 
 /// The smallest sample in bytes. Direct I/O requires whole logical blocks, and few devices have larger blocks.

@@ -7,7 +7,7 @@ use fsarena_sys::{input, kernel::SysRoot, lock::describe_lock_holders};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::fs::{File, TryLockError};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ impl CommandLog {
         let opened = input::open_with(path, File::options().read(true).append(true).create(true));
         let mut file = opened.map_err(Error::io("opening", path))?;
         lock(&file, path)?;
-        end_torn_line(&mut file).map_err(Error::io("writing", path))?;
+        input::end_torn_line(&mut file).map_err(Error::io("writing", path))?;
         Ok(CommandLog { file, path: path.into() })
     }
 
@@ -89,17 +89,6 @@ pub fn is_locked(path: &Path) -> bool {
 /// Serializes plain data as one line of JSON.
 pub fn to_json_line(value: &impl Serialize) -> String {
     to_json(value) + "\n"
-}
-
-/// Appends a newline if the file ends within a line (after a full disk or a crash), so that the next line is separate.
-pub fn end_torn_line(file: &mut File) -> std::io::Result<()> {
-    if file.seek(SeekFrom::End(0))? == 0 {
-        return Ok(());
-    }
-    let mut last_byte = [0];
-    file.seek(SeekFrom::End(-1))?;
-    file.read_exact(&mut last_byte)?;
-    if last_byte == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
 }
 
 #[cfg(test)]

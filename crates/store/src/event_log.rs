@@ -4,13 +4,13 @@
 //! only the readings of one metric, by which live views compare the variants. If the log cannot be written, the run
 //! continues with a note that the log is incomplete.
 
-use crate::command_log::{end_torn_line, to_json_line};
+use crate::command_log::to_json_line;
 use crate::{Error, Result, RunDir};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind};
 use fsarena_core::metric::readings_of;
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::setting_text::setting;
-use fsarena_sys::limits::remedy_suffix;
+use fsarena_sys::{input, limits::remedy_suffix};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -46,7 +46,7 @@ impl EventLog {
     pub(crate) fn open(path: &Path) -> EventLog {
         let open = || -> io::Result<File> {
             let mut file = File::options().read(true).append(true).create(true).open(path)?;
-            end_torn_line(&mut file)?;
+            input::end_torn_line(&mut file)?;
             Ok(file)
         };
         let (file, failure) = match open() {

@@ -1,9 +1,11 @@
 //! Reads files that a user names. Only regular files are accepted, opening them never blocks, and their size is limited.
 //! Commands that read a file only once also accept standard input and the pipe of a shell's `<(command)`.
+//!
+//! [`end_torn_line`] continues a log that a crash cut short.
 
 use bytesize::ByteSize;
 use std::fs::{File, FileType, Metadata, OpenOptions};
-use std::io::{Error, ErrorKind, IsTerminal, Read, Result};
+use std::io::{Error, ErrorKind, IsTerminal, Read, Result, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -80,6 +82,18 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
     Ok(file)
 }
 
+/// Appends a newline to a log if it ends within a line (after a full disk or a crash), so that the next line is separate. The
+/// file must be open to read and append.
+pub fn end_torn_line(file: &mut File) -> Result<()> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(());
+    }
+    let mut last_byte = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last_byte)?;
+    if last_byte == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
+}
+
 /// Reads a regular file of at most `max_bytes` bytes.
 ///
 /// # Errors
@@ -129,7 +143,6 @@ fn describe_type(file_type: FileType) -> &'static str {
 mod tests {
     use super::*;
     use rustix::fs::{CWD, FileType, Mode};
-    use std::io::Write;
     use std::os::fd::AsRawFd;
 
     #[test]
