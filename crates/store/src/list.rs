@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The entry of one run in a listing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct RunSummary {
     /// The id of the run.
     pub id: String,
@@ -104,19 +104,7 @@ impl RunSummary {
 
     /// A summary with only the id, the path and the status.
     fn with_status(run: &RunDir, status: RunStatus) -> RunSummary {
-        RunSummary {
-            id: run.id(),
-            path: run.path().into(),
-            study: String::new(),
-            started: String::new(),
-            status,
-            is_damaged: false,
-            variants: vec![],
-            tasks: vec![],
-            rounds: 0,
-            machines: vec![],
-            notes: vec![],
-        }
+        RunSummary { id: run.id(), path: run.path().into(), status, ..RunSummary::default() }
     }
 }
 

@@ -158,14 +158,13 @@ impl MergeTarget {
         let db_path = run.database_file();
         let db = schema::open_to_merge(&db_path)?;
         db.execute_batch(&views::views_sql(&identity.plan)).map_err(Error::while_writing(&db_path))?;
-        let mut hosts_by_round = BTreeMap::new();
-        for_each_round(&db, "main", |round, host| drop(hosts_by_round.insert(round, host)))
-            .map_err(Error::while_reading(&db_path))?;
+        let rounds = read_rounds(&db, "main").map_err(Error::while_reading(&db_path))?;
         let mut metrics = DeclaredMetrics::default();
         for metric in read::read_reading_definitions(&RunDatabase { db: &db, path: &db_path }, "main")?.0 {
             // A run has each name once, so no two definitions contradict each other here.
             let _ = metrics.declare(&metric, &run.path().display().to_string());
         }
+        let hosts_by_round = rounds.into_iter().collect();
         Ok(MergeTarget { run, db, db_path, command_log, hosts_by_round, metrics })
     }
 
@@ -211,19 +210,15 @@ impl Drop for MergeTarget {
     }
 }
 
-/// Calls `visit` with every pair of a round and the name of a host that measured cells of it. `schema` is the
-/// name under which the database is attached.
-fn for_each_round(db: &Connection, schema: &str, mut visit: impl FnMut(u32, String)) -> rusqlite::Result<()> {
+/// Every pair of a round and the name of a host that measured cells of it. `schema` is the name under which the database is
+/// attached.
+fn read_rounds(db: &Connection, schema: &str) -> rusqlite::Result<Vec<(u32, String)>> {
     let sql = format!(
         "SELECT DISTINCT cell.round, host.hostname
          FROM {schema}.cell CROSS JOIN {schema}.host ON host.id = cell.host"
     );
     let mut statement = db.prepare(&sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        visit(row.get(0)?, row.get(1)?);
-    }
-    Ok(())
+    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
 /// Copies the names of hosts, variants, tasks and metrics from the attached shard (`shard`) to the merged run
@@ -328,7 +323,7 @@ impl MergeTarget {
     /// Returns the number of these cells.
     fn copy_attached(&mut self, shard: &RunDir) -> Result<usize> {
         let path = shard.database_file();
-        let hosts_by_round = self.read_rounds(shard)?;
+        let hosts_by_round = self.read_hosts_by_round(shard)?;
         let transaction = self.db.transaction().map_err(Error::while_writing(&self.db_path))?;
         // An error may come from either file. A full disk is an error of the merged run; any other, of the shard.
         let to_error = |error: rusqlite::Error| match error.sqlite_error_code() {
@@ -377,24 +372,21 @@ impl MergeTarget {
 
     /// The rounds of a shard with their hosts. Returns an error if two hosts measured the same round: variants are compared
     /// within rounds.
-    fn read_rounds(&self, shard: &RunDir) -> Result<BTreeMap<u32, String>> {
+    fn read_hosts_by_round(&self, shard: &RunDir) -> Result<BTreeMap<u32, String>> {
+        let rounds = read_rounds(&self.db, "shard").map_err(Error::while_reading(&shard.database_file()))?;
         let mut hosts_by_round: BTreeMap<u32, String> = BTreeMap::new();
-        let mut conflict = None;
-        for_each_round(&self.db, "shard", |round, host| {
-            let other_host =
-                hosts_by_round.get(&round).or(self.hosts_by_round.get(&round)).filter(|other| **other != host);
-            if let Some(other_host) = other_host.cloned() {
-                conflict.get_or_insert((round, other_host, host.clone()));
+        for (round, host) in rounds {
+            let earlier = hosts_by_round.get(&round).or(self.hosts_by_round.get(&round));
+            if let Some(other_host) = earlier.filter(|other| **other != host) {
+                let number = round + 1;
+                let reason = format!(
+                    "cannot be merged: round {number} was measured on two hosts, {other_host} and {host}; leave out one of the runs"
+                );
+                return Err(Error::damaged(shard.path(), reason));
             }
             hosts_by_round.insert(round, host);
-        })
-        .map_err(Error::while_reading(&shard.database_file()))?;
-        let Some((round, host_a, host_b)) = conflict else { return Ok(hosts_by_round) };
-        let round = round + 1;
-        let reason = format!(
-            "cannot be merged: round {round} was measured on two hosts, {host_a} and {host_b}; leave out one of the runs"
-        );
-        Err(Error::damaged(shard.path(), reason))
+        }
+        Ok(hosts_by_round)
     }
 }
 
