@@ -3,7 +3,7 @@
 use crate::{Error, Result, insert::to_json};
 use fsarena_core::{cell::CellId, event::CommandRecord, record::CommandLogLine};
 use fsarena_sys::wait::{Cancel, wait_until};
-use fsarena_sys::{input, kernel::SysRoot, lock::describe_lock_holders};
+use fsarena_sys::{input, kernel::SysRoot, lock::describe_lock_holders, none_if_missing};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::fs::{File, TryLockError};
@@ -62,11 +62,7 @@ const MAX_LINE_BYTES: u64 = 4 << 20;
 
 /// Calls `visit` with every command of a log; see [`crate::for_each_command`].
 pub fn read_commands(path: &Path, visit: &mut dyn FnMut(&CommandLogLine)) -> Result<()> {
-    let file = match input::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::io("opening", path)(error)),
-    };
+    let Some(file) = none_if_missing(input::open(path)).map_err(Error::io("opening", path))? else { return Ok(()) };
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     loop {

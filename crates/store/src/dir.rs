@@ -3,7 +3,7 @@
 use crate::{Error, Result, command_log, insert::intern_variant, schema, views};
 use bytesize::ByteSize;
 use fsarena_core::{cell::Cell, event::CommandRecord, matrix, names::unknown_name, plan::Plan};
-use fsarena_sys::input;
+use fsarena_sys::{input, none_if_missing};
 use jiff::Timestamp;
 use rusqlite::params;
 use std::fs::{self, File};
@@ -161,13 +161,9 @@ impl RunDir {
     /// # Errors
     /// `runs_root` cannot be read.
     pub fn find_all(runs_root: &Path) -> Result<Vec<RunDir>> {
-        let entries = match fs::read_dir(runs_root) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
-            Err(error) => return Err(Error::io("reading", runs_root)(error)),
-        };
+        let entries = none_if_missing(fs::read_dir(runs_root)).map_err(Error::io("reading", runs_root))?;
         let mut dirs = Vec::new();
-        for entry in entries {
+        for entry in entries.into_iter().flatten() {
             let path = entry.map_err(Error::io("reading", runs_root))?.path();
             dirs.extend(RunDir::open(&path));
         }
@@ -297,10 +293,7 @@ const PARTIAL_OUTPUT: &str = ".partial";
 /// Removes the output of an earlier attempt of a cell.
 pub(crate) fn remove_output(run: &RunDir, cell: &Cell) -> Result<()> {
     let path = run.output_file(cell);
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("removing", &path)(error)),
-        _ => Ok(()),
-    }
+    none_if_missing(fs::remove_file(&path)).map(drop).map_err(Error::io("removing", &path))
 }
 
 /// Appends a command and its output to the output file of its cell.

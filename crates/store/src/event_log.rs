@@ -10,10 +10,10 @@ use fsarena_core::event::{CellEvent, Event, Note, NoteKind};
 use fsarena_core::metric::readings_of;
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::setting_text::setting;
-use fsarena_sys::{input, limits::remedy_suffix};
+use fsarena_sys::{input, limits::remedy_suffix, none_if_missing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -144,20 +144,18 @@ impl EventReader {
 
     /// Opens the log where reading stopped, or at its beginning if it became shorter.
     fn open_at_offset(&mut self) -> Result<Option<BufReader<File>>> {
-        let to_error = Error::io("reading", &self.path);
-        // Only a regular file is opened: opening a named pipe would block.
-        match std::fs::symlink_metadata(&self.path) {
-            Ok(meta) if meta.is_file() => self.offset = if meta.len() < self.offset { 0 } else { self.offset },
-            Ok(_) => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(to_error(error)),
-        }
-        let open = || -> io::Result<File> {
+        let mut open = || -> io::Result<Option<BufReader<File>>> {
+            // Only a regular file is opened: opening a named pipe would block.
+            let meta = none_if_missing(std::fs::symlink_metadata(&self.path))?.filter(Metadata::is_file);
+            let Some(meta) = meta else { return Ok(None) };
+            if meta.len() < self.offset {
+                self.offset = 0;
+            }
             let mut file = File::open(&self.path)?;
             file.seek(SeekFrom::Start(self.offset))?;
-            Ok(file)
+            Ok(Some(BufReader::new(file)))
         };
-        open().map(|file| Some(BufReader::new(file))).map_err(to_error)
+        open().map_err(Error::io("reading", &self.path))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::failure::{CommandResult, Failure, usage_error};
 use crate::flags::{RunsDir, parse_duration, parse_metric};
 use crate::output;
 use fail_on_change::ChangeConfirmer;
-use fsarena_core::{escape, exit::ExitCode, names::unknown_name};
+use fsarena_core::{escape, exit::ExitCode, names::find_by_id};
 use fsarena_report::history::{
     HistoryQuery, MAX_RUNS, choose_reference, find_changes_of_history, history_page, history_point,
 };
@@ -61,15 +61,15 @@ pub fn run(args: Args) -> CommandResult {
     let study =
         args.study.or_else(|| summaries.iter().map(|run| run.study.clone()).find(|study| can_be_default_study(study)));
     let Some(study) = study else { return no_runs_failure(&args.runs) };
-    check_name("study", &study, summaries.iter().map(|run| run.study.as_str()))?;
+    find_by_id("study", &study, summaries.iter().map(|run| run.study.as_str()), |name| name)?;
     summaries.retain(|run| run.study == study);
     summaries.truncate(MAX_RUNS);
     let variants = || summaries.iter().flat_map(|run| run.variants.iter().map(String::as_str));
     if let Some(name) = &args.variant {
-        check_name("variant", name, variants())?;
+        find_by_id("variant", name, variants(), |name| name)?;
     }
     if let Some(name) = &args.reference {
-        check_name("variant", name, variants().chain(["none"]))?;
+        find_by_id("variant", name, variants().chain(["none"]), |name| name)?;
     }
     let variant = args.variant.or_else(|| summaries.first()?.variants.first().cloned());
     let Some(variant) = variant else { return no_runs_failure(&args.runs) };
@@ -96,14 +96,6 @@ pub fn run(args: Args) -> CommandResult {
 /// Whether this study can be the default of a history: it is known, and is not the confirmation of a change.
 fn can_be_default_study(study: &str) -> bool {
     !study.is_empty() && !study.ends_with(PLAN_SUFFIX)
-}
-
-/// Checks that a name is one of the available names of things of this `kind`, such as variants.
-///
-/// # Errors
-/// An unknown name. The message suggests a similar one.
-fn check_name<'a>(kind: &str, name: &str, available: impl Iterator<Item = &'a str> + Clone) -> Result<(), Failure> {
-    if available.clone().any(|known| known == name) { Ok(()) } else { Err(unknown_name(kind, name, available).into()) }
 }
 
 /// Prints to standard error why the history leaves a run out.

@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
 use fsarena_engine::{FileSpec, Files, LoadJob};
 use fsarena_run::ScratchDir;
-use fsarena_sys::dirs;
+use fsarena_sys::{dirs, none_if_missing};
 use rustix::fs::{CWD, RenameFlags};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -87,11 +87,8 @@ impl LoadDir {
 
 /// The file that the user names, and whether it exists. Refuses anything but a regular file.
 fn check_named_file(path: &Path) -> Result<(PathBuf, bool), Failure> {
-    let file_type = match std::fs::metadata(path) {
-        Ok(meta) => meta.file_type(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((path.into(), false)),
-        Err(error) => return Err(Failure::for_path(path)(error)),
-    };
+    let meta = none_if_missing(std::fs::metadata(path)).map_err(Failure::for_path(path))?;
+    let Some(file_type) = meta.map(|meta| meta.file_type()) else { return Ok((path.into(), false)) };
     if file_type.is_file() {
         return Ok((path.into(), true));
     }

@@ -2,12 +2,11 @@
 
 use super::flags::{Args, BaselineName};
 use crate::failure::{CommandResult, Failure};
-use crate::terminal::progress::Progress;
-use crate::terminal::progress::describe_run_length;
+use crate::terminal::progress::{Progress, describe_run_length};
 use crate::{commands::report, flags::parse_known_metric, output};
 use fsarena_core::event::{Cause, Note, NoteKind};
 use fsarena_core::exit::ExitCode;
-use fsarena_core::{cell::Variant, matrix, names::unknown_name, number::plural, plan::Plan};
+use fsarena_core::{cell::Variant, matrix, names::find_by_id, number::plural, plan::Plan};
 use fsarena_report::report::check_weights;
 use fsarena_run::baseline::BaselineToSave;
 use fsarena_run::{Consumer, RunError, RunRequest, check, execute, preflight::Requirements, try_options};
@@ -89,23 +88,18 @@ fn baseline_to_save(args: &Args, plan: &Plan) -> Result<Option<BaselineToSave>, 
     let Some(BaselineName { name, variant }) = &args.save_baseline else { return Ok(None) };
     let mut variants = matrix::expand(plan);
     variants.retain(|variant| !variant.is_bare_device());
-    let names = || variants.iter().map(|variant| variant.name.as_str());
-    let refuse = |why: String| Err(Failure::new(ExitCode::Usage, format!("--save-baseline: {why}")));
-    let chosen = match variant {
-        Some(name) => variants.iter().find(|variant| variant.name == *name),
+    let refusal = |why: String| Failure::new(ExitCode::Usage, format!("--save-baseline: {why}"));
+    let chosen = match (variant, &variants[..]) {
+        (Some(name), _) => find_by_id("variant", name, &variants, |variant| variant.name.as_str())
+            .map_err(|unknown| refusal(unknown.into()))?,
         // The candidate of `fsarena ab`, or the only variant.
-        None if variants.len() == 1 || args.saves_last_variant => variants.last(),
-        None => {
-            return refuse(format!(
-                "name the variant to save: {name}=VARIANT, one of {}",
-                names().collect::<Vec<_>>().join(", ")
-            ));
+        (None, [.., last]) if variants.len() == 1 || args.saves_last_variant => last,
+        (None, _) => {
+            let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+            return Err(refusal(format!("name the variant to save: {name}=VARIANT, one of {}", names.join(", "))));
         }
     };
-    match chosen {
-        Some(variant) => Ok(Some(BaselineToSave::before_run(name, plan, variant)?)),
-        None => refuse(unknown_name("variant", variant.as_deref().unwrap_or_default(), names()).into()),
-    }
+    Ok(Some(BaselineToSave::before_run(name, plan, chosen)?))
 }
 
 /// Prints a resolved plan, with its variants, claims and requirements as comments above it.

@@ -19,7 +19,7 @@ pub const VARIANT_LEGEND: &str = "  ratio to the best [95% interval; with ? the 
 pub const CLAIM_LEGEND: &str = "  claims: change [95% interval], rounds; bars: width of the interval";
 
 /// Chooses the permanent lines to print after each event. Each note appears once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct EventLines {
     /// Whether bars show rounds and open claims, so that these need no lines.
     has_bars: bool,
@@ -36,18 +36,12 @@ pub struct EventLines {
 impl EventLines {
     /// The lines above bars.
     pub fn above_bars() -> EventLines {
-        EventLines {
-            has_bars: true,
-            min_gap_s: 0.0,
-            printed_notes: HashSet::new(),
-            was_open: HashMap::new(),
-            last_round_line: None,
-        }
+        EventLines { has_bars: true, ..EventLines::default() }
     }
 
     /// The lines of a log. Lines of rounds and open claims are at least `min_gap_s` seconds apart.
     pub fn for_log(min_gap_s: f64) -> EventLines {
-        EventLines { has_bars: false, min_gap_s, ..EventLines::above_bars() }
+        EventLines { min_gap_s, ..EventLines::default() }
     }
 
     /// The lines to print after an event.
