@@ -36,9 +36,9 @@ pub struct ChangeConfirmer<'a> {
 type ConfirmationResult = (AlarmOutcome, String, Option<String>);
 
 impl ChangeConfirmer<'_> {
-    /// Checks every change that has no alarm with a result yet, in fresh rounds, and adds the alarms of all changes to
-    /// the page. Returns the exit code: 3 if fresh rounds confirmed a change, else 4 if they were inconclusive or could
-    /// not run for one, else 0.
+    /// Checks in fresh rounds every change that has no alarm with a result yet, and adds the alarms of all changes to the
+    /// page. Returns the exit code: 3 if fresh rounds confirmed a change; else 4 if those of a change were inconclusive or
+    /// could not run; else 0.
     pub fn check_changes(&self, changes: &[LevelChange], query: &HistoryQuery, page: &mut Page) -> CommandResult {
         handle_signals()?;
         let HistoryQuery { study, metric, variant, reference } = query.clone();
@@ -54,9 +54,12 @@ impl ChangeConfirmer<'_> {
                 shown.push((change, known.clone()));
                 continue;
             }
-            let number = known.as_ref().map_or_else(|| alarms.next_number(&history), |known| known.number);
+            let is_known = known.is_some();
+            let (number, first_run) = match known {
+                Some(known) => (known.number, known.first_run),
+                None => (alarms.next_number(&history), change.first_run.clone()),
+            };
             let Some((outcome, why, confirmation_run)) = self.confirm(change, query, number)? else { continue };
-            let first_run = known.as_ref().map_or_else(|| change.first_run.clone(), |known| known.first_run.clone());
             let history = history.clone();
             let alarm = Alarm { history, number, first_run, has_risen, outcome, why, confirmation_run };
             alarms.store(alarm.clone())?;
@@ -65,7 +68,7 @@ impl ChangeConfirmer<'_> {
                 AlarmOutcome::Confirmed => exit_code = ExitCode::Refuted,
                 AlarmOutcome::NotConfirmed => {}
                 // It was alarmed already, and nothing more is known.
-                AlarmOutcome::NotConfirmable if known.is_some() => {}
+                AlarmOutcome::NotConfirmable if is_known => {}
                 _ if exit_code == ExitCode::Done => exit_code = ExitCode::Inconclusive,
                 _ => {}
             }
@@ -94,9 +97,8 @@ impl ChangeConfirmer<'_> {
         for run in change.runs_before.iter().take(MAX_TRIED_RUNS) {
             match to_confirm.plan(&read(run)?, &after, self.runs_dir) {
                 Confirmation::Plan(plan) => {
-                    return self
-                        .run_fresh_rounds(RunRequest::new(*plan, Destination::NewRun(self.runs_dir.into())))
-                        .map(Some);
+                    let request = RunRequest::new(*plan, Destination::NewRun(self.runs_dir.into()));
+                    return self.run_fresh_rounds(request).map(Some);
                 }
                 Confirmation::NotPossible(why) => drop(obstacle.get_or_insert(why)),
                 Confirmation::SameSides => {}
@@ -123,9 +125,7 @@ impl ChangeConfirmer<'_> {
         cancel::check()?;
         let outcome = match executed {
             Ok(outcome) => outcome,
-            Err(error) => {
-                return Ok((AlarmOutcome::NotConfirmable, format!("No fresh rounds: {error}"), None));
-            }
+            Err(error) => return Ok((AlarmOutcome::NotConfirmable, format!("No fresh rounds: {error}"), None)),
         };
         let judged = judge_claims(claim_series(&outcome.record, &outcome.record.plan.claims));
         let Some(judged) = judged.first() else {
@@ -157,9 +157,11 @@ fn add_to_page(page: &mut Page, alarms: &[(&LevelChange, Alarm)], exit_code: Exi
         format!("Alarm {number}, {outcome}. {} {}{run}.", change.sentence, alarm.why)
     };
     page.document.heading(2, "Alarms");
-    let no_alarm = ["No change to alarm.".to_string()];
-    let lines: Vec<String> = alarms.iter().map(alarm_line).collect();
-    page.document.list(if lines.is_empty() { no_alarm.into() } else { lines });
+    let mut lines: Vec<String> = alarms.iter().map(alarm_line).collect();
+    if lines.is_empty() {
+        lines.push("No change to alarm.".into());
+    }
+    page.document.list(lines);
     page.json["alarms"] = json!(alarms.iter().map(|(_, alarm)| alarm).collect::<Vec<_>>());
     page.json["exit"] = json!(exit_code as u8);
 }
