@@ -1,5 +1,6 @@
 //! Compares two JSON reports of one run: the report that was published, and the report that today's program computes.
 
+use serde::Serialize;
 use serde_json::Value;
 
 /// Figures whose relative difference is at most this count as equal. Rounding errors of another compiler or processor are far
@@ -7,7 +8,7 @@ use serde_json::Value;
 const RELATIVE_TOLERANCE: f64 = 1e-9;
 
 /// A figure or text in which two reports of one run differ.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
     /// The place in the report: `analyses[elapsed].tasks[untar].variants[xfs].ratio_to_best`.
     pub place: String,

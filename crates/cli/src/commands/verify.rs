@@ -186,8 +186,7 @@ impl BundleCheck {
     }
 
     fn json(&self, bundle: &Bundle) -> Value {
-        let difference = |difference: &Difference| json!({ "place": difference.place, "published": difference.published, "computed": difference.computed });
-        let run = |(id, differences): &(String, Vec<Difference>)| json!({ "run": id, "differences": differences.iter().map(difference).collect::<Vec<_>>() });
+        let run = |(id, differences): &(String, Vec<Difference>)| json!({ "run": id, "differences": differences });
         json!({
             "file": bundle.archive.display().to_string(),
             "sound": self.is_sound(),
