@@ -2,7 +2,7 @@
 //! runs each filesystem right after the idle wait and after a longer time. `fsarena selftest --exact` repeats cells in guests
 //! that count instructions.
 
-use super::plans::{self, IDLE_MARGIN_PERCENT, MORE_FILES_PERCENT, SelftestParams};
+use super::plans::{self, IDLE_MARGIN_PERCENT, MORE_FILES_PERCENT};
 use crate::commands::{handle_signals, is_root, run_unstored};
 use crate::failure::{CommandResult, Failure};
 use crate::flags::{ListFormat, parse_duration};
@@ -61,10 +61,10 @@ pub fn measure_machine(flags: &HereFlags, seed: u64, quiet: bool, format: ListFo
     // With `--idle` the run idles most of the time, so it takes much longer.
     let minutes = if flags.idle.is_some() { 120 } else { 5 };
     let budget = flags.budget.unwrap_or(Duration::from_secs(60 * minutes));
-    let params = SelftestParams { seed, budget, files: flags.tree_files };
+    let overrides = plans::ram_overrides(seed, budget, flags.tree_files);
     let plan = match flags.idle {
-        Some(further_idle) => plans::idle_plan(params, flags.fs.clone(), further_idle)?,
-        None => plans::resolution_plan(params)?,
+        Some(further_idle) => plans::idle_plan(overrides, flags.fs.clone(), further_idle)?,
+        None => plans::resolution_plan(&overrides)?,
     };
     let request = RunRequest::new(plan, Destination::ConsumersOnly(RAM_DIR.into()));
     let record = run_unstored(request, &mut [&mut Progress::new(quiet)])?;

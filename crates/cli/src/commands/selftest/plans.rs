@@ -16,26 +16,15 @@ pub const MORE_FILES_PERCENT: [u64; 5] = [0, 0, 1, 2, 5];
 /// The margin of the idle test, in percent: the time over all tasks may differ by this much after further idling.
 pub const IDLE_MARGIN_PERCENT: f64 = 5.0;
 
-/// The parameters of a self-test whose filesystems are in RAM.
-#[derive(Debug, Clone, Copy)]
-pub struct SelftestParams {
-    /// The random seed.
-    pub seed: u64,
-    /// The budget of the run.
-    pub budget: Duration,
-    /// Number of files in the tree.
-    pub files: u64,
-}
-
-impl SelftestParams {
-    fn overrides(self) -> Overrides {
-        Overrides {
-            seed: Some(self.seed),
-            budget_s: Some(self.budget.as_secs_f64()),
-            backing: Some(Backing::Ram),
-            settings: vec![(TREE_FILES.id.into(), self.files.to_string())],
-            ..Overrides::default()
-        }
+/// The overrides of a self-test whose filesystems are in RAM: its random seed, the budget of the run, and the number of files in
+/// the tree.
+pub fn ram_overrides(seed: u64, budget: Duration, files: u64) -> Overrides {
+    Overrides {
+        seed: Some(seed),
+        budget_s: Some(budget.as_secs_f64()),
+        backing: Some(Backing::Ram),
+        settings: vec![(TREE_FILES.id.into(), files.to_string())],
+        ..Overrides::default()
     }
 }
 
@@ -48,8 +37,8 @@ fn resolve(text: &str, overrides: &Overrides) -> Result<Plan, Failure> {
 ///
 /// # Errors
 /// If this machine cannot make the filesystem.
-pub fn resolution_plan(params: SelftestParams) -> Result<Plan, Failure> {
-    let mut plan = resolve(include_str!("resolution.toml"), &params.overrides())?;
+pub fn resolution_plan(overrides: &Overrides) -> Result<Plan, Failure> {
+    let mut plan = resolve(include_str!("resolution.toml"), overrides)?;
     // A test checks that the plan has a variant for each percentage.
     for (variant, percent) in plan.variants.iter_mut().zip(MORE_FILES_PERCENT) {
         // The setting is in 10000ths.
@@ -63,11 +52,10 @@ pub fn resolution_plan(params: SelftestParams) -> Result<Plan, Failure> {
 ///
 /// # Errors
 /// If this machine cannot make one of the filesystems.
-pub fn idle_plan(params: SelftestParams, filesystems: Vec<String>, further_idle: Duration) -> Result<Plan, Failure> {
+pub fn idle_plan(mut overrides: Overrides, filesystems: Vec<String>, further_idle: Duration) -> Result<Plan, Failure> {
     let further_idle = humantime::format_duration(further_idle).to_string();
-    let factors =
+    overrides.factors =
         vec![(factor::FS.into(), filesystems), (factor::FURTHER_IDLE.into(), vec![String::new(), further_idle])];
-    let mut overrides = Overrides { factors, ..params.overrides() };
     let text = include_str!("idle.toml");
     let equivalence_claim = |pair: &[Variant]| {
         let [first, last] = [&pair[0], &pair[pair.len() - 1]].map(|variant| variant.name.as_str());
