@@ -2,12 +2,12 @@
 
 pub mod max_slowdown;
 
-use crate::commands::run;
 use crate::commands::run::variants::{Levels, NAME_KEY, ab_plan, parse_variant};
+use crate::commands::{handle_signals, run};
 use crate::failure::{CommandResult, Failure, usage_error};
 use crate::flags::hide_refused;
 use fsarena_core::{factor, matrix};
-use fsarena_run::baseline::Baseline;
+use fsarena_run::{Destination, RunRequest, baseline::Baseline};
 use max_slowdown::{MaxSlowdown, gate_claims, parse_max_slowdown};
 use std::path::Path;
 
@@ -74,25 +74,25 @@ pub fn run(args: Args) -> CommandResult {
     };
     run.refuse_ignored(a.contains_key(factor::DIR))?;
     let variants = [a, run::absolute_variant(b)?];
-    run::run_plan(run, |run| {
-        let main_metric = run.metric.first().map(String::as_str);
-        let mut overrides = run.overrides()?;
-        let parsed_plan = match &baseline {
-            Some(baseline) => baseline.parse_plan()?,
-            None => run::read_plan(run)?,
-        };
-        if baseline.is_some() && run.on.is_empty() && run.erase.is_none() {
-            // The backing is that of the baseline.
-            overrides.backing = None;
-        }
-        let mut plan =
-            ab_plan(&variants, parsed_plan, overrides, |plan| gate_claims(&max_slowdown, main_metric, plan))?;
-        if let Some(baseline) = &baseline {
-            let a = matrix::expand(&plan).swap_remove(0);
-            plan.baseline = Some(baseline.recall(&plan, &a)?);
-        }
-        Ok(plan)
-    })
+    handle_signals()?;
+    run.check_outputs()?;
+    let main_metric = run.metric.first().map(String::as_str);
+    let mut overrides = run.overrides()?;
+    let parsed_plan = match &baseline {
+        Some(baseline) => baseline.parse_plan()?,
+        None => run::read_plan(&run)?,
+    };
+    if baseline.is_some() && run.on.is_empty() && run.erase.is_none() {
+        // The backing is that of the baseline.
+        overrides.backing = None;
+    }
+    let mut plan = ab_plan(&variants, parsed_plan, overrides, |plan| gate_claims(&max_slowdown, main_metric, plan))?;
+    if let Some(baseline) = &baseline {
+        let a = matrix::expand(&plan).swap_remove(0);
+        plan.baseline = Some(baseline.recall(&plan, &a)?);
+    }
+    let request = RunRequest::new(plan, Destination::NewRun(runs_dir.clone()));
+    Ok(run::execute_plan(&run, request)?.0)
 }
 
 /// The levels of a baseline's variant, with a name from the variant and the baseline: `ext4@main`. A directory has no such

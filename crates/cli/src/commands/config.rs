@@ -55,12 +55,10 @@ fn setting_row(cli: &Command, config: &Config, key: &'static str, commands: &[&s
     let commands = cli.get_subcommands().filter(|command| commands == ["*"] || commands.contains(&command.get_name()));
     let mut args = cli.get_arguments().chain(commands.flat_map(|command| command.get_arguments()));
     let arg = args.find(|arg| arg.get_long() == Some(flag_name(key)));
-    let mut variables = vec![];
-    if key == "color" {
-        variables.extend(output::COLOR_VARIABLES.map(String::from));
-    } else if let Some(name) = arg.and_then(Arg::get_env) {
-        variables.push(name.to_string_lossy().into_owned());
-    }
+    let variables = match arg.and_then(Arg::get_env) {
+        _ if key == "color" => output::COLOR_VARIABLES.map(String::from).to_vec(),
+        name => name.iter().map(|name| name.to_string_lossy().into_owned()).collect(),
+    };
     for name in variables {
         if let Some(value) = environment_value(&name) {
             return SettingRow { setting: key, value, source: name };

@@ -193,14 +193,6 @@ fn run_stages(args: &Args, parsed_plan: &ParsedPlan) -> CommandResult {
     Ok(exit_code)
 }
 
-/// Runs the plan that `make_plan` makes from the arguments, and prints its report.
-pub fn run_plan(args: Args, make_plan: impl FnOnce(&Args) -> Result<Plan, Failure>) -> CommandResult {
-    handle_signals()?;
-    args.check_outputs()?;
-    let request = RunRequest::new(make_plan(&args)?, Destination::NewRun(args.runs.dir.clone()));
-    Ok(execute_plan(&args, request)?.0)
-}
-
 /// Resumes the interrupted run of this name.
 fn resume(args: &Args, run_name: &str) -> CommandResult {
     handle_signals()?;

@@ -230,11 +230,10 @@ fn table_header() -> String {
 
 /// Returns a window as a line of the table, followed by a line for each disturbance.
 fn window_line(window: &Window) -> String {
-    let rate = |id: &str| Some(window.readings.get(id)? / window.seconds);
-    let cell = |value: Option<f64>| format!("{:>9}", value.map_or("–".into(), |value| format!("{value:.1}")));
     let mut line = format!("{:>20}", utc_time(window.started_at));
     for (_, id, factor) in COLUMNS {
-        line += &cell(rate(id).map(|value| value * factor));
+        let rate = window.readings.get(id).map(|value| format!("{:.1}", value / window.seconds * factor));
+        line += &format!("{:>9}", rate.unwrap_or("–".into()));
     }
     for mark in &window.marks {
         line += &format!("\n{:>20} {mark}", "!");

@@ -80,28 +80,20 @@ impl CommandFlags {
 
     /// The text of the plan that times the commands on the command line; None if there are none.
     pub fn plan_text(&self, explicit_flags: &ExplicitFlags) -> Result<Option<String>, Failure> {
-        let texts =
-            [("setup", &self.setup), ("prepare", &self.prepare), ("check", &self.check), ("cache", &self.cache)];
-        let mut workload = Table::new();
-        for (id, text) in texts {
-            if let Some(text) = text {
-                workload.insert(id.into(), text.clone().into());
-            }
-        }
-        if let Some(limit) = self.timeout {
-            workload.insert("timeout".into(), limit.as_secs_f64().into());
-        }
-        if !self.metric_regex.is_empty() {
-            workload.insert("metric_regex".into(), self.metric_regex.clone().into());
-        }
-        if let Some(input) = &self.input {
-            workload.insert("input".into(), absolute_text(input)?.into());
-        }
-        if !self.env.is_empty() {
-            let variables =
-                self.env.iter().map(|variable| environment_variable(variable)).collect::<Result<Vec<_>, _>>()?;
-            workload.insert("env".into(), variables.into());
-        }
+        let env = self.env.iter().map(|variable| environment_variable(variable)).collect::<Result<Vec<_>, _>>()?;
+        let list = |texts: Vec<String>| (!texts.is_empty()).then(|| Value::from(texts));
+        let settings = [
+            ("setup", self.setup.clone().map(Value::from)),
+            ("prepare", self.prepare.clone().map(Value::from)),
+            ("check", self.check.clone().map(Value::from)),
+            ("cache", self.cache.clone().map(Value::from)),
+            ("timeout", self.timeout.map(|limit| limit.as_secs_f64().into())),
+            ("metric_regex", list(self.metric_regex.clone())),
+            ("input", self.input.as_deref().map(absolute_text).transpose()?.map(Value::from)),
+            ("env", list(env)),
+        ];
+        let entries = settings.into_iter().filter_map(|(id, value)| Some((id.to_string(), value?)));
+        let mut workload: Table = entries.collect();
         let tasks = self.task_entries(explicit_flags)?;
         if tasks.is_empty() {
             let Some(flag) = workload.keys().next() else { return Ok(None) };
