@@ -1,11 +1,11 @@
 //! Records which files the programs of a guest open (fanotify), and which names they look up (tracefs), so that later
 //! guests can have these files in memory.
 
-use fsarena_sys::mount::mount_by_syscall;
+use fsarena_sys::{check_return, mount::mount_by_syscall};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
-use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::io::{ErrorKind, Read, Result, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -88,16 +88,12 @@ fn open_fanotify() -> Result<File> {
     let file_flags = (libc::O_RDONLY | libc::O_LARGEFILE | libc::O_CLOEXEC) as u32;
     // SAFETY: plain system calls; the first returns a descriptor that nothing else owns.
     unsafe {
-        let group = OwnedFd::from_raw_fd(check_result(libc::fanotify_init(flags, file_flags))?);
+        let group = OwnedFd::from_raw_fd(check_return(libc::fanotify_init(flags, file_flags))?);
         let (mark, events_to_report) =
             (libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, libc::FAN_OPEN | libc::FAN_ONDIR);
-        check_result(libc::fanotify_mark(group.as_raw_fd(), mark, events_to_report, libc::AT_FDCWD, c"/".as_ptr()))?;
+        check_return(libc::fanotify_mark(group.as_raw_fd(), mark, events_to_report, libc::AT_FDCWD, c"/".as_ptr()))?;
         Ok(File::from(group))
     }
-}
-
-fn check_result(result: i32) -> Result<i32> {
-    if result < 0 { Err(Error::last_os_error()) } else { Ok(result) }
 }
 
 /// Opens a stream of lines, one for each path that a system call names.

@@ -5,11 +5,12 @@
 //! `/sys`, `/dev`, `/run` and `/tmp`, which describe a running system.
 
 use fsarena_core::plan::GuestPlan;
-use fsarena_sys::mount::mount_by_syscall;
+use fsarena_sys::{check_return, mount::mount_by_syscall};
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, Result};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
@@ -114,10 +115,8 @@ fn enable_loopback() -> Result<()> {
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     // SAFETY: the socket is open, and the request outlives the call.
-    match unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&socket), libc::SIOCSIFFLAGS, &raw const request) } {
-        0 => Ok(()),
-        _ => Err(Error::last_os_error()),
-    }
+    check_return(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) })?;
+    Ok(())
 }
 
 /// Mounts a copy of a file or directory of the host at its path, read-only, because each read of the host's own file would be a
@@ -131,9 +130,10 @@ pub fn mount_copy(copy: &Path, target: &Path) -> Result<()> {
         if !target.exists() {
             // The path lies in a directory that the guest has for itself.
             std::fs::create_dir_all(target.parent().unwrap_or(Path::new("/")))?;
-            match copy.metadata()?.is_dir() {
-                true => std::fs::create_dir(target)?,
-                false => drop(File::create(target)?),
+            if copy.metadata()?.is_dir() {
+                std::fs::create_dir(target)?;
+            } else {
+                File::create(target)?;
             }
         }
         rustix::mount::mount_bind_recursive(copy, target)?;
@@ -147,10 +147,11 @@ pub fn mount_copy(copy: &Path, target: &Path) -> Result<()> {
 /// program may choose other files each time.
 pub fn copy_up(files: &[PathBuf]) {
     for file in files {
-        match file.is_dir() {
-            true => keep_listing(file),
+        if file.is_dir() {
+            keep_listing(file);
+        } else {
             // The overlay copies a file when it is opened for writing. O_NONBLOCK: a named pipe may have no reader.
-            false => drop(OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(file)),
+            let _ = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(file);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! it is.
 
 use crate::{config::TERMINAL_PORT, guest_boot::open_port};
-use fsarena_sys::user::User;
+use fsarena_sys::{check_return, user::User};
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -165,11 +165,8 @@ fn make_pseudo_terminal() -> Result<(File, PathBuf)> {
     let mut name = [0; 64];
     // SAFETY: plain calls; the descriptor is new, and the buffer has the size that is named.
     let master = unsafe {
-        let master = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC);
-        if master < 0 {
-            return Err(Error::last_os_error());
-        }
-        let master = OwnedFd::from_raw_fd(master);
+        let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+        let master = OwnedFd::from_raw_fd(check_return(libc::posix_openpt(flags))?);
         let fd = master.as_raw_fd();
         if libc::unlockpt(fd) != 0 || libc::ptsname_r(fd, name.as_mut_ptr(), name.len()) != 0 {
             return Err(Error::last_os_error());

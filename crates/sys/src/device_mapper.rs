@@ -1,6 +1,7 @@
 //! Makes devices of the device mapper by ioctl, because guests and some machines have no dmsetup. The structures are those of
 //! `linux/dm-ioctl.h`, version 4.
 
+use crate::check_return;
 use crate::undo::{Journal, UndoGuard, UndoStep};
 use crate::wait::retry;
 use fsarena_core::factor::device::DeviceFault;
@@ -197,10 +198,8 @@ fn minor_number(device_number: u64) -> u64 {
 fn send_request(control: &File, number: u64, bytes: &mut [u8]) -> Result<()> {
     let ioctl_number = 0xC000_0000 | (HEADER_BYTES as u64) << 16 | 0xFD << 8 | number;
     // SAFETY: the buffer has the length in its header, and the kernel copies it, so it needs no alignment.
-    match unsafe { libc::ioctl(control.as_raw_fd(), ioctl_number as libc::Ioctl, bytes.as_mut_ptr()) } {
-        0.. => Ok(()),
-        _ => Err(Error::last_os_error()),
-    }
+    check_return(unsafe { libc::ioctl(control.as_raw_fd(), ioctl_number as libc::Ioctl, bytes.as_mut_ptr()) })?;
+    Ok(())
 }
 
 /// Whether a mapped device with this name and UUID exists. False without a device mapper.

@@ -222,9 +222,15 @@ impl Error {
     }
 }
 
-/// The error of the last system call of this thread.
-pub(crate) fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+/// Turns the return value of a system call of libc into a result: the call has failed if the value is negative.
+///
+/// # Errors
+/// The error of the call (errno(3)).
+pub fn check_return(value: libc::c_int) -> Result<libc::c_int, Errno> {
+    if value >= 0 {
+        return Ok(value);
+    }
+    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
 /// Turns the error "not found" into `Ok(None)`, and a success into `Ok(Some)`.

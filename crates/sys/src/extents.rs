@@ -1,6 +1,6 @@
 //! Where data lies on a filesystem: the extents of files (FIEMAP) and the free extents (GETFSMAP).
 
-use crate::error::last_errno;
+use crate::check_return;
 use rustix::io::Errno;
 use std::{fs::File, os::fd::AsRawFd};
 
@@ -83,9 +83,7 @@ pub fn extents_of(file: &File) -> Result<Vec<Extent>, Errno> {
     collect_extents(|start| {
         (map.start, map.length) = (start, u64::MAX - start);
         // SAFETY: the kernel writes at most `extent_count` extents after the header, and the struct has room for them.
-        if unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &mut *map) } != 0 {
-            return Err(last_errno());
-        }
+        check_return(unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &mut *map) })?;
         Ok(map.extents.iter().take(map.mapped_extents as usize).copied().collect())
     })
 }
@@ -179,9 +177,7 @@ pub fn free_extents_by_fsmap(dir: &File) -> Result<Vec<u64>, Errno> {
     let mut last_end = None;
     loop {
         // SAFETY: the kernel writes at most `count` records after the header, and the struct has room for them.
-        if unsafe { libc::ioctl(dir.as_raw_fd(), FS_IOC_GETFSMAP, &mut *map) } != 0 {
-            return Err(last_errno());
-        }
+        check_return(unsafe { libc::ioctl(dir.as_raw_fd(), FS_IOC_GETFSMAP, &mut *map) })?;
         let records = &map.records[..(map.entries as usize).min(RECORDS_PER_CALL)];
         for record in records.iter().filter(|record| record.is_free()) {
             match free.last_mut().filter(|_| last_end == Some((record.device, record.physical))) {

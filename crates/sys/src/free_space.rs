@@ -1,7 +1,7 @@
 //! The free extents of a mounted filesystem, from what each filesystem offers: GETFSMAP of ext4 and xfs, the free space tree of
 //! btrfs, and the segment bitmaps of f2fs.
 
-use crate::{error::last_errno, extents};
+use crate::{check_return, extents};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -195,9 +195,7 @@ fn read_tree(dir: &File, tree: u64) -> Result<Vec<TreeItem>, Errno> {
     loop {
         search.items = u32::MAX;
         // SAFETY: the kernel writes the number of items and at most the buffer, which the struct contains.
-        if unsafe { libc::ioctl(dir.as_raw_fd(), BTRFS_IOC_TREE_SEARCH, &mut *search) } != 0 {
-            return Err(last_errno());
-        }
+        check_return(unsafe { libc::ioctl(dir.as_raw_fd(), BTRFS_IOC_TREE_SEARCH, &mut *search) })?;
         if search.items == 0 {
             return Ok(items);
         }

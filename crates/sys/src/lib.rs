@@ -50,4 +50,4 @@ pub mod user;
 pub mod wait;
 pub mod zram;
 
-pub use error::{CommandError, Error, UsingProcess, none_if_missing};
+pub use error::{CommandError, Error, UsingProcess, check_return, none_if_missing};

@@ -3,7 +3,7 @@
 use crate::argv::Argv;
 use crate::attribute::diskseq_of;
 use crate::device::is_claimed;
-use crate::error::{CommandError, Error};
+use crate::error::{CommandError, Error, check_return};
 use crate::kernel::SysRoot;
 use crate::process;
 use crate::undo::{FileIdentity, Journal, UndoGuard, UndoStep};
@@ -231,14 +231,10 @@ fn backing_inode(device: &File) -> io::Result<(u64, u64)> {
     const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
     let mut info = [0u64; 29];
     // SAFETY: the array is as large as struct loop_info64 (232 bytes), and the kernel writes nothing else.
-    match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) } {
-        0 => {
-            let major = (info[0] >> 8 & 0xfff) as u32;
-            let minor = (info[0] & 0xff | info[0] >> 12 & 0xf_ff00) as u32;
-            Ok((rustix::fs::makedev(major, minor), info[1]))
-        }
-        _ => Err(io::Error::last_os_error()),
-    }
+    check_return(unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) })?;
+    let major = (info[0] >> 8 & 0xfff) as u32;
+    let minor = (info[0] & 0xff | info[0] >> 12 & 0xf_ff00) as u32;
+    Ok((rustix::fs::makedev(major, minor), info[1]))
 }
 
 /// The backing file of a loop device.

@@ -1,13 +1,13 @@
 //! Checks by trial whether this process may mount filesystems and attach loop devices. Root in a container often may do
 //! neither, and no user id, capability or device node predicts that reliably.
 
-use crate::{error::last_errno, kernel::SysRoot, process_output::text_without_errno};
+use crate::{check_return, kernel::SysRoot, process_output::text_without_errno};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How often fsarena tries to attach the file: another process may take the free loop device first.
 const ATTACH_ATTEMPTS: u32 = 20;
@@ -92,14 +92,11 @@ fn make_trial_file() -> Result<OwnedFd, Errno> {
 
 /// Checks that `/sys` shows the backing file of the device that was just attached, because fsarena reads it there later.
 fn check_sysfs(kernel: &SysRoot, number: i32) -> Result<(), Obstacle> {
-    let path: PathBuf = kernel.path(&format!("sys/block/loop{number}/loop/backing_file"));
-    match std::fs::read(&path) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Obstacle {
-            why: format!("reading {} of an attached loop device: {error}", path.display()),
-            fix: "mount the whole of /sys: `mount -t sysfs sysfs /sys`",
-        }),
-    }
+    let path = kernel.path(&format!("sys/block/loop{number}/loop/backing_file"));
+    std::fs::read(&path).map(drop).map_err(|error| Obstacle {
+        why: format!("reading {} of an attached loop device: {error}", path.display()),
+        fix: "mount the whole of /sys: `mount -t sysfs sysfs /sys`",
+    })
 }
 
 /// Requests the number of a loop device without a backing file.
@@ -107,8 +104,7 @@ fn free_device_number(control: &File) -> Result<i32, Errno> {
     /// loop(4).
     const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
     // SAFETY: the request takes no argument.
-    let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
-    if number >= 0 { Ok(number) } else { Err(last_errno()) }
+    check_return(unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) })
 }
 
 /// `struct loop_info64` of loop(4) (232 bytes), of which fsarena sets only the flags.
@@ -144,19 +140,19 @@ fn attach_until_closed(device: &File, file: i32) -> Result<(), Errno> {
     }
     let config = LoopConfig { file: file as u32, block_size: 0, info, reserved: [0; 8] };
     let device = device.as_raw_fd();
-    let to_result = |code: i32| if code == 0 { Ok(()) } else { Err(last_errno()) };
     // SAFETY: the first and the last request take a structure of this layout, which outlives the call; the one between
     // them takes a descriptor.
-    unsafe {
-        match to_result(libc::ioctl(device, LOOP_CONFIGURE, &raw const config)) {
+    let configured = unsafe {
+        match check_return(libc::ioctl(device, LOOP_CONFIGURE, &raw const config)) {
             // Before Linux 5.8.
             Err(Errno::INVAL | Errno::NOTTY) => {
-                to_result(libc::ioctl(device, LOOP_SET_FD, file))?;
-                to_result(libc::ioctl(device, LOOP_SET_STATUS64, &raw const config.info))
+                check_return(libc::ioctl(device, LOOP_SET_FD, file))?;
+                check_return(libc::ioctl(device, LOOP_SET_STATUS64, &raw const config.info))
             }
             configured => configured,
         }
-    }
+    };
+    configured.map(drop)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The definition of a link, and functions that several links use.
 
-use crate::{argv::Argv, device_mapper::DeviceMapper};
-use std::io::{Error, Result};
+use crate::{argv::Argv, check_return, device_mapper::DeviceMapper};
+use std::io::Result;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -62,17 +62,11 @@ pub(super) fn clear_superblock(device: &Path) -> Result<()> {
     let file = File::options().write(true).open(device)?;
     file.write_all_at(&[0; 4096], 0)?;
     file.sync_all()?;
-    drop_cache(&file)
-}
-
-/// `BLKFLSBUF`: drops the page cache of a block device.
-const FLUSH_BUFFERS: libc::Ioctl = 0x1261;
-
-/// Drops the page cache of a device, because the device mapper reads and writes superblocks past it.
-fn drop_cache(device: &File) -> Result<()> {
+    // The device mapper reads and writes superblocks past the page cache.
     // SAFETY: the request takes no argument.
-    match unsafe { libc::ioctl(device.as_raw_fd(), FLUSH_BUFFERS, 0) } {
-        0 => Ok(()),
-        _ => Err(Error::last_os_error()),
-    }
+    check_return(unsafe { libc::ioctl(file.as_raw_fd(), BLKFLSBUF, 0) })?;
+    Ok(())
 }
+
+/// The request that drops the page cache of a block device.
+const BLKFLSBUF: libc::Ioctl = 0x1261;

@@ -1,6 +1,7 @@
 //! Checksums by dm-integrity: a CRC32C of each sector, and a journal that keeps data and checksums together.
 
 use super::def::{LinkDef, LinkSetup, clear_superblock, nothing_to_finish};
+use crate::check_return;
 use crate::device_mapper::{DmTarget, SECTOR_BYTES};
 use std::io::{Error, Result};
 use std::os::fd::AsRawFd;
@@ -69,8 +70,6 @@ fn write_checksums(device: &Path, bytes: u64) -> Result<()> {
 fn send_range_request(device: &File, request: libc::Ioctl, bytes: u64) -> Result<()> {
     let range = [0, bytes];
     // SAFETY: the kernel reads two numbers from a live array.
-    match unsafe { libc::ioctl(device.as_raw_fd(), request, range.as_ptr()) } {
-        0 => Ok(()),
-        _ => Err(Error::last_os_error()),
-    }
+    check_return(unsafe { libc::ioctl(device.as_raw_fd(), request, range.as_ptr()) })?;
+    Ok(())
 }
