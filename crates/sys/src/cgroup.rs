@@ -5,13 +5,10 @@
 
 use crate::kernel::{SysRoot, sorted_names};
 use crate::undo::{self, FileIdentity, Journal, UndoGuard, UndoStep};
-use crate::{Error, attribute, none_if_missing, process, wait::retry};
+use crate::{Error, attribute, none_if_missing, process, wait::retry_while_busy};
 use rustix::{fs::Access, io::Errno};
 use std::path::{Component, Path, PathBuf};
 use std::{fs::File, io::Write};
-
-/// How often fsarena tries to remove an empty group: its last process may still be exiting.
-const REMOVE_ATTEMPTS: u32 = 100;
 
 /// A cgroup controller, and where its hierarchy is mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +61,8 @@ impl Controller {
         let identity = FileIdentity::at_path(&path);
         guard.update(UndoStep::RemoveControlGroup { path: path.clone(), identity })?;
         if self.is_v2 {
-            enable_controller(&self.root, self.name)?;
+            let control = subtree_control_path(&self.root);
+            std::fs::write(&control, format!("+{}", self.name)).map_err(Error::io("writing", control))?;
         }
         Ok(ControlGroup { path, removal_guard: guard, controller_guard })
     }
@@ -251,10 +249,8 @@ pub(crate) fn remove_group(kernel: &SysRoot, group: &Path) -> Result<(), Error> 
     for child in child_groups(group)? {
         remove_group(kernel, &child)?;
     }
-    match retry(REMOVE_ATTEMPTS, |error| *error == Errno::BUSY, || rustix::fs::rmdir(group)) {
-        Err(Errno::NOENT) | Ok(()) => Ok(()),
-        Err(error) => Err(Error::io("removing", group)(error.into())),
-    }
+    let removed = retry_while_busy(|| std::fs::remove_dir(group));
+    none_if_missing(removed).map(drop).map_err(Error::io("removing", group))
 }
 
 /// The path of the list of controllers that a group enables for its children.
@@ -279,15 +275,6 @@ pub(crate) fn is_enabled_for_children(group: &Path, controller: &str) -> Result<
 fn child_groups(group: &Path) -> Result<Vec<PathBuf>, Error> {
     let names = none_if_missing(sorted_names(group)).map_err(Error::io("reading", group))?.unwrap_or_default();
     Ok(names.into_iter().map(|name| group.join(name)).filter(|path| path.is_dir()).collect())
-}
-
-/// Enables a controller for the children of a group.
-///
-/// # Errors
-/// The kernel refuses.
-fn enable_controller(group: &Path, controller: &str) -> Result<(), Error> {
-    let path = subtree_control_path(group);
-    std::fs::write(&path, format!("+{controller}")).map_err(Error::io("writing", path))
 }
 
 /// Disables a controller for the children of a group, unless a child uses it: that child would lose its limits.

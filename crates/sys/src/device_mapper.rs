@@ -3,7 +3,7 @@
 
 use crate::check_return;
 use crate::undo::{Journal, UndoGuard, UndoStep};
-use crate::wait::retry;
+use crate::wait::retry_while_busy;
 use fsarena_core::factor::device::DeviceFault;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -38,8 +38,6 @@ const UUID_OFFSET: usize = 176;
 const UUID_BYTES: usize = 128;
 /// The size of `struct dm_target_spec` in bytes.
 const TARGET_SPEC_BYTES: usize = 40;
-/// How often fsarena tries to remove a device: udev may have it open.
-const REMOVE_ATTEMPTS: u32 = 100;
 
 /// One line of the table of a mapped device, called a target: which sectors of the device it maps, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -235,10 +233,8 @@ pub(crate) fn remove_device(name: &str, uuid: &str) -> std::result::Result<(), c
         return Ok(());
     }
     let control = open_control().map_err(crate::Error::io("opening", CONTROL))?;
-    let is_busy = |error: &Error| error.kind() == std::io::ErrorKind::ResourceBusy;
-    let removed =
-        retry(REMOVE_ATTEMPTS, is_busy, || send_request(&control, DM_DEV_REMOVE, &mut request_bytes(name, 0, 0, &[])));
-    removed.map_err(crate::Error::io("removing a device of", CONTROL))
+    let remove = || send_request(&control, DM_DEV_REMOVE, &mut request_bytes(name, 0, 0, &[]));
+    retry_while_busy(remove).map_err(crate::Error::io("removing a device of", CONTROL))
 }
 
 /// Makes a faulty device on top of a disk, and returns its path.

@@ -1,6 +1,7 @@
 //! Waiting for a condition with a deadline, and retrying a failed operation. A signal that interrupts fsarena can end a wait.
 
 use crate::cancel;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// The shortest pause between two polls.
@@ -9,6 +10,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// The pause between two attempts of [`retry`].
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
+/// The number of attempts of [`retry_while_busy`].
+const BUSY_ATTEMPTS: u32 = 100;
 
 /// Whether a signal that interrupts fsarena ends a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +68,12 @@ pub fn retry<T, E>(
         }
     }
     attempt()
+}
+
+/// Calls `attempt` up to 100 times, as long as it fails with EBUSY: udev may have a device open, or the last process of a
+/// control group may still be exiting. Returns the result of the last call.
+pub(crate) fn retry_while_busy<T>(attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    retry(BUSY_ATTEMPTS, |error: &io::Error| error.kind() == io::ErrorKind::ResourceBusy, attempt)
 }
 
 #[cfg(test)]

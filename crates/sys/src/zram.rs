@@ -2,13 +2,11 @@
 
 use crate::attribute::{diskseq_of, may_belong_to_disk};
 use crate::undo::{Journal, UndoGuard, UndoStep};
-use crate::{Error, kernel::SysRoot, none_if_missing, wait::retry};
-use std::{io, path::Path, path::PathBuf};
+use crate::{Error, kernel::SysRoot, none_if_missing, wait::retry_while_busy};
+use std::path::{Path, PathBuf};
 
 /// The directory with the files `hot_add` and `hot_remove`.
 const CONTROL_DIR: &str = "sys/class/zram-control";
-/// How often fsarena tries to remove a device: udev may have it open.
-const REMOVE_ATTEMPTS: u32 = 100;
 
 /// A zram device that fsarena made. Dropping this value removes the device.
 #[derive(Debug)]
@@ -112,8 +110,7 @@ pub(crate) fn remove_device(
     }
     kernel.check_unmounted(&device)?;
     let hot_remove = kernel.path(CONTROL_DIR).join("hot_remove");
-    let is_busy = |error: &io::Error| error.kind() == io::ErrorKind::ResourceBusy;
-    let removed = retry(REMOVE_ATTEMPTS, is_busy, || std::fs::write(&hot_remove, number.to_string()));
+    let removed = retry_while_busy(|| std::fs::write(&hot_remove, number.to_string()));
     removed.map_err(Error::io("removing by", hot_remove))
 }
 
