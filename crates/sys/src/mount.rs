@@ -96,9 +96,7 @@ pub fn reason_for_refused_option(source: &Path, fs_type: &str, option: &str) -> 
     use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsopen};
     let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
     let set_option = |option: &str| match option.split_once('=') {
-        _ if option.is_empty() || OPTION_FLAGS.iter().chain(OPPOSITE_OPTIONS).any(|(name, _)| *name == option) => {
-            Ok(())
-        }
+        _ if option.is_empty() || find_flag(option).is_some() => Ok(()),
         Some((key, value)) => fsconfig_set_string(context.as_fd(), key, value),
         None => fsconfig_set_flag(context.as_fd(), option),
     };
@@ -125,53 +123,38 @@ fn split_flags(options: &str) -> (MountFlags, String) {
     let mut flags = MountFlags::empty();
     let mut rest = vec![];
     for word in options.split(',').filter(|word| !matches!(*word, "" | "defaults" | "auto" | "noauto")) {
-        if let Some(flag) = find_flag(OPTION_FLAGS, word) {
-            flags |= flag;
-        } else if let Some(flag) = find_flag(OPPOSITE_OPTIONS, word) {
-            flags -= flag;
-        } else {
-            rest.push(word);
+        match find_flag(word) {
+            Some((flag, is_set)) => flags.set(flag, is_set),
+            None => rest.push(word),
         }
     }
     (flags, rest.join(","))
 }
 
-/// The flag of an option in a table.
-fn find_flag(table: &[(&str, MountFlags)], option: &str) -> Option<MountFlags> {
-    table.iter().find(|(name, _)| *name == option).map(|(_, flag)| *flag)
+/// The flag of an option, and whether the option sets the flag; otherwise it clears the flag. None for an option of a
+/// filesystem.
+fn find_flag(option: &str) -> Option<(MountFlags, bool)> {
+    let (setting, _, flag) =
+        OPTION_FLAGS.iter().find(|(setting, clearing, _)| [*setting, *clearing].contains(&option))?;
+    Some((*flag, *setting == option))
 }
 
-/// The options of mount(8) that are flags of mount(2).
-const OPTION_FLAGS: &[(&str, MountFlags)] = &[
-    ("ro", MountFlags::RDONLY),
-    ("nosuid", MountFlags::NOSUID),
-    ("nodev", MountFlags::NODEV),
-    ("noexec", MountFlags::NOEXEC),
-    ("nosymfollow", MountFlags::NOSYMFOLLOW),
-    ("silent", MountFlags::SILENT),
-    ("sync", MountFlags::SYNCHRONOUS),
-    ("dirsync", MountFlags::DIRSYNC),
-    ("noatime", MountFlags::NOATIME),
-    ("nodiratime", MountFlags::NODIRATIME),
-    ("relatime", MountFlags::RELATIME),
-    ("strictatime", MountFlags::STRICTATIME),
-    ("lazytime", MountFlags::LAZYTIME),
-];
-
-/// The options of mount(8) that clear a flag of mount(2).
-const OPPOSITE_OPTIONS: &[(&str, MountFlags)] = &[
-    ("rw", MountFlags::RDONLY),
-    ("suid", MountFlags::NOSUID),
-    ("dev", MountFlags::NODEV),
-    ("exec", MountFlags::NOEXEC),
-    ("symfollow", MountFlags::NOSYMFOLLOW),
-    ("loud", MountFlags::SILENT),
-    ("async", MountFlags::SYNCHRONOUS),
-    ("atime", MountFlags::NOATIME),
-    ("diratime", MountFlags::NODIRATIME),
-    ("norelatime", MountFlags::RELATIME),
-    ("nostrictatime", MountFlags::STRICTATIME),
-    ("nolazytime", MountFlags::LAZYTIME),
+/// The options of mount(8) that are flags of mount(2): the option that sets the flag, and the one that clears it, empty if
+/// there is none.
+const OPTION_FLAGS: &[(&str, &str, MountFlags)] = &[
+    ("ro", "rw", MountFlags::RDONLY),
+    ("nosuid", "suid", MountFlags::NOSUID),
+    ("nodev", "dev", MountFlags::NODEV),
+    ("noexec", "exec", MountFlags::NOEXEC),
+    ("nosymfollow", "symfollow", MountFlags::NOSYMFOLLOW),
+    ("silent", "loud", MountFlags::SILENT),
+    ("sync", "async", MountFlags::SYNCHRONOUS),
+    ("dirsync", "", MountFlags::DIRSYNC),
+    ("noatime", "atime", MountFlags::NOATIME),
+    ("nodiratime", "diratime", MountFlags::NODIRATIME),
+    ("relatime", "norelatime", MountFlags::RELATIME),
+    ("strictatime", "nostrictatime", MountFlags::STRICTATIME),
+    ("lazytime", "nolazytime", MountFlags::LAZYTIME),
 ];
 
 impl MountedFilesystem {
