@@ -83,9 +83,7 @@ impl Getent {
         match status.code() {
             Some(0) => Ok(Some(read_tail(&mut out, u64::MAX).map_err(failed)?)),
             Some(KEY_NOT_FOUND) => Ok(None),
-            _ => {
-                Err(error(format!("{status}: {}", describe_output(&read_tail(&mut err, 4096).map_err(failed)?).trim())))
-            }
+            _ => Err(error(format!("{status}: {}", describe_output(&read_tail(&mut err, 4096).map_err(failed)?)))),
         }
     }
 

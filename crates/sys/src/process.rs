@@ -169,11 +169,8 @@ pub fn processes_of_journal(kernel: &SysRoot, journal: &str) -> Result<Vec<Proce
     let entry = format!("{JOURNAL_VARIABLE}={journal}");
     filter_processes(kernel, all_pids(kernel)?, |pid| {
         let path = kernel.path(&format!("proc/{pid}/environ"));
-        let environ = match none_if_ended(std::fs::read(&path)) {
-            Ok(environ) => environ.unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
-            Err(error) => return Err(Error::kernel_unreadable(&path)(error)),
-        };
+        let read = none_if_ended(std::fs::read(&path)).map_err(Error::kernel_unreadable(&path));
+        let environ = none_if_forbidden(read)?.unwrap_or_default();
         Ok(environ.split(|byte| *byte == 0).any(|variable| variable == entry.as_bytes()))
     })
 }
@@ -193,10 +190,8 @@ fn group_members(kernel: &SysRoot, pgid: i32, start_time: u64) -> Result<Vec<Pro
 pub(crate) fn cgroup_members(kernel: &SysRoot, cgroup: &Path) -> Result<Vec<ProcessIdentity>, Error> {
     let list_pids = || -> Result<Vec<i32>, Error> {
         let path = cgroup.join("cgroup.procs");
-        let text = none_if_missing(std::fs::read_to_string(&path))
-            .map_err(Error::kernel_unreadable(&path))?
-            .unwrap_or_default();
-        Ok(text.lines().filter_map(|pid| pid.parse().ok()).collect())
+        let text = none_if_missing(std::fs::read_to_string(&path)).map_err(Error::kernel_unreadable(&path))?;
+        Ok(text.unwrap_or_default().lines().filter_map(|pid| pid.parse().ok()).collect())
     };
     let candidates = list_pids()?;
     if candidates.is_empty() {

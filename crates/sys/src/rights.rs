@@ -7,7 +7,7 @@ use crate::{kernel::SysRoot, user::User};
 use rustix::mount::{MountFlags, MountPropagationFlags as Propagation, UnmountFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{self, CapabilitySet, CapabilitySets, Gid, Uid, UnshareFlags};
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::{io, os::unix::ffi::OsStrExt};
 
@@ -184,7 +184,6 @@ pub(crate) fn unshare_mount_namespace(propagation: Propagation) -> io::Result<()
 /// Sets and clears attributes (`MOUNT_ATTR_…`) of a mount and of all mounts below it.
 fn set_mount_attributes(path: &Path, set: u64, clear: u64) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
-    let path: &CStr = &path;
     let attributes = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
     // SAFETY: path and attributes outlive the call, and the size is that of the attributes.
     let result = unsafe {

@@ -26,9 +26,7 @@ pub fn record_skip(missing: &str) {
 
 /// Whether this process is root. Records a skip if it is not.
 pub fn runs_as_root() -> bool {
-    // The owner of this process's own entry in /proc is its effective user.
-    let owner = std::fs::metadata("/proc/self").map(|meta| std::os::unix::fs::MetadataExt::uid(&meta));
-    let is_root = owner.is_ok_and(|uid| uid == 0);
+    let is_root = rustix::process::geteuid().is_root();
     if !is_root {
         record_skip("root");
     }

@@ -1,13 +1,14 @@
 //! Users and their groups: looked up through getent, or read from /etc/passwd and /etc/group where getent is missing.
 
-use crate::dirs;
 use crate::getent::{Getent, GetentError};
+use crate::{dirs, none_if_missing};
 use fsarena_core::exit::{ExitCode, HasExitCode};
 use fsarena_core::setting_text::setting;
 use rustix::fs::{AtFlags, CWD, chownat, fchown};
 use rustix::process::{getegid, geteuid, getgroups};
 use rustix::thread::{Gid, Uid};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::{io, os::fd::AsFd, os::fd::BorrowedFd};
@@ -185,11 +186,9 @@ impl UserDatabase {
     /// The text of a file in /etc; empty if the file is missing.
     fn read_etc_file(&self, name: &str) -> Result<String, UserError> {
         let path = self.etc.join(name);
-        match std::fs::read(&path) {
-            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-            Err(error) => Err(UserError::Malformed(format!("reading {path:?}: {error}"))),
-        }
+        let bytes = none_if_missing(std::fs::read(&path))
+            .map_err(|error| UserError::Malformed(format!("reading {path:?}: {error}")))?;
+        Ok(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     }
 }
 
@@ -271,14 +270,10 @@ impl User {
     pub fn runs_this_process(&self) -> bool {
         let process_user = User::of_process();
         let real_ids = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-        let sorted = |groups: &[u32]| {
-            let mut groups = groups.to_vec();
-            groups.sort_unstable();
-            groups
-        };
+        let group_set = |groups: &[u32]| groups.iter().copied().collect::<BTreeSet<u32>>();
         (self.uid, self.gid) == real_ids
             && (self.uid, self.gid) == (process_user.uid, process_user.gid)
-            && sorted(&self.groups) == sorted(&process_user.groups)
+            && group_set(&self.groups) == group_set(&process_user.groups)
     }
 
     /// Makes this user the owner of a file.
