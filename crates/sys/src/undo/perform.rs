@@ -6,7 +6,8 @@ use crate::kernel::{SysRoot, sorted_names};
 use crate::{Error, cgroup, device_mapper, dirs, loopdev, mount, none_if_missing, process, zram};
 use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
+use std::path::{Path, PathBuf};
+use std::{fs::Metadata, os::unix::fs::MetadataExt};
 
 impl UndoStep {
     /// Performs the step; succeeds if it is done already.
@@ -159,67 +160,52 @@ impl UndoStep {
     /// # Errors
     /// [`Error::Unusable`] if the step is not done.
     pub(super) fn verify(&self, kernel: &SysRoot, done_by_reboot: bool) -> Result<(), Error> {
-        let not_done = |object: &Path, why: String| Err(Error::Unusable { object: object.into(), why });
-        match self {
-            UndoStep::Unmount { target, dir } if !mount::may_hide_directory(target, *dir) => Ok(()),
-            UndoStep::Unmount { target, .. } => {
-                if !mount::is_mounted(kernel, target)? {
-                    return Ok(());
-                }
+        // The object that the step has not removed or restored, and its state.
+        let remaining: Option<(PathBuf, String)> = match self {
+            UndoStep::Unmount { target, dir } => {
+                let is_mounted = mount::may_hide_directory(target, *dir) && mount::is_mounted(kernel, target)?;
                 let when =
                     if done_by_reboot { "was mounted there after the last boot" } else { "is still mounted there" };
-                not_done(target, format!("something {when}"))
+                is_mounted.then(|| (target.clone(), format!("something {when}")))
             }
             UndoStep::DetachImage { image, identity } => {
-                if let Some(device) = loopdev::devices_of_image_even_renamed(kernel, image, *identity)?.first() {
-                    return not_done(device, format!("{image:?} is still attached to it, maybe under another name"));
-                }
-                Ok(())
+                let devices = loopdev::devices_of_image_even_renamed(kernel, image, *identity)?;
+                let why = format!("{image:?} is still attached to it, maybe under another name");
+                devices.into_iter().next().map(|device| (device, why))
             }
             UndoStep::RemoveFile { path, .. } | UndoStep::RemoveDir { path, .. } | UndoStep::RemoveTree { path } => {
-                check_absent(path)
+                return check_absent(path);
             }
-            _ if done_by_reboot => Ok(()),
+            _ if done_by_reboot => None,
             UndoStep::KillProcessGroup { pgid, start_time } => {
-                if let Some(pid) = process::living_group_pids(kernel, *pgid, *start_time)?.first() {
-                    return not_done(Path::new("process"), format!("{} still runs", process::describe(kernel, *pid)));
-                }
-                Ok(())
+                let pids = process::living_group_pids(kernel, *pgid, *start_time)?;
+                pids.first().map(|pid| ("process".into(), format!("{} still runs", process::describe(kernel, *pid))))
             }
-            UndoStep::RemoveControlGroup { path, identity } => {
-                if is_other_object(path, *identity) {
-                    return Ok(());
-                }
-                check_absent(path)
-            }
+            UndoStep::RemoveControlGroup { path, identity } if is_other_object(path, *identity) => None,
+            UndoStep::RemoveControlGroup { path, .. } => return check_absent(path),
             UndoStep::DisableController { root, name, .. } => {
-                if cgroup::is_enabled_for_children(root, name)? && !cgroup::is_controller_used(root, name)? {
-                    return not_done(root, format!("the controller {name} is still enabled for the groups below"));
-                }
-                Ok(())
+                let is_left = cgroup::is_enabled_for_children(root, name)? && !cgroup::is_controller_used(root, name)?;
+                is_left.then(|| (root.clone(), format!("the controller {name} is still enabled for the groups below")))
             }
             UndoStep::RemoveMapperDevice { name, uuid } => {
-                if device_mapper::device_exists(name, uuid)? {
-                    return not_done(&Path::new("/dev/mapper").join(name), "it is still there".into());
-                }
-                Ok(())
+                let exists = device_mapper::device_exists(name, uuid)?;
+                exists.then(|| (Path::new("/dev/mapper").join(name), "it is still there".into()))
             }
             UndoStep::RemoveZram { number: Some(number), size_bytes, diskseq } => {
-                if zram::device_exists(kernel, *number, *size_bytes, *diskseq)? {
-                    return not_done(Path::new(&format!("/dev/zram{number}")), "it is still there".into());
-                }
-                Ok(())
+                let exists = zram::device_exists(kernel, *number, *size_bytes, *diskseq)?;
+                exists.then(|| (format!("/dev/zram{number}").into(), "it is still there".into()))
             }
-            UndoStep::RemoveZram { number: None, .. } => Ok(()),
-            UndoStep::RestoreAttribute { path, diskseq, .. } if !may_belong_to_disk(path, *diskseq) => Ok(()),
+            UndoStep::RemoveZram { number: None, .. } => None,
+            UndoStep::RestoreAttribute { path, diskseq, .. } if !may_belong_to_disk(path, *diskseq) => None,
             UndoStep::RestoreAttribute { path, value, .. } => {
-                match none_if_missing(std::fs::read_to_string(path)).map_err(Error::io("reading", path))? {
-                    Some(text) if !attribute_has_value(&text, value) => {
-                        not_done(path, format!("it has the value {}", text.trim()))
-                    }
-                    _ => Ok(()),
-                }
+                let text = none_if_missing(std::fs::read_to_string(path)).map_err(Error::io("reading", path))?;
+                let other = text.filter(|text| !attribute_has_value(text, value));
+                other.map(|text| (path.clone(), format!("it has the value {}", text.trim())))
             }
+        };
+        match remaining {
+            Some((object, why)) => Err(Error::Unusable { object, why }),
+            None => Ok(()),
         }
     }
 }
@@ -243,7 +229,7 @@ fn attribute_has_value(text: &str, value: &str) -> bool {
 mod tests {
     use super::*;
     use crate::limits;
-    use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};
+    use std::{os::unix::process::CommandExt, process::Command};
 
     fn write_file(path: &Path, text: &str) -> FileIdentity {
         std::fs::write(path, text).unwrap();
