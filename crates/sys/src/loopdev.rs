@@ -171,10 +171,7 @@ pub(crate) fn devices_of_identified_image(
     identity: Option<FileIdentity>,
 ) -> Result<Vec<PathBuf>, Error> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
-    let current_identity = FileIdentity::at_path(&image);
-    find_attached_devices(kernel, |device, backing_path| {
-        is_backed_by(device, backing_path, &image, identity, current_identity)
-    })
+    find_attached_devices(kernel, |device, backing_path| is_backed_by(device, backing_path, &image, identity))
 }
 
 /// The loop devices that an image is attached to, even if the image was renamed since. The user must detach a renamed image.
@@ -187,33 +184,26 @@ pub(crate) fn devices_of_image_even_renamed(
     identity: Option<FileIdentity>,
 ) -> Result<Vec<PathBuf>, Error> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
-    let current_identity = FileIdentity::at_path(&image);
     let is_renamed = |backing_path: &[u8]| {
         let backing = FileIdentity::at_path(Path::new(OsStr::from_bytes(backing_path)));
         identity.zip(backing).is_some_and(|(identity, backing)| identity.is_same(&backing))
     };
     find_attached_devices(kernel, |device, backing_path| {
-        is_renamed(backing_path) || is_backed_by(device, backing_path, &image, identity, current_identity)
+        is_renamed(backing_path) || is_backed_by(device, backing_path, &image, identity)
     })
 }
 
 /// Whether the backing file of a loop device is the image with this path and identity. `backing_path` is the path of the
-/// backing file as the kernel prints it, and `current_identity` is the identity of the file that has the path of the image
-/// now.
+/// backing file as the kernel prints it.
 ///
 /// The inode number of the backing file decides, because the kernel prints another path in another mount namespace. The
 /// number is not reused while the device is attached. If either number is unknown, the path decides.
-fn is_backed_by(
-    device: &Path,
-    backing_path: &[u8],
-    image: &Path,
-    identity: Option<FileIdentity>,
-    current_identity: Option<FileIdentity>,
-) -> bool {
+fn is_backed_by(device: &Path, backing_path: &[u8], image: &Path, identity: Option<FileIdentity>) -> bool {
     let Some(identity) = identity else { return is_path_of_image(backing_path, image) };
     let backing = File::open(device).and_then(|device| backing_inode(&device));
     let Ok(backing) = backing else { return is_path_of_image(backing_path, image) };
-    match current_identity.filter(|current| (current.dev, current.ino) == backing) {
+    // Another file may have the path of the image now.
+    match FileIdentity::at_path(image).filter(|current| (current.dev, current.ino) == backing) {
         Some(current) => identity.is_same(&current),
         None => {
             (identity.dev, identity.ino) == backing
