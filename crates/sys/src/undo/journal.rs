@@ -107,7 +107,10 @@ impl Journal {
         let mut open =
             OpenJournal { path, file, next_id: 0, steps_left: 0, _deferred_signals: cancel::defer_signals() };
         open.append(&JournalLine::Owner(owner))?;
-        open.publish()?;
+        // The file is locked and names its owner, so `recover` may find it from now on.
+        let path = open.path.with_extension(JOURNAL_EXTENSION);
+        std::fs::rename(&open.path, &path).map_err(Error::io("renaming to", &path))?;
+        open.path = path;
         File::open(&dir).and_then(|dir| dir.sync_all()).map_err(Error::io("syncing", &dir))?;
         crate::argv::set_journal_name(&open.path.file_name().unwrap_or_default().to_string_lossy());
         Ok(Journal(Arc::new(Mutex::new(open))))
@@ -170,33 +173,20 @@ fn make_private_dir(dir: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Creates the file of a journal. `recover` finds the commands of a process by the name of its journal, so the name ends
-/// with a random part: two containers may each have a process with the same pid and start time.
+/// Creates the file of a journal with mode 0600. `recover` finds the commands of a process by the name of its journal, so the
+/// name ends with a random part: two containers may each have a process with the same pid and start time.
 fn create_journal_file(kernel: &SysRoot, dir: &Path, owner: &Owner) -> Result<(PathBuf, File), Error> {
     let uuid_file = kernel.path("proc/sys/kernel/random/uuid");
     let uuid = std::fs::read_to_string(&uuid_file).map_err(Error::io("reading", &uuid_file))?;
     let path = dir.join(format!("{}-{}-{}.{NEW_EXTENSION}", owner.pid, owner.start_time, uuid.trim()));
-    let file = create_private_file(&path).map_err(Error::io("making", &path))?;
+    let created = File::options().read(true).append(true).create_new(true).mode(0o600).open(&path);
+    let file = created.map_err(Error::io("making", &path))?;
+    // The umask of this process may have removed permissions of the owner.
+    file.set_permissions(PermissionsExt::from_mode(0o600)).map_err(Error::io("making", &path))?;
     Ok((path, file))
 }
 
-/// Makes a new file with mode 0600.
-fn create_private_file(path: &Path) -> std::io::Result<File> {
-    let file = File::options().read(true).append(true).create_new(true).mode(0o600).open(path)?;
-    // The umask of this process may have removed permissions of the owner.
-    file.set_permissions(PermissionsExt::from_mode(0o600))?;
-    Ok(file)
-}
-
 impl OpenJournal {
-    /// Renames the file so that `recover` finds it, now that it is locked and names its owner.
-    fn publish(&mut self) -> Result<(), Error> {
-        let path = self.path.with_extension(JOURNAL_EXTENSION);
-        std::fs::rename(&self.path, &path).map_err(Error::io("renaming to", &path))?;
-        self.path = path;
-        Ok(())
-    }
-
     fn append(&mut self, line: &JournalLine) -> Result<(), Error> {
         let bytes = line.to_bytes().map_err(Error::io("encoding a line of", &self.path))?;
         let length = self.file.metadata().map_err(Error::io("looking at", &self.path))?.len();

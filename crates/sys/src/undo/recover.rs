@@ -140,7 +140,7 @@ struct Recovery<'a> {
     /// The host whose owners count as dead, because the user named it.
     gone_host: Option<&'a str>,
     counts: RecoveryCounts,
-    /// Whether fsarena has printed that it waits for another recovery of the current journal.
+    /// Whether fsarena has logged that it waits for another recovery of the current journal.
     has_announced_wait: bool,
     log: &'a mut dyn FnMut(&str),
 }
@@ -182,12 +182,19 @@ impl Recovery<'_> {
             let holders = lock::find_lock_holders(self.kernel, &file).map_err(Error::io("looking at", path))?;
             let trusted_uids = [0, rustix::process::geteuid().as_raw()];
             if let Some(holder) = holders.iter().find(|holder| trusted_uids.contains(&holder.uid)) {
-                if self.must_skip_for(holder, path, &parsed, place, start.elapsed())? {
+                if self.skip_if_held(holder, path, &parsed, place, start.elapsed())? {
                     return Ok(());
                 }
             } else if let Some(holder) = holders.first() {
-                if let Some(file) = self.take_over_from_other_user(holder, path, &file)? {
-                    return self.undo_all(file, path, place);
+                // The holder is not the owner: fsarena up to 0.1.0 left journals readable, and every user who can read a file
+                // can lock it.
+                if let Some(copy) = replace_with_locked_copy(path, &file)? {
+                    let (name, uid) = (process::describe(self.kernel, holder.pid), holder.uid);
+                    (self.log)(&format!(
+                        "{path:?} is locked by process {name} of user {uid}, but the process that wrote it is gone; \
+                         recovering it anyway"
+                    ));
+                    return self.undo_all(copy, path, place);
                 }
             } else if start.elapsed() > hidden_holder_wait(place) {
                 return self.leave_alone(path, &parsed, "a process that is not visible from here");
@@ -206,9 +213,9 @@ impl Recovery<'_> {
         owner.is_some_and(|(pid, start_time)| process::is_alive(self.kernel, pid, start_time))
     }
 
-    /// Whether to skip a journal because of the process that has it locked, which runs as root or as this user: it may be
-    /// the owner, or another recovery that takes too long. If false, the caller waits and tries again.
-    fn must_skip_for(
+    /// Skips a journal if the process that has it locked, which runs as root or as this user, may be the owner, or is another
+    /// recovery that takes too long. Returns whether it skipped the journal; if not, the caller waits and tries again.
+    fn skip_if_held(
         &mut self,
         holder: &lock::LockHolder,
         path: &Path,
@@ -232,24 +239,6 @@ impl Recovery<'_> {
             self.has_announced_wait = true;
         }
         Ok(false)
-    }
-
-    /// Replaces a journal that a process of another user has locked with a copy, and returns the locked copy; None while
-    /// another recovery does the same. That process is not the owner: fsarena up to 0.1.0 left journals readable, and
-    /// every user who can read a file can lock it.
-    fn take_over_from_other_user(
-        &mut self,
-        holder: &lock::LockHolder,
-        path: &Path,
-        journal: &File,
-    ) -> Result<Option<File>, Error> {
-        let Some(copy) = replace_with_locked_copy(path, journal)? else { return Ok(None) };
-        let name = process::describe(self.kernel, holder.pid);
-        (self.log)(&format!(
-            "{path:?} is locked by process {name} of user {}, but the process that wrote it is gone; recovering it anyway",
-            holder.uid
-        ));
-        Ok(Some(copy))
     }
 
     /// Where the owner of a journal runs or ran. The host that the user named as gone counts as an earlier boot of this
