@@ -3,6 +3,7 @@
 //! The output of a command goes to files in memory, so that fsarena does not have to read a pipe while a command is timed.
 //! [`Argv::confine_writes_to`] confines a command with Landlock.
 
+use crate::error::CommandError;
 use crate::process_output::{describe_output, make_memory_file, read_tail};
 use crate::{limits, process, program, user::User};
 use fsarena_core::event::{CommandEnd, CommandRecord};
@@ -16,8 +17,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
-
-use crate::error::CommandError;
 
 /// The name of the undo journal of this process, once it has one.
 static JOURNAL_NAME: RwLock<Option<String>> = RwLock::new(None);
@@ -140,10 +139,10 @@ impl Argv {
     pub fn run(&self) -> Result<FinishedCommand, CommandError> {
         let _deferred_signals = crate::cancel::defer_signals();
         self.check_cancelled()?;
-        let start_error = |source: std::io::Error| {
+        let start_error = |source: io::Error| {
             let program = self.program.to_string_lossy().into_owned();
             match source.kind() {
-                std::io::ErrorKind::NotFound => CommandError::NotFound { program },
+                io::ErrorKind::NotFound => CommandError::NotFound { program },
                 _ => CommandError::NotStarted { program, source },
             }
         };
@@ -299,7 +298,7 @@ fn wait_or_kill_group(child: &Child) {
 
 /// Waits for a child and returns its status and its peak memory in bytes. It calls wait4(2), the only system call that
 /// reports the peak memory of a single child; neither rustix nor nix offers it.
-fn reap(child: Child) -> std::io::Result<(ExitStatus, u64)> {
+fn reap(child: Child) -> io::Result<(ExitStatus, u64)> {
     let mut status = 0;
     loop {
         // SAFETY: rusage is plain data for which all-zero is valid, and both pointers are to live locals; the pid is that
@@ -309,8 +308,8 @@ fn reap(child: Child) -> std::io::Result<(ExitStatus, u64)> {
             (libc::wait4(child.id() as libc::pid_t, &mut status, 0, &mut usage), usage)
         };
         match result {
-            -1 if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
-            -1 => return Err(std::io::Error::last_os_error()),
+            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            -1 => return Err(io::Error::last_os_error()),
             _ => return Ok((ExitStatus::from_raw(status), usage.ru_maxrss as u64 * 1024)),
         }
     }

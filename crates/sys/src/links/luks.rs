@@ -1,8 +1,8 @@
 //! LUKS2 as cryptsetup formats it by default: dm-crypt behind a real header, with the sector size that cryptsetup chooses. The
 //! key is fixed, because the data is no secret.
 
-use super::crypt::key_hex;
-use super::def::{LinkDef, LinkSetup, clear_superblock, nothing_to_finish};
+use super::crypt::{self, key_hex};
+use super::def::{LinkDef, LinkSetup, clear_superblock};
 use crate::device_mapper::{DmTarget, SECTOR_BYTES};
 use crate::process_output::make_memory_file;
 use serde::Deserialize;
@@ -16,13 +16,11 @@ use std::{fs::File, path::Path, path::PathBuf};
 pub const LINK: LinkDef = LinkDef {
     id: "luks",
     program: Some(("cryptsetup", "cryptsetup-bin")),
-    targets: &["crypt"],
-    modules: &["dm_mod", "dm_crypt", "xts"],
     accelerators: &["aesni_intel", "algif_skcipher"],
     // The header takes 16 MiB.
     sectors_below: |sectors| round_to_4k_sectors(sectors) + (16 << 20) / SECTOR_BYTES,
     make,
-    finish_after_mkfs: nothing_to_finish,
+    ..crypt::LINK
 };
 
 /// The fields of the header about the data (LUKS2 On-Disk Format, 3).
@@ -75,7 +73,7 @@ fn format_header(setup: &LinkSetup) -> Result<()> {
     let mut key = make_memory_file("key")?;
     key.write_all(key_hex().as_bytes())?;
     let mut volume_key = make_memory_file("volume-key")?;
-    volume_key.write_all(&super::crypt::key())?;
+    volume_key.write_all(&crypt::key())?;
     let path_of = |file: &File| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
     let argv = (setup.command)("cryptsetup")
         .args(["luksFormat", "--batch-mode", "--type", "luks2", "--disable-locks"])

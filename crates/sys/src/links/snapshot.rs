@@ -1,7 +1,7 @@
 //! A device with a snapshot by dm-snapshot, taken when the filesystem was made: the first write to each chunk copies it.
 
 use super::def::{LinkDef, LinkSetup, clear_superblock};
-use crate::device_mapper::DmTarget;
+use crate::device_mapper::{DmTarget, SECTOR_BYTES};
 use std::{io::Result, path::PathBuf};
 
 /// The link with the id `snapshot`.
@@ -21,7 +21,7 @@ const CHUNK_SECTORS: u64 = 8;
 
 /// Sectors for a copy of every chunk, twice the metadata (16 bytes a chunk), and 8 MiB for rounding.
 fn copy_sectors(sectors: u64) -> u64 {
-    sectors + sectors / 128 + (8 << 20) / 512
+    sectors + sectors / 128 + (8 << 20) / SECTOR_BYTES
 }
 
 /// Makes the parts for data and copies. Until the snapshot is taken, the device maps the data directly.

@@ -2,7 +2,7 @@
 //! first write to each block copies it.
 
 use super::def::{LinkDef, LinkSetup, clear_superblock, nothing_to_finish};
-use crate::device_mapper::DmTarget;
+use crate::device_mapper::{DmTarget, SECTOR_BYTES};
 use std::{io::Result, path::PathBuf};
 
 /// The link with the id `thin`.
@@ -36,7 +36,8 @@ fn round_up_to_blocks(sectors: u64) -> u64 {
 
 /// The sectors for the metadata: 4 MiB, and 64 bytes for each block, twice for the copy that a transaction writes.
 fn metadata_sectors(sectors: u64) -> u64 {
-    (4 << 20) / 512 + (sectors / BLOCK_SECTORS * 2 * 64).div_ceil(512).next_multiple_of(BLOCK_SECTORS)
+    let blocks = sectors / BLOCK_SECTORS;
+    (4 << 20) / SECTOR_BYTES + (blocks * 2 * 64).div_ceil(SECTOR_BYTES).next_multiple_of(BLOCK_SECTORS)
 }
 
 /// Makes a pool with room for `copies` copies of all blocks, and the device in it.
