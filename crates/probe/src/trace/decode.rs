@@ -1,7 +1,7 @@
 //! Decodes the records that the kernel writes into perf ring buffers (perf_event_open(2), "MMAP layout"), the fields of
 //! tracepoint records, which a `format` file in tracefs describes, and call chains.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 // enum perf_event_type of include/uapi/linux/perf_event.h.
 const PERF_RECORD_LOST: u32 = 2;
@@ -30,45 +30,34 @@ pub enum Decoder {
     Cpu,
 }
 
-/// A decoded record.
+/// An event of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record<'a> {
-    /// The time of the event, in nanoseconds of CLOCK_MONOTONIC.
+pub struct TraceEvent {
+    /// The time in nanoseconds of CLOCK_MONOTONIC.
     pub time_ns: u64,
-    /// The process of the event.
+    /// The CPU of the event.
+    pub cpu: u32,
+    /// The process.
     pub pid: u32,
-    /// The thread of the event.
+    /// The thread.
     pub tid: u32,
-    /// Its content. CallChains are bytes as the kernel writes them: addresses of 8 bytes, innermost first.
-    pub kind: EventKind<&'a [u8]>,
+    /// The kind of event.
+    pub kind: EventKind,
 }
 
-/// The content of an event; `C` is the type of its call chain.
+/// The kind of an event, and its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventKind<C> {
+pub enum EventKind {
     /// A task begins to wait for a lock.
-    Begin { lock: u64, flags: u32, chain: C },
+    Begin { lock: u64, flags: u32, chain: ChainId },
     /// A task stops waiting for a lock: it has the lock, or gave up.
     End { lock: u64, gave_up: bool },
     /// A task was running when the clock ticked.
-    Cpu { chain: C },
-    /// A process or thread starts; `pid` of the record is its process, and `parent` the process that started it.
+    Cpu { chain: ChainId },
+    /// A process or thread starts; `pid` of the event is its process, and `parent` the process that started it.
     Fork { parent: u32 },
     /// The buffer was full, so the kernel dropped this number of records before this one.
     Lost { records: u64 },
-}
-
-impl<C> EventKind<C> {
-    /// Converts the call chain with `convert`.
-    pub fn map_chain<D>(self, convert: impl FnOnce(C) -> D) -> EventKind<D> {
-        match self {
-            EventKind::Begin { lock, flags, chain } => EventKind::Begin { lock, flags, chain: convert(chain) },
-            EventKind::Cpu { chain } => EventKind::Cpu { chain: convert(chain) },
-            EventKind::End { lock, gave_up } => EventKind::End { lock, gave_up },
-            EventKind::Fork { parent } => EventKind::Fork { parent },
-            EventKind::Lost { records } => EventKind::Lost { records },
-        }
-    }
 }
 
 /// A record that is cut short or contradicts itself.
@@ -76,47 +65,52 @@ impl<C> EventKind<C> {
 pub struct MalformedRecord;
 
 impl Decoder {
-    /// Decodes the body of a record; None for types of records that the trace does not use.
-    pub fn decode(self, record_type: u32, body: &[u8]) -> Result<Option<Record<'_>>, MalformedRecord> {
-        match record_type {
-            PERF_RECORD_SAMPLE => self.decode_sample(body).map(Some).ok_or(MalformedRecord),
-            PERF_RECORD_FORK => decode_fork(body).map(Some).ok_or(MalformedRecord),
-            PERF_RECORD_LOST => decode_lost(body).map(Some).ok_or(MalformedRecord),
-            _ => Ok(None),
-        }
+    /// Decodes the body of a record from a buffer of `cpu`, and adds its call chain to `chains`. None for types of records
+    /// that the trace does not use.
+    pub fn decode(
+        self,
+        cpu: u32,
+        record_type: u32,
+        body: &[u8],
+        chains: &mut CallChains,
+    ) -> Result<Option<TraceEvent>, MalformedRecord> {
+        let reader = RecordReader(body);
+        let event = match record_type {
+            PERF_RECORD_SAMPLE => self.decode_sample(cpu, reader, chains),
+            PERF_RECORD_FORK => decode_fork(cpu, reader),
+            PERF_RECORD_LOST => decode_lost(cpu, reader),
+            _ => return Ok(None),
+        };
+        event.map(Some).ok_or(MalformedRecord)
     }
 
-    fn decode_sample(self, body: &[u8]) -> Option<Record<'_>> {
-        let mut reader = RecordReader(body);
+    fn decode_sample(self, cpu: u32, mut reader: RecordReader, chains: &mut CallChains) -> Option<TraceEvent> {
         let (pid, tid, time_ns) = (reader.read_u32()?, reader.read_u32()?, reader.read_u64()?);
         let kind = match self {
             Decoder::Begin { lock, flags } => {
-                let chain = reader.read_chain()?;
-                let raw = reader.read_raw()?;
-                EventKind::Begin { lock: lock.read(raw)?, flags: flags.read(raw)? as u32, chain }
+                let (chain, raw) = (reader.read_chain()?, reader.read_raw()?);
+                EventKind::Begin { lock: lock.read(raw)?, flags: flags.read(raw)? as u32, chain: chains.intern(chain) }
             }
             Decoder::End { lock, ret } => {
                 let raw = reader.read_raw()?;
                 EventKind::End { lock: lock.read(raw)?, gave_up: ret.read(raw)? != 0 }
             }
-            Decoder::Cpu => EventKind::Cpu { chain: reader.read_chain()? },
+            Decoder::Cpu => EventKind::Cpu { chain: chains.intern(reader.read_chain()?) },
         };
-        Some(Record { time_ns, pid, tid, kind })
+        Some(TraceEvent { time_ns, cpu, pid, tid, kind })
     }
 }
 
-fn decode_fork(body: &[u8]) -> Option<Record<'static>> {
-    let mut reader = RecordReader(body);
+fn decode_fork(cpu: u32, mut reader: RecordReader) -> Option<TraceEvent> {
     let (pid, parent, tid, _parent_tid, time_ns) =
         (reader.read_u32()?, reader.read_u32()?, reader.read_u32()?, reader.read_u32()?, reader.read_u64()?);
-    Some(Record { time_ns, pid, tid, kind: EventKind::Fork { parent } })
+    Some(TraceEvent { time_ns, cpu, pid, tid, kind: EventKind::Fork { parent } })
 }
 
-fn decode_lost(body: &[u8]) -> Option<Record<'static>> {
-    let mut reader = RecordReader(body);
+fn decode_lost(cpu: u32, mut reader: RecordReader) -> Option<TraceEvent> {
     let (_event_id, records) = (reader.read_u64()?, reader.read_u64()?);
     let (pid, tid, time_ns) = (reader.read_u32()?, reader.read_u32()?, reader.read_u64()?);
-    Some(Record { time_ns, pid, tid, kind: EventKind::Lost { records } })
+    Some(TraceEvent { time_ns, cpu, pid, tid, kind: EventKind::Lost { records } })
 }
 
 /// Reads the fields of a record one after the other. The slice has the bytes that are not read yet.
@@ -150,48 +144,36 @@ impl<'a> RecordReader<'a> {
     }
 }
 
-/// The layout of a tracepoint's raw record: its fields by name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecordFormat {
-    fields: BTreeMap<String, RecordField>,
-}
-
-/// The offset and size of a field in a raw record, in bytes.
+/// The offset and size of a field in the raw record of a tracepoint, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordField {
     offset: usize,
     size: usize,
 }
 
-impl RecordFormat {
-    /// Parses lines such as `field:unsigned int flags; offset:16; size:4; signed:0;`. Skips other lines.
-    pub fn parse(text: &str) -> RecordFormat {
-        RecordFormat { fields: text.lines().filter_map(parse_field).collect() }
-    }
-
-    /// A field by its name.
-    pub fn field(&self, name: &str) -> Option<RecordField> {
-        self.fields.get(name).copied()
-    }
-}
-
-/// Parses the line of a field into its name, and its offset and size.
-fn parse_field(line: &str) -> Option<(String, RecordField)> {
-    let mut parts = line.split(';').map(str::trim);
-    let declaration = parts.next()?.strip_prefix("field:")?;
-    let name = declaration.rsplit([' ', '*']).next()?.split('[').next()?;
-    let (mut offset, mut size) = (None, None);
-    for part in parts {
-        match part.split_once(':') {
-            Some(("offset", value)) => offset = value.parse().ok(),
-            Some(("size", value)) => size = value.parse().ok(),
-            _ => {}
-        }
-    }
-    Some((name.to_string(), RecordField { offset: offset?, size: size? }))
-}
-
 impl RecordField {
+    /// Finds a field by its name in the text of a tracepoint's file `format`.
+    pub fn find(format: &str, name: &str) -> Option<RecordField> {
+        format.lines().filter_map(RecordField::parse).find_map(|(field, found)| (field == name).then_some(found))
+    }
+
+    /// Parses a line such as `field:unsigned int flags; offset:16; size:4; signed:0;`. Returns the name and the field; None for
+    /// other lines.
+    fn parse(line: &str) -> Option<(&str, RecordField)> {
+        let mut parts = line.split(';').map(str::trim);
+        let declaration = parts.next()?.strip_prefix("field:")?;
+        let name = declaration.rsplit([' ', '*']).next()?.split('[').next()?;
+        let (mut offset, mut size) = (None, None);
+        for part in parts {
+            match part.split_once(':') {
+                Some(("offset", value)) => offset = value.parse().ok(),
+                Some(("size", value)) => size = value.parse().ok(),
+                _ => {}
+            }
+        }
+        Some((name, RecordField { offset: offset?, size: size? }))
+    }
+
     /// The field's value in a raw record, zero-extended; None if the record is too short, or the field does not have 1, 2, 4 or
     /// 8 bytes.
     pub fn read(self, raw: &[u8]) -> Option<u64> {
@@ -261,13 +243,17 @@ pub mod tests {
     use proptest::prelude::*;
 
     fn decoders() -> [Decoder; 3] {
-        let (begin, end) = (RecordFormat::parse(BEGIN), RecordFormat::parse(END));
-        let field = |format: &RecordFormat, name| format.field(name).unwrap();
+        let field = |format, name| RecordField::find(format, name).unwrap();
         [
-            Decoder::Begin { lock: field(&begin, "lock_addr"), flags: field(&begin, "flags") },
-            Decoder::End { lock: field(&end, "lock_addr"), ret: field(&end, "ret") },
+            Decoder::Begin { lock: field(BEGIN, "lock_addr"), flags: field(BEGIN, "flags") },
+            Decoder::End { lock: field(END, "lock_addr"), ret: field(END, "ret") },
             Decoder::Cpu,
         ]
+    }
+
+    /// Decodes a record of CPU 3, without keeping its call chain.
+    fn decode(decoder: Decoder, record_type: u32, body: &[u8]) -> Result<Option<TraceEvent>, MalformedRecord> {
+        decoder.decode(3, record_type, body, &mut CallChains::default())
     }
 
     /// A task and a time as a record has them.
@@ -295,51 +281,53 @@ pub mod tests {
     fn contention_begin_is_decoded_with_lock_flags_and_chain() {
         let chain = [u64::MAX - 127, 0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020];
         let body = [task_and_time(10, 11, 5_000), counted_chain(&chain), raw(0xdead_0008, 2)].concat();
-        let record = decoders()[0].decode(PERF_RECORD_SAMPLE, &body).unwrap().unwrap();
-        let chain = addresses(&chain);
-        assert_eq!((record.pid, record.tid, record.time_ns), (10, 11, 5_000));
-        assert_eq!(record.kind, EventKind::Begin { lock: 0xdead_0008, flags: 2, chain: &chain[..] });
+        let mut chains = CallChains::default();
+        let event = decoders()[0].decode(3, PERF_RECORD_SAMPLE, &body, &mut chains).unwrap().unwrap();
+        assert_eq!((event.cpu, event.pid, event.tid, event.time_ns), (3, 10, 11, 5_000));
+        let id = chains.intern(&addresses(&chain));
+        assert_eq!(event.kind, EventKind::Begin { lock: 0xdead_0008, flags: 2, chain: id });
+        assert_eq!(chains.get(id), &chain[1..]);
     }
 
     #[test]
     fn contention_end_is_decoded_with_its_result() {
         for (ret, gave_up) in [(0, false), (-4_i32 as u32, true)] {
             let body = [task_and_time(10, 11, 6_000), raw(0xdead_0008, ret)].concat();
-            let record = decoders()[1].decode(PERF_RECORD_SAMPLE, &body).unwrap().unwrap();
-            assert_eq!(record.kind, EventKind::End { lock: 0xdead_0008, gave_up });
+            let event = decode(decoders()[1], PERF_RECORD_SAMPLE, &body).unwrap().unwrap();
+            assert_eq!(event.kind, EventKind::End { lock: 0xdead_0008, gave_up });
         }
     }
 
     #[test]
     fn lost_and_fork_records_are_decoded_with_their_time() {
         let body = [addresses(&[99, 1234]), task_and_time(1, 2, 7_000)].concat();
-        let record = decoders()[1].decode(PERF_RECORD_LOST, &body).unwrap().unwrap();
-        assert_eq!((record.time_ns, record.kind), (7_000, EventKind::Lost { records: 1234 }));
+        let event = decode(decoders()[1], PERF_RECORD_LOST, &body).unwrap().unwrap();
+        assert_eq!((event.time_ns, event.kind), (7_000, EventKind::Lost { records: 1234 }));
 
         let body = [task_and_time(20, 10, 0)[..8].to_vec(), task_and_time(20, 10, 8_000), task_and_time(10, 10, 8_000)]
             .concat();
-        let record = decoders()[0].decode(PERF_RECORD_FORK, &body).unwrap().unwrap();
-        assert_eq!((record.pid, record.time_ns, record.kind), (20, 8_000, EventKind::Fork { parent: 10 }));
+        let event = decode(decoders()[0], PERF_RECORD_FORK, &body).unwrap().unwrap();
+        assert_eq!((event.pid, event.time_ns, event.kind), (20, 8_000, EventKind::Fork { parent: 10 }));
     }
 
     #[test]
     fn a_record_shorter_than_its_chain_is_malformed() {
         let body = [task_and_time(1, 1, 1), addresses(&[u64::MAX])].concat();
-        assert_eq!(decoders()[2].decode(PERF_RECORD_SAMPLE, &body), Err(MalformedRecord));
+        assert_eq!(decode(decoders()[2], PERF_RECORD_SAMPLE, &body), Err(MalformedRecord));
         let body = [task_and_time(1, 1, 1), addresses(&[1 << 40, 0, 0])].concat();
-        assert_eq!(decoders()[0].decode(PERF_RECORD_SAMPLE, &body), Err(MalformedRecord));
+        assert_eq!(decode(decoders()[0], PERF_RECORD_SAMPLE, &body), Err(MalformedRecord));
     }
 
     #[test]
     fn other_record_types_are_skipped() {
-        assert_eq!(decoders()[0].decode(5, &[]), Ok(None));
+        assert_eq!(decode(decoders()[0], 5, &[]), Ok(None));
     }
 
     proptest! {
         #[test]
         fn garbage_never_panics(record_type in 0_u32..12, body in proptest::collection::vec(any::<u8>(), 0..256)) {
             for decoder in decoders() {
-                let _ = decoder.decode(record_type, &body);
+                let _ = decode(decoder, record_type, &body);
             }
         }
 
@@ -351,7 +339,7 @@ pub mod tests {
             body[junk_offset..junk_offset + 8].copy_from_slice(&junk);
             body.truncate(length);
             for decoder in decoders() {
-                let _ = decoder.decode(PERF_RECORD_SAMPLE, &body);
+                let _ = decode(decoder, PERF_RECORD_SAMPLE, &body);
             }
         }
     }
@@ -373,27 +361,25 @@ pub mod tests {
 
     #[test]
     fn fields_of_a_format_file_are_parsed() {
-        let format = RecordFormat::parse(BEGIN);
-        assert_eq!(format.field("lock_addr"), Some(RecordField { offset: 8, size: 8 }));
-        assert_eq!(format.field("flags"), Some(RecordField { offset: 16, size: 4 }));
-        assert_eq!(format.field("common_pid"), Some(RecordField { offset: 4, size: 4 }));
-        assert_eq!(format.field("ret"), None);
+        assert_eq!(RecordField::find(BEGIN, "lock_addr"), Some(RecordField { offset: 8, size: 8 }));
+        assert_eq!(RecordField::find(BEGIN, "flags"), Some(RecordField { offset: 16, size: 4 }));
+        assert_eq!(RecordField::find(BEGIN, "common_pid"), Some(RecordField { offset: 4, size: 4 }));
+        assert_eq!(RecordField::find(BEGIN, "ret"), None);
     }
 
     #[test]
     fn names_of_pointer_and_array_fields_are_parsed() {
-        let format = RecordFormat::parse(
-            "\tfield:char *name;\toffset:0;\tsize:8;\n\tfield:char comm[16];\toffset:8;\tsize:16;\n",
-        );
-        assert_eq!(format.field("name"), Some(RecordField { offset: 0, size: 8 }));
-        assert_eq!(format.field("comm"), Some(RecordField { offset: 8, size: 16 }));
-        assert_eq!(format.field("comm").unwrap().read(&[0; 64]), None, "an array cannot be read as a number");
+        let format = "\tfield:char *name;\toffset:0;\tsize:8;\n\tfield:char comm[16];\toffset:8;\tsize:16;\n";
+        assert_eq!(RecordField::find(format, "name"), Some(RecordField { offset: 0, size: 8 }));
+        assert_eq!(RecordField::find(format, "comm"), Some(RecordField { offset: 8, size: 16 }));
+        let array = RecordField::find(format, "comm").unwrap();
+        assert_eq!(array.read(&[0; 64]), None, "an array cannot be read as a number");
     }
 
     #[test]
     fn a_field_line_without_offset_or_size_is_skipped() {
-        let format = RecordFormat::parse("field:int a;\nfield:int b;\toffset:x;\tsize:4;\nfield:int c; offset:4;");
-        assert_eq!(format, RecordFormat::parse(""));
+        let format = "field:int a;\nfield:int b;\toffset:x;\tsize:4;\nfield:int c; offset:4;";
+        assert!(["a", "b", "c"].iter().all(|name| RecordField::find(format, name).is_none()));
     }
 
     #[test]
@@ -401,10 +387,10 @@ pub mod tests {
         let mut raw = vec![0xee; 8];
         raw.extend(0xffff_8880_1234_5678_u64.to_ne_bytes());
         raw.extend(6_u32.to_ne_bytes());
-        let format = RecordFormat::parse(BEGIN);
-        assert_eq!(format.field("lock_addr").unwrap().read(&raw), Some(0xffff_8880_1234_5678));
-        assert_eq!(format.field("flags").unwrap().read(&raw), Some(6));
-        assert_eq!(format.field("flags").unwrap().read(&raw[..19]), None);
+        let field = |name| RecordField::find(BEGIN, name).unwrap();
+        assert_eq!(field("lock_addr").read(&raw), Some(0xffff_8880_1234_5678));
+        assert_eq!(field("flags").read(&raw), Some(6));
+        assert_eq!(field("flags").read(&raw[..19]), None);
         assert_eq!(RecordField { offset: usize::MAX, size: 8 }.read(&raw), None);
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The tracepoints are described in tracefs: fsarena uses a mounted one, or mounts a private one.
 
-use crate::trace::decode::{RecordField, RecordFormat};
-use crate::{trace::TraceError, trace::decode::Decoder, trace::options::TraceOptions};
+use crate::trace::decode::{Decoder, RecordField};
+use crate::trace::{TraceError, options::TraceOptions};
 use fsarena_sys::kernel::{SysRoot, parse_cpu_list};
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
@@ -183,8 +183,8 @@ struct Tracepoint {
     event: &'static str,
     /// Its number, for perf_event_open(2).
     id: u64,
-    /// The layout of its record.
-    format: RecordFormat,
+    /// The text of its file `format`, which has the layout of its record.
+    format: String,
 }
 
 impl Tracepoint {
@@ -194,7 +194,7 @@ impl Tracepoint {
     /// The record has no such field.
     fn field(&self, name: &str) -> Result<RecordField, TraceError> {
         let missing = || unreadable_error(self.event, "format", format!("it has no field {name}"));
-        self.format.field(name).ok_or_else(missing)
+        RecordField::find(&self.format, name).ok_or_else(missing)
     }
 }
 
@@ -275,7 +275,7 @@ impl Tracefs {
         let text = read_file("id")?;
         let id = text.trim().parse();
         let id = id.map_err(|_| unreadable_error(event, "id", format!("expected a number, found {text:?}")))?;
-        Ok(Tracepoint { event, id, format: RecordFormat::parse(&read_file("format")?) })
+        Ok(Tracepoint { event, id, format: read_file("format")? })
     }
 
     fn read(&self, path: &str) -> io::Result<String> {
@@ -327,7 +327,7 @@ mod tests {
             let (_dir, kernel) = kernel_with(&[(&format!("{event}/id"), "408\n"), (&format!("{event}/format"), BEGIN)]);
             let tracefs = Tracefs::find_mounted(&kernel).unwrap();
             let tracepoint = tracefs.read_tracepoint(&kernel, "contention_begin").unwrap();
-            assert_eq!((tracepoint.id, tracepoint.format), (408, RecordFormat::parse(BEGIN)));
+            assert_eq!((tracepoint.id, tracepoint.format.as_str()), (408, BEGIN));
         }
     }
 

@@ -1,14 +1,14 @@
 //! Sums up the events of the traced processes: pairs the beginning and the end of each wait, and adds the durations of waits
 //! to histograms.
 
-use crate::trace::decode::{CallChains, ChainId};
-use crate::{trace::decode::EventKind, trace::lock_kind::LockKind, trace::options::TracedTasks};
+use crate::trace::decode::{CallChains, ChainId, EventKind, TraceEvent};
+use crate::trace::{lock_kind::LockKind, options::TracedTasks};
 use hdrhistogram::Histogram;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 /// The counts and durations of a trace so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TraceTally {
     /// The traced processes, also those that have ended; None for all. A process that reuses the pid of an ended one counts.
     processes: Option<HashSet<u32>>,
@@ -34,15 +34,7 @@ impl TraceTally {
             TracedTasks::Pids(pids) => Some(pids.iter().copied().collect()),
             TracedTasks::WholeMachine => None,
         };
-        TraceTally {
-            processes,
-            reader_thread: None,
-            chains: CallChains::default(),
-            pairing: WaitPairing::default(),
-            waits_by_lock: HashMap::new(),
-            cpu_samples: HashMap::new(),
-            lost_records: 0,
-        }
+        TraceTally { processes, ..TraceTally::default() }
     }
 
     /// Adds the next event. Events must arrive sorted by time.
@@ -211,25 +203,10 @@ impl WaitStats {
     }
 }
 
-/// An event of the trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TraceEvent {
-    /// The time in nanoseconds of CLOCK_MONOTONIC.
-    pub time_ns: u64,
-    /// The CPU of the event.
-    pub cpu: u32,
-    /// The process.
-    pub pid: u32,
-    /// The thread.
-    pub tid: u32,
-    /// The kind of event.
-    pub kind: EventKind<ChainId>,
-}
-
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::{trace::decode::CallChains, trace::decode::tests::addresses};
+    use crate::trace::decode::tests::addresses;
 
     // The LCB_F_* flags of the waits.
     const RWSEM_READ: u32 = 2;
@@ -240,7 +217,7 @@ pub mod tests {
         TraceTally::new(&target)
     }
 
-    pub fn event(time_ns: u64, pid: u32, tid: u32, kind: EventKind<ChainId>) -> TraceEvent {
+    pub fn event(time_ns: u64, pid: u32, tid: u32, kind: EventKind) -> TraceEvent {
         TraceEvent { time_ns, cpu: 0, pid, tid, kind }
     }
 

@@ -2,13 +2,11 @@
 //!
 //! A thread empties the ring buffers while the work runs, and puts the events of all CPUs into the order of their times.
 
-use crate::trace::decode::{self, Decoder};
+use crate::trace::decode::{MalformedRecord, TraceEvent};
 use crate::trace::options::{TraceOptions, TracedTasks};
-use crate::trace::rings::not_permitted_error;
-use crate::trace::rings::{self, Ring, Rings};
-use crate::trace::tally::{TraceEvent, TraceTally};
-use crate::trace::{TraceError, profile};
-use crate::{trace::profile::Profile, trace::symbols::Symbols};
+use crate::trace::profile::{self, Profile};
+use crate::trace::rings::{self, Ring, Rings, not_permitted_error};
+use crate::trace::{TraceError, symbols::Symbols, tally::TraceTally};
 use fsarena_sys::kernel::SysRoot;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::time::ClockId;
@@ -124,11 +122,11 @@ fn monotonic_ns() -> u64 {
 /// Reads the ring buffers until `stop_event` is readable, then switches the events off and reads the remaining records.
 fn read_rings(mut rings: Rings, start_ns: u64, stop_event: &OwnedFd, mut tally: TraceTally) -> ReaderResult {
     tally.reader_thread = Some(rustix::thread::gettid().as_raw_nonzero().get() as u32);
-    let mut queue = EventQueue::default();
+    let mut queue = vec![];
     while !wait_for_records(&rings.rings, stop_event) {
         let pass_start_ns = monotonic_ns();
         queue_records(&mut rings.rings, &mut tally, &mut queue);
-        for event in queue.drain_until(pass_start_ns.saturating_sub(SLACK_NS)) {
+        for event in drain_until(&mut queue, pass_start_ns.saturating_sub(SLACK_NS)) {
             tally.add(&event);
         }
     }
@@ -139,7 +137,7 @@ fn read_rings(mut rings: Rings, start_ns: u64, stop_event: &OwnedFd, mut tally: 
     }
     let duration_ns = monotonic_ns() - start_ns;
     queue_records(&mut rings.rings, &mut tally, &mut queue);
-    for event in queue.drain_until(u64::MAX) {
+    for event in drain_until(&mut queue, u64::MAX) {
         tally.add(&event);
     }
     tally.pairing.discard_open_waits();
@@ -164,52 +162,28 @@ fn wait_for_records(rings: &[Ring], stop_event: &OwnedFd) -> bool {
 }
 
 /// Moves all records from the ring buffers to the queue.
-fn queue_records(rings: &mut [Ring], tally: &mut TraceTally, queue: &mut EventQueue) {
+fn queue_records(rings: &mut [Ring], tally: &mut TraceTally, queue: &mut Vec<TraceEvent>) {
     for Ring { cpu, decoder, sampler } in rings {
         while let Some(record) = sampler.next_record() {
-            match parse_event(*decoder, *cpu, record.ty(), &record.to_contiguous(), tally) {
+            match decoder.decode(*cpu, record.ty(), &record.to_contiguous(), &mut tally.chains) {
                 Ok(Some(event)) => queue.push(event),
                 Ok(None) => {}
                 // Never observed. It counts as lost, so that the profile is not shown as complete.
-                Err(decode::MalformedRecord) => tally.lost_records += 1,
+                Err(MalformedRecord) => tally.lost_records += 1,
             }
         }
     }
 }
 
-/// Decodes a record; None if the trace does not use its type.
-fn parse_event(
-    decoder: Decoder,
-    cpu: u32,
-    record_type: u32,
-    body: &[u8],
-    tally: &mut TraceTally,
-) -> Result<Option<TraceEvent>, decode::MalformedRecord> {
-    let Some(record) = decoder.decode(record_type, body)? else { return Ok(None) };
-    let kind = record.kind.map_chain(|chain| tally.chains.intern(chain));
-    Ok(Some(TraceEvent { time_ns: record.time_ns, cpu, pid: record.pid, tid: record.tid, kind }))
-}
-
-/// Sorts the events of all CPUs by time.
+/// Removes the events up to a time from a queue and returns them, oldest first.
 ///
 /// A wait may begin on one CPU and end on another, and the reader reads the buffers one after the other. After it has read all
 /// buffers once, no event older than the start of that pass can follow.
-#[derive(Debug, Default)]
-struct EventQueue(Vec<TraceEvent>);
-
-impl EventQueue {
-    /// Adds an event, in any order.
-    fn push(&mut self, event: TraceEvent) {
-        self.0.push(event);
-    }
-
-    /// Removes the events up to a time and returns them, oldest first.
-    fn drain_until(&mut self, end_ns: u64) -> std::vec::Drain<'_, TraceEvent> {
-        // The events are mostly sorted sequences, which this sort merges quickly.
-        self.0.sort_by_key(|event| event.time_ns);
-        let count = self.0.partition_point(|event| event.time_ns <= end_ns);
-        self.0.drain(..count)
-    }
+fn drain_until(queue: &mut Vec<TraceEvent>, end_ns: u64) -> std::vec::Drain<'_, TraceEvent> {
+    // The events are mostly sorted sequences, which this sort merges quickly.
+    queue.sort_by_key(|event| event.time_ns);
+    let count = queue.partition_point(|event| event.time_ns <= end_ns);
+    queue.drain(..count)
 }
 
 #[cfg(test)]
@@ -234,15 +208,11 @@ mod tests {
 
     #[test]
     fn the_queue_returns_events_of_all_cpus_sorted_by_time() {
-        let mut queue = EventQueue::default();
-        for event in [event_at(10, 0), event_at(30, 0), event_at(50, 0), event_at(20, 1), event_at(40, 1)] {
-            queue.push(event);
-        }
-        assert_eq!(queue.drain_until(30).collect::<Vec<_>>(), [event_at(10, 0), event_at(20, 1), event_at(30, 0)]);
+        let mut queue = vec![event_at(10, 0), event_at(30, 0), event_at(50, 0), event_at(20, 1), event_at(40, 1)];
+        let first: Vec<TraceEvent> = drain_until(&mut queue, 30).collect();
+        assert_eq!(first, [event_at(10, 0), event_at(20, 1), event_at(30, 0)]);
         queue.push(event_at(35, 1));
-        assert_eq!(
-            queue.drain_until(u64::MAX).collect::<Vec<_>>(),
-            [event_at(35, 1), event_at(40, 1), event_at(50, 0)]
-        );
+        let rest: Vec<TraceEvent> = drain_until(&mut queue, u64::MAX).collect();
+        assert_eq!(rest, [event_at(35, 1), event_at(40, 1), event_at(50, 0)]);
     }
 }
