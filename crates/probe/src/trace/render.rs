@@ -1,7 +1,6 @@
 //! Renders a profile as text, at most 100 columns wide.
 
 use crate::trace::profile::{CpuSite, LockSite, Profile};
-use std::fmt::Write;
 
 const WIDTH: usize = 100;
 /// The indentation of lines that continue the line above.
@@ -109,7 +108,6 @@ fn push_line(out: &mut String, text: &str) {
 
 /// Formats a duration with three digits and a unit: `251 µs`, `1.20 s`.
 fn format_duration(ns: u64) -> String {
-    let mut text = String::new();
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
         // From 999.5 on, a value would be rounded to 1000.
@@ -118,8 +116,7 @@ fn format_duration(ns: u64) -> String {
         _ => (ns as f64 / 1e9, "s"),
     };
     let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
-    write!(text, "{value:.decimals$} {unit}").expect("a String takes any text");
-    text
+    format!("{value:.decimals$} {unit}")
 }
 
 #[cfg(test)]

@@ -23,13 +23,6 @@ pub trait Counter: Send {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CounterError(pub String);
 
-impl CounterError {
-    /// An error with this description.
-    pub fn new(description: impl Into<String>) -> CounterError {
-        CounterError(description.into())
-    }
-}
-
 /// An error that keeps a watch from starting, or from storing its windows. Other problems during a watch mark a window and are
 /// not errors.
 #[derive(Debug, thiserror::Error)]

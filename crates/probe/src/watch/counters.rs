@@ -106,7 +106,7 @@ impl DeviceCounter {
 
 impl Counter for DeviceCounter {
     fn read(&mut self) -> Result<f64, CounterError> {
-        let read_error = |why: String| CounterError::new(format!("/{}: {why}", self.stat_path));
+        let read_error = |why: String| CounterError(format!("/{}: {why}", self.stat_path));
         let text = self.kernel.read(&self.stat_path).map_err(|error| read_error(error.to_string()))?;
         let fields: Vec<f64> = text.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
         match (fields.first(), fields.get(4)) {

@@ -61,32 +61,27 @@ impl WindowMark {
     /// Whether comparisons leave out the window. That depends only on the kind of event, never on the measured values, so
     /// that it cannot bias a comparison.
     pub fn invalidates_window(&self) -> bool {
-        match self {
-            WindowMark::CounterDecreased { .. } | WindowMark::MachineSlept(_) | WindowMark::DeviceChanged(_) => true,
-            // Without requests, or without another reading, the value is missing in the comparison anyway. A clock step or a
-            // different length does not change rates.
-            WindowMark::CounterSilent { .. }
-            | WindowMark::RequestsUnknown
-            | WindowMark::ClockStepped(_)
-            | WindowMark::ProbeUnreadable(_)
-            | WindowMark::TooLong(_)
-            | WindowMark::CutShort => false,
-        }
+        self.note_kind() == NoteKind::Dropped
     }
 
     /// The note about this mark in the store.
     pub fn to_note(&self) -> Note {
-        let kind = if self.invalidates_window() {
-            NoteKind::Dropped
-        } else if matches!(
-            self,
-            WindowMark::CounterSilent { .. } | WindowMark::RequestsUnknown | WindowMark::ProbeUnreadable(_)
-        ) {
-            NoteKind::Unavailable
-        } else {
-            NoteKind::Remark
-        };
-        Note::new(kind, self.to_string())
+        Note::new(self.note_kind(), self.to_string())
+    }
+
+    /// The kind of the note about this mark: `Dropped` if comparisons leave out the window.
+    fn note_kind(&self) -> NoteKind {
+        match self {
+            WindowMark::CounterDecreased { .. } | WindowMark::MachineSlept(_) | WindowMark::DeviceChanged(_) => {
+                NoteKind::Dropped
+            }
+            // Without requests, or without another reading, the value is missing in the comparison anyway.
+            WindowMark::CounterSilent { .. } | WindowMark::RequestsUnknown | WindowMark::ProbeUnreadable(_) => {
+                NoteKind::Unavailable
+            }
+            // A clock step or a different length does not change rates.
+            WindowMark::ClockStepped(_) | WindowMark::TooLong(_) | WindowMark::CutShort => NoteKind::Remark,
+        }
     }
 }
 
@@ -253,7 +248,7 @@ mod tests {
     }
 
     fn failed_reading() -> Result<f64, CounterError> {
-        Err(CounterError::new("refused"))
+        Err(CounterError("refused".into()))
     }
 
     fn silent_mark(failures: u32) -> WindowMark {

@@ -32,7 +32,7 @@ impl CommandCounter {
 
     /// An error with the command before it.
     fn error(&self, why: impl std::fmt::Display) -> CounterError {
-        CounterError::new(format!("{}: {why}", self.argv.join(" ")))
+        CounterError(format!("{}: {why}", self.argv.join(" ")))
     }
 
     /// Runs the command. Returns its exit status and its output; `None` if it exceeded the timeout.

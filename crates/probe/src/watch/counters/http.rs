@@ -80,7 +80,7 @@ impl HttpPage {
 
     /// An error with the address of the page before it.
     fn error(&self, why: &str) -> CounterError {
-        CounterError::new(format!("{}: {why}", self.url))
+        CounterError(format!("{}: {why}", self.url))
     }
 
     /// The error for a page without a counter; it shows the beginning of the page.

@@ -142,7 +142,7 @@ impl Counter for LogCounter {
         });
         match counted {
             Ok(()) => Ok(self.lines),
-            Err(error) => Err(CounterError::new(format!("{}: {error}", self.path.display()))),
+            Err(error) => Err(CounterError(format!("{}: {error}", self.path.display()))),
         }
     }
 }
