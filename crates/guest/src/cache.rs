@@ -1,8 +1,9 @@
-//! The cache of kernels and facts about them, shared by runs.
+//! The cache of kernels and facts about them, shared by runs: [`fsarena_sys::dirs::cache_dir`] and
+//! [`fsarena_sys::dirs::SHARED_CACHE`].
 //!
 //! Large files carry their digest in their name. A kernel package has the digests of its files in a list beside them.
 
-use fsarena_sys::{dirs, kernel::SysRoot, none_if_missing, process};
+use fsarena_sys::{kernel::SysRoot, none_if_missing, process};
 use sha2::{Digest, Sha256};
 use std::fs::{File, Metadata, Permissions};
 use std::io::{Read, Result};
@@ -15,14 +16,6 @@ use walkdir::WalkDir;
 
 /// Damage found in the cache, for the next report. fsarena looks for kernels before a run exists that could record it.
 static DAMAGE: Mutex<Vec<String>> = Mutex::new(vec![]);
-
-/// The directory with the kernels that root fetched, which all users can read.
-pub const SHARED_DIR: &str = dirs::SHARED_CACHE;
-
-/// The directory of this user for fetched and unpacked kernels.
-pub fn user_dir() -> PathBuf {
-    dirs::cache_dir()
-}
 
 /// Records that an entry does not match its digest; `remedy` is what fsarena does about it.
 pub fn record_damage(entry: &Path, remedy: &str) {

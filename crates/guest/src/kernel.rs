@@ -6,6 +6,7 @@ use crate::kernel_dir::{self, KernelFiles, PackagedKernel, find_packaged_kernels
 use crate::vmlinux::{ELF_MAGIC, ElfKind, elf_kind};
 use crate::{Error, Result, apt::AptDirs, cache, kernel_config, module_build, modules::Modules, vmlinux};
 use fsarena_core::setting_text::setting;
+use fsarena_sys::dirs::{SHARED_CACHE, cache_dir};
 use fsarena_sys::input;
 use std::path::{Path, PathBuf};
 
@@ -69,9 +70,9 @@ impl GuestKernel {
 impl KernelDirs {
     /// The default directories of this machine.
     pub fn of_this_machine(modules_dir: Option<PathBuf>) -> KernelDirs {
-        let cache = cache::user_dir();
+        let cache = cache_dir();
         let apt_dirs = AptDirs::in_cache(&cache);
-        KernelDirs { root: "/".into(), cache, shared_cache: cache::SHARED_DIR.into(), modules_dir, apt_dirs }
+        KernelDirs { root: "/".into(), cache, shared_cache: SHARED_CACHE.into(), modules_dir, apt_dirs }
     }
 
     /// The directories that kernels lie below: each fetched package, and the root of this machine.

@@ -108,7 +108,7 @@ mod tests {
     /// The kernels of Debian must not be reported.
     #[test]
     fn kernels_of_debian_have_no_debug_options() {
-        let caches = std::fs::read_dir(crate::cache::SHARED_DIR).into_iter().flatten().flatten();
+        let caches = std::fs::read_dir(fsarena_sys::dirs::SHARED_CACHE).into_iter().flatten().flatten();
         let boots = caches.filter_map(|package| std::fs::read_dir(package.path().join("boot")).ok());
         let mut has_kernel = false;
         for file in boots.flatten().flatten().map(|entry| entry.path()) {

@@ -41,7 +41,7 @@ pub fn run(args: Args, cli: &Command) -> CommandResult {
     rows.extend(KEYS.map(|(key, commands)| setting_row(cli, &config, key, commands)));
     for (setting, name, dir) in [
         ("state directory", "FSARENA_STATE_DIR", fsarena_sys::undo::state_dir()),
-        ("cache directory", "FSARENA_CACHE_DIR", fsarena_guest::cache::user_dir()),
+        ("cache directory", "FSARENA_CACHE_DIR", fsarena_sys::dirs::cache_dir()),
     ] {
         let source = if environment_value(name).is_some() { name } else { "default" };
         rows.push(SettingRow { setting, value: dir.display().to_string(), source: source.into() });

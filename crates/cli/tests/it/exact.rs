@@ -32,7 +32,7 @@ fn kernel_cache() -> Option<PathBuf> {
         let boot = std::fs::read_dir(dir.join("boot")).into_iter().flatten().flatten();
         boot.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"vmlinuz-")).count() > 0
     };
-    let cache = fsarena_guest::cache::user_dir();
+    let cache = fsarena_sys::dirs::cache_dir();
     let fetched = std::fs::read_dir(&cache).into_iter().flatten().flatten().any(|entry| has_kernel(&entry.path()));
     let is_available = fetched || has_kernel(Path::new("/"));
     if !is_available {

@@ -33,7 +33,7 @@ fn a_kernel_without_the_modules_is_refused_with_the_command_that_compiles_them()
     let nobody = Nobody::within(&sandbox);
     let run = ["run", "--on", "qemu", "--kernel", "debian:6.1", "--fs", "zfs", "--workload", "tree"];
     // If root has compiled the modules, the kernel has zfs, and the run is not refused.
-    let compiled = std::fs::read_dir(fsarena_guest::cache::SHARED_DIR).into_iter().flatten().flatten();
+    let compiled = std::fs::read_dir(fsarena_sys::dirs::SHARED_CACHE).into_iter().flatten().flatten();
     if compiled.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("modules-zfs-dkms-")) {
         return fsarena_sys::testkit::record_skip("a cache without modules of OpenZFS");
     }

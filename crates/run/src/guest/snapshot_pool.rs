@@ -9,7 +9,7 @@ use fsarena_core::setting_text::setting;
 use fsarena_guest::config::{GuestConfig, PLACEHOLDER_CONFIG};
 use fsarena_guest::snapshot::{self, Snapshot, SnapshotDraft};
 use fsarena_guest::{cache, emulator::Machine, launch::GuestCommand};
-use fsarena_sys::{Error, argv::Argv, undo::MadeDir};
+use fsarena_sys::{Error, argv::Argv, dirs, undo::MadeDir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{os::unix::fs::DirBuilderExt, time::Instant};
@@ -39,7 +39,7 @@ pub fn uses_snapshots(guest: &GuestPlan) -> bool {
 impl SnapshotPool {
     /// A pool that uses the cache of this user. Files of the run go into `dir`.
     pub fn new(dir: &Path) -> SnapshotPool {
-        let cache_dir = std::path::absolute(cache::user_dir()).unwrap_or_else(|_| cache::user_dir());
+        let cache_dir = std::path::absolute(dirs::cache_dir()).unwrap_or_else(|_| dirs::cache_dir());
         // Without a cache directory each guest boots.
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&cache_dir);
         let (verified, failed, notes) = Default::default();

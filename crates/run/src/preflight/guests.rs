@@ -130,7 +130,7 @@ pub fn choose_accelerator(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Op
     if guest.emulator != Emulator::Qemu || guest.accelerator == Some(Accelerator::Tcg) {
         return Ok(None);
     }
-    let cache = fsarena_guest::cache::user_dir();
+    let cache = fsarena_sys::dirs::cache_dir();
     let failed = kernels.by_level.values().find_map(|kernel| kvm_trial::check_kvm(kernel, &cache).err());
     let Some(why) = failed else {
         guest.accelerator = Some(Accelerator::Kvm);

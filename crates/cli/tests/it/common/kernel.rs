@@ -15,7 +15,7 @@ pub fn has_programs(names: &[&str]) -> bool {
 /// Finds a fetched Debian kernel whose release begins with `begin` and ends with `end`; `.ci/run` fetches them. If there is
 /// none, notes that the test is skipped.
 pub fn find_debian_kernel(begin: &str, end: &str) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(fsarena_guest::cache::SHARED_DIR).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(fsarena_sys::dirs::SHARED_CACHE).into_iter().flatten().flatten();
     let mut roots = entries.map(|entry| entry.path()).filter(|path| path.join("boot").is_dir());
     let matches = |root: &PathBuf| {
         let name = root.file_name().unwrap_or_default().to_string_lossy();
@@ -28,7 +28,7 @@ pub fn find_debian_kernel(begin: &str, end: &str) -> Option<PathBuf> {
     if kernel.is_none() {
         fsarena_sys::testkit::record_skip(&format!(
             "no linux-image-{begin}…{end} in {}",
-            fsarena_guest::cache::SHARED_DIR
+            fsarena_sys::dirs::SHARED_CACHE
         ));
     }
     kernel
