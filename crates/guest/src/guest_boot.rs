@@ -46,7 +46,7 @@ pub fn is_guest_init() -> bool {
 /// The kernel lacks a feature, which the error names.
 pub fn boot() -> Result<BootedGuest> {
     for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp")] {
-        mount(kind, target, kind, "")?;
+        mount(kind, target)?;
     }
     let mut config: GuestConfig = serde_json::from_slice(&std::fs::read(CONFIG_PATH)?)?;
     if config.is_trial {
@@ -126,15 +126,16 @@ pub fn power_off() -> ! {
     }
 }
 
-fn mount(kind: &str, target: &str, source: &str, options: &str) -> Result<()> {
-    let options = std::ffi::CString::new(options)?;
-    match rustix::mount::mount(source, target, kind, MountFlags::empty(), options.as_c_str()) {
+/// Mounts a filesystem of the kernel, which has no device, on a directory.
+fn mount(kind: &str, target: &str) -> Result<()> {
+    match rustix::mount::mount(kind, target, kind, MountFlags::empty(), None) {
         // The kernel has already mounted it.
         Err(Errno::BUSY) => Ok(()),
         result => result.map_err(|error| Error::other(format!("mounting {kind} on {target}: {error}"))),
     }
 }
 
+/// Loads a module of the initramfs.
 fn load_module(name: &str) -> Result<()> {
     let file = File::open(module_path(name));
     let file = file.map_err(|error| Error::other(format!("opening module {name} of the initramfs: {error}")))?;
@@ -239,7 +240,8 @@ impl FwCfg {
         if unsafe { libc::ioperm(FW_CFG_SELECTOR.into(), 2, 1) } == 0 {
             return Ok(FwCfg(PhantomData));
         }
-        Err(Error::last_os_error())
+        let error = Error::last_os_error();
+        Err(Error::other(format!("its kernel does not permit I/O ports: {error}")))
     }
 
     /// The content of a file; None if there is no file of this name.
@@ -301,8 +303,8 @@ fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
     let result = result.and_then(|()| first.host_tree.as_ref().map_or(Ok(()), HostTree::copy_from_host));
     let mut out = open_events(&first.events)?;
     let mut send = |message: &str| out.write_all(format!("{message}\n").as_bytes()).and_then(|()| out.flush());
-    let (ports, disks) = match result.and_then(|()| unbind_disks(first)) {
-        Ok(ports_and_disks) => ports_and_disks,
+    let (fw_cfg, disks) = match result.and_then(|()| Ok((FwCfg::open()?, unbind_disks(first)?))) {
+        Ok(prepared) => prepared,
         Err(error) => {
             send(&format!("{NOT_READY_MESSAGE}{error}"))?;
             power_off()
@@ -310,7 +312,7 @@ fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
     };
     send(READY_MESSAGE)?;
     instruction_counter::mark(Mark::Hold);
-    let mut config = read_config(&ports);
+    let mut config = read_config(&fw_cfg);
     if let Some(host_time) = config.host_time {
         set_clock(host_time)?;
     }
@@ -323,26 +325,25 @@ fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
     Ok(config)
 }
 
-/// Unbinds the disks from their driver. Returns the interface for the config, and the names of the disks.
-fn unbind_disks(config: &GuestConfig) -> Result<(FwCfg, Vec<String>)> {
-    let ports =
-        FwCfg::open().map_err(|error| Error::other(format!("its kernel does not permit I/O ports: {error}")))?;
+/// Unbinds the disks from their driver, and returns their names.
+fn unbind_disks(config: &GuestConfig) -> Result<Vec<String>> {
     if config.disk_lookup == DiskLookup::InMemory {
         // The driver of disks in memory is loaded after the guest has received the config for its own disks.
-        return Ok((ports, vec![]));
+        return Ok(vec![]);
     }
     let stack = &config.stack;
     let disks = wait_for_disks(2 + stack.further_disk_count + usize::from(stack.has_journal))?;
     for disk in &disks {
         write_to_driver("unbind", disk)?;
     }
-    Ok((ports, disks))
+    Ok(disks)
 }
 
-fn read_config(ports: &FwCfg) -> GuestConfig {
+/// Reads the config for the work of the guest; waits until QEMU has it.
+fn read_config(fw_cfg: &FwCfg) -> GuestConfig {
     loop {
-        // QEMU may have saved the machine while it was reading: if the text is not a config, read again.
-        match ports.read_file(FW_CFG_NAME).and_then(|text| serde_json::from_slice(&text).ok()) {
+        // QEMU may have saved the machine while this was reading: if the text is not a config, read again.
+        match fw_cfg.read_file(FW_CFG_NAME).and_then(|text| serde_json::from_slice(&text).ok()) {
             Some(config) => return config,
             None => std::thread::sleep(POLL_INTERVAL),
         }
@@ -362,6 +363,7 @@ fn wait_for_disks(count: usize) -> Result<Vec<String>> {
     wait_for("its disks", names)
 }
 
+/// Writes the name of a disk to the file `bind` or `unbind` of the driver.
 fn write_to_driver(file: &str, disk: &str) -> Result<()> {
     std::fs::write(Path::new(DISK_DRIVER).join(file), disk)
         .map_err(|error| Error::other(format!("{file} of the disk {disk}: {error}")))

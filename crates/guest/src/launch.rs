@@ -66,9 +66,7 @@ impl GuestCommand {
         // SAFETY: only system calls that are safe between fork and exec.
         unsafe { command.pre_exec(move || split_off_guest(parent)) };
         let mut child = limits::spawn(&mut command).map_err(|error| start_error(&self.argv[0], error))?;
-        let Some(stdout) = child.stdout.take() else {
-            return Err(Error::Missing("the emulator has no standard output".into()));
-        };
+        let stdout = child.stdout.take().expect("its standard output is a pipe");
         Ok(Guest { child, lines: receive_lines(stdout), console: self.console, status: None })
     }
 }

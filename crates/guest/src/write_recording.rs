@@ -107,19 +107,19 @@ fn read_entries(log: &File, size: u64) -> io::Result<Result<Vec<Entry>, String>>
     }
     let end = log.metadata()?.len();
     let (mut offset, mut entries) = (sector, vec![]);
-    while let Some([to, sectors, flags, length]) = read_header(log, offset)? {
+    while let Some([disk_sector, sectors, flags, data_length]) = read_header(log, offset)? {
         let data_offset = offset + sector;
         offset = data_offset;
         // The space of a write that was not yet recorded at the power cut.
-        if [to, sectors, flags, length] == [0; 4] {
+        if [disk_sector, sectors, flags, data_length] == [0; 4] {
             continue;
         }
-        let (Some(to), Some(length)) = (to.checked_mul(sector), sectors.checked_mul(sector)) else {
-            return Ok(Err(format!("the write recorded at byte {} is beyond any disk", data_offset - sector)));
+        let refused = |why: &str| Ok(Err(format!("the write recorded at byte {} {why}", data_offset - sector)));
+        let (Some(disk_offset), Some(length)) = (disk_sector.checked_mul(sector), sectors.checked_mul(sector)) else {
+            return refused("is beyond any disk");
         };
-        if flags & !KNOWN_FLAGS != 0 || to.checked_add(length).is_none_or(|last| last > size) {
-            let why = format!("the write recorded at byte {} does not fit the disk", data_offset - sector);
-            return Ok(Err(why));
+        if flags & !KNOWN_FLAGS != 0 || disk_offset.checked_add(length).is_none_or(|last| last > size) {
+            return refused("does not fit the disk");
         }
         if flags & DISCARD == 0 {
             offset = data_offset + length;
@@ -127,7 +127,7 @@ fn read_entries(log: &File, size: u64) -> io::Result<Result<Vec<Entry>, String>>
                 break;
             }
         }
-        entries.push(Entry { data_offset, disk_offset: to, length, flags });
+        entries.push(Entry { data_offset, disk_offset, length, flags });
     }
     Ok(Ok(entries))
 }
