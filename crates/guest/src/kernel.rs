@@ -97,7 +97,7 @@ impl KernelDirs {
 
     /// The modules of a packaged kernel, and those that fsarena has compiled for it.
     fn modules_of(&self, kernel: &PackagedKernel) -> Result<Modules> {
-        let mut modules = Modules::open(&kernel.modules)?;
+        let mut modules = Modules::open(&kernel.modules_dir)?;
         for dir in module_build::find_compiled_modules([&self.cache, &self.shared_cache], &kernel.release) {
             modules.add_dir(&dir)?;
         }

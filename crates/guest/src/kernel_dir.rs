@@ -16,7 +16,7 @@ pub(crate) struct PackagedKernel {
     /// The file to boot.
     pub image: PathBuf,
     /// The directory of its modules.
-    pub modules: PathBuf,
+    pub modules_dir: PathBuf,
 }
 
 impl PackagedKernel {
@@ -31,20 +31,20 @@ pub(crate) fn find_packaged_kernels(roots: &[PathBuf]) -> Vec<PackagedKernel> {
     let mut kernels = vec![];
     for root in roots {
         let mut releases = BTreeSet::new();
-        for modules_dir in ["usr/lib/modules", "lib/modules"] {
-            for entry in std::fs::read_dir(root.join(modules_dir)).into_iter().flatten().flatten() {
+        for parent in ["usr/lib/modules", "lib/modules"] {
+            for entry in std::fs::read_dir(root.join(parent)).into_iter().flatten().flatten() {
                 let release = entry.file_name().to_string_lossy().into_owned();
-                let (modules, image_in_boot) = (entry.path(), root.join("boot").join(format!("vmlinuz-{release}")));
+                let (modules_dir, image_in_boot) = (entry.path(), root.join("boot").join(format!("vmlinuz-{release}")));
                 // Debian's packages from 7.2 on have the kernel beside its modules.
-                let images = [image_in_boot, modules.join("vmlinuz")];
+                let images = [image_in_boot, modules_dir.join("vmlinuz")];
                 // An ordinary user may not read the kernels of some distributions.
                 let image = images.into_iter().find(|image| rustix::fs::access(image, Access::READ_OK).is_ok());
                 // Where /lib is /usr/lib, both have it.
                 if let Some(image) = image
-                    && modules.is_dir()
+                    && modules_dir.is_dir()
                     && releases.insert(release.clone())
                 {
-                    kernels.push(PackagedKernel { root: root.clone(), release, image, modules });
+                    kernels.push(PackagedKernel { root: root.clone(), release, image, modules_dir });
                 }
             }
         }
@@ -85,7 +85,7 @@ pub(crate) fn find_built_kernel(dir: &Path) -> Result<KernelFiles> {
         ));
     };
     let config = installed.config_path();
-    Ok(KernelFiles { modules: Some(Modules::open(&installed.modules)?), image: installed.image, config })
+    Ok(KernelFiles { modules: Some(Modules::open(&installed.modules_dir)?), image: installed.image, config })
 }
 
 /// The newer one of the kernels of a build tree. The bzImage is made of the vmlinux, so it is stale if it is older; otherwise

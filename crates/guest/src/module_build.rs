@@ -6,9 +6,7 @@
 
 use crate::apt::{AptDirs, OnCommand};
 use crate::{Error, Result, cache};
-use fsarena_sys::CommandError;
-use fsarena_sys::argv::Argv;
-use fsarena_sys::{cancel, program};
+use fsarena_sys::{CommandError, argv::Argv, cancel, program};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
@@ -61,25 +59,26 @@ pub(crate) fn find_compiled_modules(caches: [&Path; 2], release: &str) -> Vec<Pa
     dirs
 }
 
-/// Compiles the modules of a package for the kernel of this release, unless the cache has them. Returns their directory.
+/// Compiles the modules of a package for the kernel of this release, unless the cache has them. Returns their directory in the
+/// cache `cache_dir`.
 ///
 /// # Errors
 /// A program is missing, the sources or headers cannot be fetched, they do not compile, or a signal interrupted this process.
 pub fn build_modules(
     package: &str,
     release: &str,
-    (cache, apt_dirs): (&Path, &AptDirs),
+    (cache_dir, apt_dirs): (&Path, &AptDirs),
     on_step: OnStep,
     log: OnCommand,
 ) -> Result<PathBuf> {
-    let final_dir = modules_dir(cache, package, release);
+    let final_dir = modules_dir(cache_dir, package, release);
     check_program("make", "make")?;
     check_program("objcopy", "binutils")?;
-    let build_dir = cache.join(format!("building-{package}-{release}"));
+    let build_dir = cache_dir.join(format!("building-{package}-{release}"));
     std::fs::create_dir_all(&build_dir).map_err(Error::io("making", &build_dir))?;
     let _lock = lock_build(&build_dir, on_step)?;
     if final_dir.is_dir() {
-        crate::cache::remove_entry(&build_dir);
+        cache::remove_entry(&build_dir);
         return Ok(final_dir);
     }
     let source = build_dir.join("source");
@@ -101,7 +100,7 @@ pub fn build_modules(
     tree.compile(on_step, log)?;
     tree.install(release, &build_dir.join("done"), log)?;
     std::fs::rename(build_dir.join("done"), &final_dir).map_err(Error::io("moving modules to", &final_dir))?;
-    crate::cache::remove_entry(&build_dir);
+    cache::remove_entry(&build_dir);
     Ok(final_dir)
 }
 
