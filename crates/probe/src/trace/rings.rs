@@ -47,13 +47,13 @@ pub struct Rings {
 /// # Errors
 /// This kernel lacks a feature, or this user a permission.
 pub fn open_rings(kernel: &SysRoot, options: &TraceOptions) -> Result<Rings, TraceError> {
-    let locks = options.traces_locks.then(|| LockTracepoints::find(kernel)).transpose()?;
+    let locks = options.traces_locks.then(|| find_lock_tracepoints(kernel)).transpose()?;
     let cpus = online_cpus(kernel)?;
     let largest_bytes = ring_bytes(cpus.len());
     let opener = RingOpener { kernel, cpus: &cpus, largest_bytes };
 
     let mut rings = vec![];
-    if let Some(LockTracepoints { end: (end, decoder), .. }) = &locks {
+    if let Some([_, (end, decoder)]) = &locks {
         rings.extend(opener.open_on_every_cpu(&tracepoint_event(end), *decoder, largest_bytes / 4)?);
     }
     let mut cpu_event = None;
@@ -63,7 +63,7 @@ pub fn open_rings(kernel: &SysRoot, options: &TraceOptions) -> Result<Rings, Tra
         rings.extend(opener.open_on_every_cpu(&event, Decoder::Cpu, bytes)?);
         cpu_event = Some(name);
     }
-    if let Some(LockTracepoints { begin: (begin, decoder), .. }) = &locks {
+    if let Some([(begin, decoder), _]) = &locks {
         let mut begins = tracepoint_event(begin);
         // One event is enough to report new processes.
         begins.sample(SampleFlag::CALLCHAIN).task(true);
@@ -72,21 +72,14 @@ pub fn open_rings(kernel: &SysRoot, options: &TraceOptions) -> Result<Rings, Tra
     Ok(Rings { rings, cpu_event })
 }
 
-/// The tracepoints around waits for locks, each with the decoder of its records.
-struct LockTracepoints {
-    begin: (Tracepoint, Decoder),
-    end: (Tracepoint, Decoder),
-}
-
-impl LockTracepoints {
-    fn find(kernel: &SysRoot) -> Result<LockTracepoints, TraceError> {
-        let tracefs = Tracefs::find_or_mount(kernel)?;
-        let begin = tracefs.read_tracepoint(kernel, "contention_begin")?;
-        let end = tracefs.read_tracepoint(kernel, "contention_end")?;
-        let begin_decoder = Decoder::Begin { lock: begin.field("lock_addr")?, flags: begin.field("flags")? };
-        let end_decoder = Decoder::End { lock: end.field("lock_addr")?, ret: end.field("ret")? };
-        Ok(LockTracepoints { begin: (begin, begin_decoder), end: (end, end_decoder) })
-    }
+/// The tracepoints at the beginning and at the end of a wait for a lock, each with the decoder of its records.
+fn find_lock_tracepoints(kernel: &SysRoot) -> Result<[(Tracepoint, Decoder); 2], TraceError> {
+    let tracefs = Tracefs::find_or_mount(kernel)?;
+    let begin = tracefs.read_tracepoint(kernel, "contention_begin")?;
+    let end = tracefs.read_tracepoint(kernel, "contention_end")?;
+    let begin_decoder = Decoder::Begin { lock: begin.field("lock_addr")?, flags: begin.field("flags")? };
+    let end_decoder = Decoder::End { lock: end.field("lock_addr")?, ret: end.field("ret")? };
+    Ok([(begin, begin_decoder), (end, end_decoder)])
 }
 
 /// Sets the options of every event: its records begin or end with the task and the time of CLOCK_MONOTONIC.

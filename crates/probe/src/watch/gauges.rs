@@ -24,22 +24,20 @@ impl Gauges {
     /// Opens the gauges of all probes of a watch. The notes name the gauges that cannot be opened, and the sources of the
     /// others.
     pub fn open(target: ProbeTarget) -> (Gauges, Vec<Note>) {
-        let mut notes = vec![];
-        let watched = PROBES.iter().filter(|probe| WATCHED_PROBES.contains(&probe.id));
-        let probes = watched.map(|probe| {
-            let values_at_begin = vec![f64::NAN; probe.readings.len()];
-            match (probe.open)(&target) {
+        let (mut probes, mut notes) = (vec![], vec![]);
+        for probe in PROBES.iter().filter(|probe| WATCHED_PROBES.contains(&probe.id)) {
+            let gauge = match (probe.open)(&target) {
                 Ok(opened) => {
                     notes.extend(opened.notes);
-                    WatchedProbe { probe, gauge: Some(opened.gauge), values_at_begin }
+                    Some(opened.gauge)
                 }
                 Err(unavailable) => {
                     notes.push(unavailable.into_note(probe.id));
-                    WatchedProbe { probe, gauge: None, values_at_begin }
+                    None
                 }
-            }
-        });
-        let probes = probes.collect();
+            };
+            probes.push(WatchedProbe { probe, gauge, values_at_begin: vec![f64::NAN; probe.readings.len()] });
+        }
         (Gauges { target, probes }, notes)
     }
 
