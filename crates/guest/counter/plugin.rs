@@ -15,12 +15,12 @@ use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::{fs::File, io::Write, sync::OnceLock, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
 use std::{os::unix::ffi::OsStrExt, path::PathBuf, time::Duration};
 
-/// The version of the interface that this is written for.
+/// The version of the plugin interface; QEMU checks it.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static qemu_plugin_version: c_int = 1;
 
-/// The mark: a no-operation of eight bytes whose displacement says which mark it is.
+/// The first seven bytes of a mark, which is a no-operation of eight bytes. The last byte is the kind of the mark.
 const MARK: [u8; 7] = [0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa];
 /// The last byte of the mark at the beginning of the work.
 const BEGIN: u8 = 1;
@@ -52,9 +52,9 @@ static COUNTS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static SYSTEM_CALLS: AtomicU64 = AtomicU64::new(0);
 /// The counts at the moment when the work returned.
 static COUNTS_AT_RETURN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-/// The file for the counts.
+/// The file for the counts; set by the argument `out=`.
 static COUNTS_FILE: OnceLock<File> = OnceLock::new();
-/// The file that ends a hold.
+/// The file that ends a hold; set by the argument `hold=`.
 static END_OF_HOLD: OnceLock<PathBuf> = OnceLock::new();
 
 type Block = c_void;
@@ -87,10 +87,10 @@ unsafe extern "C" {
     );
 }
 
-/// QEMU calls this once. Any other value than 0 keeps it from starting.
+/// QEMU calls this once when it starts, and ends if it returns another value than 0.
 ///
 /// # Safety
-/// QEMU passes as many arguments as it says.
+/// `words` has `count` arguments, each of which ends with NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: u64,
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     if COUNTS_FILE.get().is_none() && END_OF_HOLD.get().is_none() {
         return 1;
     }
-    // SAFETY: `id` is what QEMU gave, the callback lives as long as the program.
+    // SAFETY: `id` is from QEMU, and the callback lives as long as the program.
     unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation) };
     0
 }
@@ -154,8 +154,16 @@ fn waits_for_guest() -> bool {
 extern "C" fn on_mark(_: c_uint, mark: *mut c_void) {
     let now = [COUNTS[0].load(Relaxed), COUNTS[1].load(Relaxed)];
     match mark as usize as u8 {
-        BEGIN => COUNTS.iter().chain([&SYSTEM_CALLS]).for_each(|count| count.store(0, Relaxed)),
-        RETURN => COUNTS_AT_RETURN.iter().zip(now).for_each(|(count, now)| count.store(now, Relaxed)),
+        BEGIN => {
+            for count in COUNTS.iter().chain([&SYSTEM_CALLS]) {
+                count.store(0, Relaxed);
+            }
+        }
+        RETURN => {
+            for (count, now) in COUNTS_AT_RETURN.iter().zip(now) {
+                count.store(now, Relaxed);
+            }
+        }
         SYNCED => {
             let [user, kernel] = [COUNTS_AT_RETURN[0].load(Relaxed), COUNTS_AT_RETURN[1].load(Relaxed)];
             if let Some(mut out) = COUNTS_FILE.get() {
@@ -165,8 +173,12 @@ extern "C" fn on_mark(_: c_uint, mark: *mut c_void) {
         HOLD => {
             if let Some(path) = END_OF_HOLD.get() {
                 let _ = File::create(path.with_extension(HELD_EXTENSION));
-                let can_continue = || path.exists() && waits_for_guest();
-                (0..MAX_POLLS).take_while(|_| !can_continue()).for_each(|_| std::thread::sleep(POLL_INTERVAL));
+                for _ in 0..MAX_POLLS {
+                    if path.exists() && waits_for_guest() {
+                        break;
+                    }
+                    std::thread::sleep(POLL_INTERVAL);
+                }
             }
         }
         _ => {}

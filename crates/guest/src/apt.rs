@@ -60,7 +60,7 @@ impl Package {
 #[derive(Debug, Clone)]
 pub struct AptDirs {
     dir: PathBuf,
-    /// The address of the archive; None to use the mirror of this machine's apt.
+    /// The address of the archive in tests; None to use the mirror of this machine's apt.
     mirror: Option<String>,
 }
 
@@ -71,7 +71,8 @@ impl AptDirs {
     }
 
     /// The same with a mirror at this address.
-    pub fn with_mirror(cache: &Path, mirror: &str) -> AptDirs {
+    #[cfg(test)]
+    pub(crate) fn with_mirror(cache: &Path, mirror: &str) -> AptDirs {
         AptDirs { mirror: Some(mirror.into()), ..AptDirs::in_cache(cache) }
     }
 
