@@ -43,7 +43,10 @@ impl HostTree {
                 copier.copy_path(&dir.join(entry.file_name()), MAX_LINKS)?;
             }
         }
-        copier.finish()?;
+        // Adding entries has changed the times of the directories.
+        for (dir, meta) in copier.dirs.iter().rev() {
+            set_attributes(dir, meta)?;
+        }
         Ok(rustix::mount::unmount(HOST_MOUNT, rustix::mount::UnmountFlags::empty())?)
     }
 }
@@ -57,7 +60,7 @@ fn path_below(root: &str, path: &Path) -> PathBuf {
 struct TreeCopier {
     /// The paths that were copied.
     copied: BTreeSet<PathBuf>,
-    /// The copied directories with their metadata, because their times change when entries are added.
+    /// The copied directories with their metadata.
     dirs: Vec<(PathBuf, Metadata)>,
 }
 
@@ -108,11 +111,6 @@ impl TreeCopier {
             return Ok(());
         }
         set_attributes(&copy, meta)
-    }
-
-    /// Sets the owners, permissions and times of the directories again, because adding entries changed the times.
-    fn finish(self) -> Result<()> {
-        self.dirs.iter().rev().try_for_each(|(dir, meta)| set_attributes(dir, meta))
     }
 }
 

@@ -105,12 +105,7 @@ impl Guest {
             let exit = wait_until(Instant::now() + timeout, Cancel::Never, || self.child.try_wait().transpose());
             self.status = exit.ok().and_then(|status| status.ok());
         }
-        (self.status, self.console_end())
-    }
-
-    /// The end of its console.
-    pub fn console_end(&self) -> ConsoleEnd {
-        ConsoleEnd::read(&self.console)
+        (self.status, ConsoleEnd::read(&self.console))
     }
 }
 
@@ -235,7 +230,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut guest = start_script(dir.path(), "echo one; echo two; echo why >&2");
         assert_eq!(all_messages(&mut guest), ["one", "two"]);
-        assert_eq!(guest.console_end().lines, "why");
+        assert_eq!(ConsoleEnd::read(&guest.console).lines, "why");
         assert!(guest.wait_and_kill(Duration::from_secs(5)).0.unwrap().success());
     }
 

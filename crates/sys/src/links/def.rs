@@ -1,14 +1,15 @@
 //! The definition of a link, and functions that several links use.
 
 use crate::{argv::Argv, check_return, device_mapper::DeviceMapper};
+use std::fs::File;
 use std::io::Result;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fmt, fs::File};
 
 /// A link: a device over another device, made by the device mapper.
+#[derive(Debug)]
 pub struct LinkDef {
     /// Its name in the levels of the factor `stack`.
     pub id: &'static str,
@@ -26,12 +27,6 @@ pub struct LinkDef {
     pub(super) make: fn(&LinkSetup) -> Result<PathBuf>,
     /// Finishes the device once the filesystem is made, before it is mounted.
     pub(super) finish_after_mkfs: fn(&LinkSetup) -> Result<()>,
-}
-
-impl fmt::Debug for LinkDef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.id)
-    }
 }
 
 /// A function that returns the command that starts a program: installed, fetched, or in a guest.
