@@ -37,6 +37,6 @@ pub fn run_if_guard() {
     }
     drop(std::io::stdin().read_to_end(&mut vec![]));
     std::thread::sleep(EXIT_DELAY);
-    let recovered = undo::recover(&SysRoot::host(), &undo::state_dir(), &mut |_| ());
+    let recovered = undo::recover(&SysRoot::host(), &undo::state_dir(), None, &mut |_| ());
     std::process::exit(i32::from(recovered.is_err()))
 }

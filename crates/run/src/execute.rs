@@ -324,7 +324,7 @@ static RUN_LOCK: Mutex<()> = Mutex::new(());
 /// needs.
 fn recover_stale_runs(kernel: &SysRoot, consumers: &mut [&mut dyn Consumer]) -> Result<()> {
     let mut show = |line: &str| consumers.iter_mut().for_each(|consumer| consumer.show_message(line));
-    let failed = undo::recover(kernel, &undo::state_dir(), &mut show)?.failed;
+    let failed = undo::recover(kernel, &undo::state_dir(), None, &mut show)?.failed;
     require(failed == 0, || RunError::NotRecovered(failed))
 }
 

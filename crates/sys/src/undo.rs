@@ -11,5 +11,5 @@ mod step;
 
 pub use journal::{Journal, MadeDir, UndoGuard, make_state_dir, state_dir};
 pub(crate) use recover::has_pending_step;
-pub use recover::{RecoveryCounts, journaled_images, recover, recover_with_gone_host};
+pub use recover::{RecoveryCounts, journaled_images, recover};
 pub use step::{FileIdentity, UndoStep};

@@ -22,7 +22,7 @@ pub struct Args {
 pub fn run(args: Args) -> CommandResult {
     let state_dir = undo::state_dir();
     let show = &mut print_message;
-    let recovered = undo::recover_with_gone_host(&SysRoot::host(), &state_dir, args.host.as_deref(), show)?;
+    let recovered = undo::recover(&SysRoot::host(), &state_dir, args.host.as_deref(), show)?;
     let undo::RecoveryCounts { undone, failed, still_running: running, of_other_hosts } = recovered;
     let _ = writeln!(std::io::stdout(), "{undone} undone, {failed} failed, {running} still running");
     if failed > 0 {

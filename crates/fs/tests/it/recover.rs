@@ -38,19 +38,19 @@ fn recover_removes_everything_that_a_killed_process_left() {
         std::thread::yield_now();
     }
     assert_eq!(loopdev::devices_of_image(&kernel, &image).unwrap().len(), 1);
-    let living = recover(&kernel, &state, &mut |_| {}).unwrap();
+    let living = recover(&kernel, &state, None, &mut |_| {}).unwrap();
     assert_eq!((living.undone, living.still_running), (0, 1));
 
     child.kill().unwrap();
     child.wait().unwrap();
     let mut messages = vec![];
-    let done = recover(&kernel, &state, &mut |text| messages.push(text.to_string())).unwrap();
+    let done = recover(&kernel, &state, None, &mut |text| messages.push(text.to_string())).unwrap();
     assert_eq!(done.failed, 0, "{messages:#?}");
     assert!(done.undone >= 4, "{messages:#?}");
     assert!(!kernel.mounts().unwrap().iter().any(|mount| mount.target == target));
     assert!(loopdev::devices_of_image(&kernel, &image).unwrap().is_empty());
     assert!(!dir.join("work").exists());
-    let again = recover(&kernel, &state, &mut |_| {}).unwrap();
+    let again = recover(&kernel, &state, None, &mut |_| {}).unwrap();
     assert_eq!(again, Default::default());
 }
 

@@ -629,7 +629,7 @@ mod tests {
         assert_eq!(work.remove().unwrap(), None);
         assert!(!work_dir.exists() && images_dir.exists());
         drop(journal);
-        let counts = crate::undo::recover(&crate::kernel::SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        let counts = crate::undo::recover(&crate::kernel::SysRoot::host(), state.path(), None, &mut |_| {}).unwrap();
         assert_eq!(counts, Default::default());
     }
 }

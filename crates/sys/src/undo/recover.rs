@@ -42,20 +42,12 @@ pub struct RecoveryCounts {
 ///
 /// The owner of a journal holds the lock of the file until it dies. `recover` leaves a journal alone while its owner has it
 /// locked, even if `/proc` does not show the owner. If another recovery has locked it, this one waits. A journal of another
-/// host is always left alone, because not every network filesystem propagates locks.
-///
-/// # Errors
-/// The state directory or `/proc` cannot be read. A step that fails is counted in [`RecoveryCounts::failed`] instead.
-pub fn recover(kernel: &SysRoot, state_dir: &Path, log: &mut dyn FnMut(&str)) -> Result<RecoveryCounts, Error> {
-    recover_with_gone_host(kernel, state_dir, None, log)
-}
-
-/// Does the work of [`recover`], and also undoes the setup that processes of the host `gone_host` have left. The user
+/// host is left alone, because not every network filesystem propagates locks. The exception is the host `gone_host`: the user
 /// confirms that this machine once had that name, or that the host is gone for good.
 ///
 /// # Errors
-/// Those of [`recover`].
-pub fn recover_with_gone_host(
+/// The state directory or `/proc` cannot be read. A step that fails is counted in [`RecoveryCounts::failed`] instead.
+pub fn recover(
     kernel: &SysRoot,
     state_dir: &Path,
     gone_host: Option<&str>,
@@ -540,7 +532,8 @@ mod tests {
         let (image, line) = make_image(state.path());
         let journal = write_dead_journal(state.path(), &this_boot(), &[line], "{\"variant\":{\"id\":1,\"ho");
         let mut messages = vec![];
-        let counts = recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
+        let counts =
+            recover(&SysRoot::host(), state.path(), None, &mut |text| messages.push(text.to_string())).unwrap();
         assert_eq!(counts, RecoveryCounts { undone: 1, ..RecoveryCounts::default() });
         assert!(!image.exists() && !journal.exists(), "{messages:?}");
     }
@@ -561,7 +554,7 @@ mod tests {
             let how = format!(r#"{{"undo":"disable_controller","root":"{root}","name":"io","group":"{group}"}}"#);
             let line = format!("{{\"arm\":{{\"id\":0,\"how\":{how}}}}}\n");
             let journal = write_dead_journal(state.path(), &this_boot(), &[], &line);
-            let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+            let counts = recover(&SysRoot::host(), state.path(), None, &mut |_| {}).unwrap();
             let controllers_left = std::fs::read_to_string(&control).unwrap();
             assert_eq!((counts.undone, counts.failed, controllers_left.as_str()), expected);
             assert_eq!(journal.exists(), group_is_left);
@@ -575,7 +568,7 @@ mod tests {
         std::fs::rename(&image, state.path().join("moved")).unwrap();
         std::fs::write(&image, "another file").unwrap();
         let journal = write_dead_journal(state.path(), "another boot", &[line], "");
-        let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        let counts = recover(&SysRoot::host(), state.path(), None, &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { undone: 0, failed: 1, still_running: 0, ..RecoveryCounts::default() });
         assert!(image.exists() && journal.exists());
     }
@@ -586,7 +579,7 @@ mod tests {
             let state = tempfile::tempdir().unwrap();
             let step = UndoStep::Unmount { target: target.into(), dir: None };
             let journal = write_dead_journal(state.path(), "another boot", &[JournalLine::Setup { id: 0, step }], "");
-            let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+            let counts = recover(&SysRoot::host(), state.path(), None, &mut |_| {}).unwrap();
             assert_eq!((counts.undone, counts.failed), expected);
             assert_eq!(journal.exists(), counts.failed > 0);
             assert!(Path::new("/proc/self").exists());
@@ -603,17 +596,18 @@ mod tests {
         let text = text.replacen(&format!("\"host\":\"{host}\""), "\"host\":\"far away\"", 1);
         std::fs::write(&journal, text).unwrap();
         let mut messages = vec![];
-        let counts = recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
+        let counts =
+            recover(&SysRoot::host(), state.path(), None, &mut |text| messages.push(text.to_string())).unwrap();
         assert_eq!(counts, RecoveryCounts { of_other_hosts: 1, ..RecoveryCounts::default() });
         assert!(image.exists() && journal.exists() && messages[0].contains("on far away"), "{messages:?}");
         // A held lock proves that the owner is alive.
         let lock = File::open(&journal).unwrap();
         lock.lock().unwrap();
         let gone_host = Some("nowhere");
-        let counts = recover_with_gone_host(&SysRoot::host(), state.path(), gone_host, &mut |_| {}).unwrap();
+        let counts = recover(&SysRoot::host(), state.path(), gone_host, &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { still_running: 1, ..RecoveryCounts::default() });
         drop(lock);
-        let counts = recover_with_gone_host(&SysRoot::host(), state.path(), Some("far away"), &mut |_| {}).unwrap();
+        let counts = recover(&SysRoot::host(), state.path(), Some("far away"), &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { undone: 1, ..RecoveryCounts::default() });
         assert!(!image.exists() && !journal.exists());
     }
@@ -652,7 +646,7 @@ mod tests {
         let own_namespace = dead_owner("").pid_namespace.unwrap();
         let text = std::fs::read_to_string(&journal).unwrap();
         std::fs::write(&journal, text.replacen(&own_namespace.to_string(), "1", 1)).unwrap();
-        let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        let counts = recover(&SysRoot::host(), state.path(), None, &mut |_| {}).unwrap();
         assert_eq!((counts.undone, counts.failed, journal.exists()), (1, 0, false));
         assert!(innocent.try_wait().unwrap().is_none());
         innocent.kill().unwrap();
@@ -676,7 +670,7 @@ mod tests {
                 .collect();
             let journal = write_dead_journal(state.path(), &this_boot(), &lines, "");
             let all_counts: Vec<RecoveryCounts> = std::thread::scope(|scope| {
-                let recover_once = || recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+                let recover_once = || recover(&SysRoot::host(), state.path(), None, &mut |_| {}).unwrap();
                 let threads: Vec<_> = (0..6).map(|_| scope.spawn(recover_once)).collect();
                 threads.into_iter().map(|thread| thread.join().unwrap()).collect()
             });
@@ -704,7 +698,8 @@ mod tests {
         let lines: Vec<JournalLine> = (0..).zip(lines).map(|(id, step)| JournalLine::Setup { id, step }).collect();
         let journal = write_dead_journal(state.path(), &this_boot(), &lines, "");
         let mut messages = vec![];
-        let counts = recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
+        let counts =
+            recover(&SysRoot::host(), state.path(), None, &mut |text| messages.push(text.to_string())).unwrap();
         assert_eq!((counts.failed, journal.exists()), (2, true));
         assert!(messages.iter().any(|line| line.contains("test.img, which fsarena made")), "{messages:?}");
         assert!(!messages.iter().any(|line| line.contains("did not make")), "{messages:?}");
@@ -719,7 +714,7 @@ mod tests {
         let journal = write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, step }], "");
         let text = std::fs::read_to_string(&journal).unwrap();
         std::fs::write(&journal, text.replacen("owner", "own\0r", 1)).unwrap();
-        let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        let counts = recover(&SysRoot::host(), state.path(), None, &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { undone: 1, failed: 1, still_running: 0, ..RecoveryCounts::default() });
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "former");
         assert!(journal.exists());
@@ -734,7 +729,7 @@ mod tests {
         let name = journal.with_file_name(format!("{pid}-{start_time}-0.jsonl"));
         std::fs::rename(journal, &name).unwrap();
         std::fs::write(&name, "damaged\n").unwrap();
-        let counts = recover(&kernel, state.path(), &mut |_| {}).unwrap();
+        let counts = recover(&kernel, state.path(), None, &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { undone: 0, failed: 0, still_running: 1, ..RecoveryCounts::default() });
     }
 
@@ -746,7 +741,7 @@ mod tests {
         let step = UndoStep::RemoveDir { path: path.clone(), identity: None, with_contents: true };
         let guard = journal.record(step).unwrap();
         std::fs::create_dir(&path).unwrap();
-        let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        let counts = recover(&SysRoot::host(), state.path(), None, &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { undone: 0, failed: 0, still_running: 1, ..RecoveryCounts::default() });
         assert!(path.exists());
         guard.undo().unwrap();
@@ -763,7 +758,7 @@ mod tests {
         let text = text.replace("TREE", tree.to_str().unwrap());
         std::fs::create_dir_all(journals_dir(state.path())).unwrap();
         std::fs::write(journals_dir(state.path()).join("1-0.jsonl"), text).unwrap();
-        let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        let counts = recover(&SysRoot::host(), state.path(), None, &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { undone: 4, failed: 0, still_running: 0, ..RecoveryCounts::default() });
         assert!(!tree.exists());
     }
@@ -775,7 +770,8 @@ mod tests {
         let later = "{\"setup\":{\"id\":7,\"how\":{\"undo\":\"remove_moon\"}}}\n";
         let journal = write_dead_journal(state.path(), &this_boot(), &[line], later);
         let mut messages = vec![];
-        let counts = recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
+        let counts =
+            recover(&SysRoot::host(), state.path(), None, &mut |text| messages.push(text.to_string())).unwrap();
         assert_eq!(counts, RecoveryCounts { undone: 1, failed: 1, still_running: 0, ..RecoveryCounts::default() });
         assert!(!image.exists() && journal.exists(), "{messages:?}");
     }
@@ -790,7 +786,8 @@ mod tests {
         let step = UndoStep::RemoveDir { path: path.clone(), identity, with_contents: false };
         let journal = write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, step }], "");
         let mut messages = vec![];
-        let counts = recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
+        let counts =
+            recover(&SysRoot::host(), state.path(), None, &mut |text| messages.push(text.to_string())).unwrap();
         assert_eq!(counts, RecoveryCounts::default());
         assert!(path.join("thesis").exists() && !journal.exists());
         assert!(messages.iter().any(|line| line.contains("thesis")), "{messages:?}");
