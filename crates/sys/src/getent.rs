@@ -7,6 +7,7 @@ use crate::limits;
 use crate::process_output::{describe_output, make_memory_file, read_tail};
 use crate::wait::{Cancel, WaitError, wait_until};
 use fsarena_core::exit::{ExitCode, HasExitCode};
+use fsarena_core::names::distinct;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -116,14 +117,9 @@ fn resolve_addresses(getent: Option<&Getent>, host: &str) -> Result<Vec<IpAddr>,
         return Err(error("getent is not installed, and host names need it; write an address"));
     };
     let text = getent.query("ahosts", host)?.unwrap_or_default();
-    let mut addresses: Vec<IpAddr> = vec![];
-    for line in text.lines() {
-        // The first word is the address. An address with a zone (`fe80::1%eth0`) does not parse, and is left out.
-        let address = line.split_whitespace().next().and_then(|word| word.parse().ok());
-        if let Some(address) = address.filter(|address| !addresses.contains(address)) {
-            addresses.push(address);
-        }
-    }
+    // The first word is the address. An address with a zone (`fe80::1%eth0`) does not parse, and is left out.
+    let parse_address = |line: &str| line.split_whitespace().next()?.parse::<IpAddr>().ok();
+    let addresses = distinct(text.lines().filter_map(parse_address));
     if addresses.is_empty() { Err(error("unknown host")) } else { Ok(addresses) }
 }
 

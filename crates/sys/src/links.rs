@@ -14,7 +14,7 @@ use crate::program;
 use crate::wait::{Cancel, wait_until};
 use def::LinkSetup;
 pub use def::{CommandForProgram, LinkDef};
-use fsarena_core::names::unknown_name;
+use fsarena_core::names::find_by_id;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,8 +34,7 @@ pub fn parse_level(level: &str) -> std::result::Result<Vec<&'static LinkDef>, St
     if level.is_empty() || level == "none" {
         return Ok(vec![]);
     }
-    let ids = || LINKS.iter().map(|link| link.id);
-    let find = |id: &str| Ok(LINKS.iter().find(|link| link.id == id).ok_or_else(|| unknown_name("link", id, ids()))?);
+    let find = |id: &str| Ok(find_by_id("link", id, LINKS, |link| link.id)?);
     let links = level.split('+').map(find).collect::<std::result::Result<Vec<_>, String>>()?;
     if links.len() > MAX_LINKS {
         return Err(format!("a stack has at most {MAX_LINKS} links; `{level}` has {}", links.len()));

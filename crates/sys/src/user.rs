@@ -3,6 +3,7 @@
 use crate::getent::{Getent, GetentError};
 use crate::{dirs, none_if_missing};
 use fsarena_core::exit::{ExitCode, HasExitCode};
+use fsarena_core::names::distinct;
 use fsarena_core::setting_text::setting;
 use rustix::fs::{AtFlags, CWD, chownat, fchown};
 use rustix::process::{getegid, geteuid, getgroups};
@@ -165,7 +166,6 @@ impl UserDatabase {
     /// Adds the supplementary groups to an entry; `gid` becomes the main group.
     fn with_groups(&self, entry: PasswdEntry, gid: u32) -> Result<User, UserError> {
         let PasswdEntry { name, uid, home, .. } = entry;
-        let mut groups = vec![gid];
         let supplementary = match &self.getent {
             Some(getent) => {
                 let text = getent.query("initgroups", &name)?.unwrap_or_default();
@@ -175,11 +175,7 @@ impl UserDatabase {
             }
             None => groups_of_member(&self.read_etc_file("group")?, &name),
         };
-        for group in supplementary {
-            if !groups.contains(&group) {
-                groups.push(group);
-            }
-        }
+        let groups = distinct(std::iter::once(gid).chain(supplementary));
         Ok(User { name, uid, gid, groups, home })
     }
 
