@@ -109,7 +109,7 @@ impl ScratchDevice {
         let device = BlockDevice::open(kernel, path)?;
         check_unused(kernel, &device, path)?;
         check_exclusive(&device, path)?;
-        // If losetup fails, a loop device is refused later, because its file is unknown.
+        // If that fails, a loop device is refused later, because its file is unknown.
         let loops = loopdev::backing_files(kernel).unwrap_or_default();
         let signatures = read_signatures(&device.path)?;
         nodes::check_other_nodes(kernel, &device, path, &loops, &signatures)?;

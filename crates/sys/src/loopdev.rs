@@ -236,35 +236,19 @@ pub struct BackingFile {
     pub identity: (String, u64),
 }
 
-/// The backing files of all loop devices with their inode numbers, from losetup(8). Unlike a path, an inode number is the
-/// same in every mount namespace and after a rename.
+/// The backing files of all loop devices with their inode numbers. Unlike a path, an inode number is the same in every mount
+/// namespace and after a rename. Devices that cannot be read, such as a device that was detached meanwhile, are left out.
 ///
 /// # Errors
-/// losetup fails or prints something unexpected.
+/// The kernel's list of loop devices cannot be read.
 pub fn backing_files(kernel: &SysRoot) -> Result<Vec<BackingFile>, Error> {
-    if find_attached_devices(kernel, |_, _| true)?.is_empty() {
-        return Ok(vec![]);
-    }
-    let argv = Argv::new("losetup").args(["--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"]);
-    let text = argv.env("LC_ALL", "C").run_checked(&mut |_| {})?.stdout;
-    parse_losetup(&text).ok_or_else(|| Error::BadFormat { path: "losetup --list".into(), why: text })
-}
-
-/// Parses the JSON of `losetup --list`; None if it has no list of devices.
-fn parse_losetup(text: &str) -> Option<Vec<BackingFile>> {
-    let list: serde_json::Value = serde_json::from_str(text).ok()?;
-    let devices = list["loopdevices"].as_array()?.iter();
-    let backing_file = |device: &serde_json::Value| {
-        // Some versions print numbers as text.
-        let inode = match &device["back-ino"] {
-            serde_json::Value::String(text) => text.trim().parse().ok()?,
-            number => number.as_u64()?,
-        };
-        let name = device["name"].as_str()?.strip_prefix("/dev/")?.to_string();
-        Some(BackingFile { device: name, identity: (device["back-maj:min"].as_str()?.trim().into(), inode) })
+    let backing_file = |device: PathBuf| {
+        let (dev, inode) = File::open(&device).and_then(|device| backing_inode(&device)).ok()?;
+        let filesystem = format!("{}:{}", rustix::fs::major(dev), rustix::fs::minor(dev));
+        let name = device.file_name()?.to_string_lossy().into_owned();
+        Some(BackingFile { device: name, identity: (filesystem, inode) })
     };
-    // A device that was detached while losetup read the list has no numbers.
-    Some(devices.filter_map(backing_file).collect())
+    Ok(find_attached_devices(kernel, |_, _| true)?.into_iter().filter_map(backing_file).collect())
 }
 
 /// The loop devices whose backing file is below a directory; `dir` is its path as the kernel prints it.
@@ -439,23 +423,6 @@ mod tests {
     }
 
     #[test]
-    fn the_json_of_losetup_is_parsed() {
-        let text = r#"{"loopdevices": [
-            {"name":"/dev/loop1", "back-ino":115, "back-maj:min":"       0:6  "},
-            {"name":"/dev/loop0", "back-ino":"9986096", "back-maj:min":"254:0"},
-            {"name":"/dev/loop2", "back-ino":null, "back-maj:min":null}]}"#;
-        let backing_file = |device: &str, maj_min: &str, inode| BackingFile {
-            device: device.into(),
-            identity: (maj_min.into(), inode),
-        };
-        assert_eq!(
-            parse_losetup(text).unwrap(),
-            [backing_file("loop1", "0:6", 115), backing_file("loop0", "254:0", 9_986_096)]
-        );
-        assert_eq!(parse_losetup("losetup: trouble"), None);
-    }
-
-    #[test]
     fn the_users_of_a_device_are_named() {
         let root = FakeRoot::with(&[
             ("sys/class/block/loop3/dev", "7:3\n"),
@@ -558,6 +525,10 @@ mod tests {
         let kernel = SysRoot::host();
         let identity = FileIdentity::at_path(&path).unwrap();
         assert_eq!(backing_inode(&File::open(device.path()).unwrap()).unwrap(), (identity.dev, identity.ino));
+        let filesystem = format!("{}:{}", rustix::fs::major(identity.dev), rustix::fs::minor(identity.dev));
+        let files = backing_files(&kernel).unwrap();
+        let file = files.iter().find(|file| device.path().ends_with(&file.device)).unwrap();
+        assert_eq!(file.identity, (filesystem, identity.ino));
         let of_earlier_file = FileIdentity { created_at_ns: identity.created_at_ns.map(|ns| ns - 1), ..identity };
         // No file has the last inode; a small one could be the image of another test.
         for other in [FileIdentity { ino: u64::MAX, ..identity }, of_earlier_file] {

@@ -213,7 +213,7 @@ fn storage_parts(
             Ok(backing) => parts.extend(storage_parts(kernel, &backing, loops, names_below)?),
             Err(_) => {
                 let file = loops.iter().find(|file| file.device == disk.name);
-                let file = file.ok_or_else(|| format!("losetup does not say which file {} is", disk.name))?;
+                let file = file.ok_or_else(|| format!("the kernel does not show which file {} is", disk.name))?;
                 parts.push(StoragePart { storage: Storage::File(file.identity.clone()), start: 0, end: u64::MAX });
             }
         }
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(machine.check((70, 0), &[("loop70", 5), ("loop71", 6)]), "free");
         // The file of the device itself must be known; the file of another loop device need not be.
         let error = machine.check((70, 0), &[("loop71", 5)]);
-        assert!(error.contains("losetup does not say which file loop70 is"), "{error}");
+        assert!(error.contains("the kernel does not show which file loop70 is"), "{error}");
         assert_eq!(machine.check((70, 0), &[("loop70", 5)]), "free");
     }
 
