@@ -200,7 +200,7 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
 }
 
 /// Parses a line of `/proc/self/mountinfo`. The error is the line and the reason.
-fn parse_mount(line: &str) -> Result<MountEntry, String> {
+pub(crate) fn parse_mount(line: &str) -> Result<MountEntry, String> {
     let info = MountInfo::from_line(line).map_err(|error| format!("{line:?}: {error}"))?;
     Ok(MountEntry {
         target: PathBuf::from(unescape(&info.mount_point.to_string_lossy())),

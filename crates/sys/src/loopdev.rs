@@ -4,7 +4,7 @@ use crate::argv::Argv;
 use crate::attribute::diskseq_of;
 use crate::device::is_claimed;
 use crate::error::{CommandError, Error, check_return};
-use crate::kernel::SysRoot;
+use crate::kernel::{MountEntry, SysRoot, parse_mount};
 use crate::process;
 use crate::undo::{FileIdentity, Journal, UndoGuard, UndoStep};
 use crate::wait::{Cancel, retry, wait_until};
@@ -386,6 +386,7 @@ fn describe_device_users(kernel: &SysRoot, device: &Path) -> Vec<String> {
         }
         if let Some(target) = mount_point_in_namespace_of(kernel, pid, device) {
             let name = process::describe(kernel, pid);
+            let target = target.display();
             descriptions.push(format!("the mount namespace of process {name}, which has it mounted at {target}"));
         }
     }
@@ -393,17 +394,13 @@ fn describe_device_users(kernel: &SysRoot, device: &Path) -> Vec<String> {
 }
 
 /// The first mount point of a device in the mount namespace of a process; None if the device is not mounted there.
-fn mount_point_in_namespace_of(kernel: &SysRoot, pid: i32, device: &Path) -> Option<String> {
+fn mount_point_in_namespace_of(kernel: &SysRoot, pid: i32, device: &Path) -> Option<PathBuf> {
     let numbers = kernel.read_trimmed(&attribute_path(device, "dev"));
-    let mounts = kernel.read(&format!("proc/{pid}/mountinfo")).unwrap_or_default();
-    for line in mounts.lines() {
-        // `36 35 7:3 / /mnt rw - ext4 /dev/loop3 rw`
-        let words: Vec<&str> = line.split(' ').collect();
-        if words.get(2).copied() == numbers.as_deref() || words.iter().any(|word| Path::new(word) == device) {
-            return words.get(4).map(|target| target.to_string());
-        }
-    }
-    None
+    let text = kernel.read(&format!("proc/{pid}/mountinfo")).ok()?;
+    let mut mounts = text.lines().filter_map(|line| parse_mount(line).ok());
+    let is_of_device =
+        |mount: &MountEntry| Some(&mount.major_minor) == numbers.as_ref() || Path::new(&mount.source) == device;
+    mounts.find(is_of_device).map(|mount| mount.target)
 }
 
 #[cfg(test)]
