@@ -2,25 +2,26 @@
 //!
 //! mkfs runs on the host, which may have no md; the guest then assembles members that already hold it.
 
-use crate::{Error, Result, config::MdArray};
+use crate::{Error, Result};
 use rustix::fs::SeekFrom;
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
 /// The chunk of striped arrays in bytes. md requires a power of 2.
 pub const CHUNK_BYTES: u64 = 64 << 10;
 
-/// Copies the data of an image to the empty members of an array.
+/// Copies the data of an image to the empty members of an array: all data to each if it is `mirrored` (RAID 1), else chunk by
+/// chunk in turn (RAID 0).
 ///
 /// # Errors
 /// A file cannot be read or written.
-pub fn spread_over_members(image: &Path, members: &[&Path], array: MdArray) -> Result<()> {
+pub fn spread_over_members(image: &Path, members: &[&Path], mirrored: bool) -> Result<()> {
     let open = |path: &&Path| File::options().write(true).open(path);
     let members: Vec<File> =
         members.iter().map(open).collect::<io::Result<_>>().map_err(Error::io("opening members of", image))?;
-    copy_data(image, &members, array).map_err(Error::io("spreading over the members of an array", image))
+    copy_data(image, &members, mirrored).map_err(Error::io("spreading over the members of an array", image))
 }
 
-fn copy_data(image: &Path, members: &[File], array: MdArray) -> io::Result<()> {
+fn copy_data(image: &Path, members: &[File], mirrored: bool) -> io::Result<()> {
     let image = File::open(image)?;
     let length = image.metadata()?.len();
     let mut chunk = vec![0; CHUNK_BYTES as usize];
@@ -30,7 +31,7 @@ fn copy_data(image: &Path, members: &[File], array: MdArray) -> io::Result<()> {
         let number = data / CHUNK_BYTES;
         let size = CHUNK_BYTES.min(length - number * CHUNK_BYTES) as usize;
         image.read_exact_at(&mut chunk[..size], number * CHUNK_BYTES)?;
-        for (member, offset) in member_offsets(number, members.len() as u64, array) {
+        for (member, offset) in member_offsets(number, members.len() as u64, mirrored) {
             members[member as usize].write_all_at(&chunk[..size], offset)?;
         }
         offset = (number + 1) * CHUNK_BYTES;
@@ -47,11 +48,11 @@ fn next_data(file: &File, offset: u64) -> io::Result<Option<u64>> {
 }
 
 /// The members that hold a chunk, each with the offset of the chunk in bytes.
-fn member_offsets(chunk_number: u64, member_count: u64, array: MdArray) -> Vec<(u64, u64)> {
-    match array {
-        MdArray::Raid0 => vec![(chunk_number % member_count, chunk_number / member_count * CHUNK_BYTES)],
-        MdArray::Raid1 => (0..member_count).map(|member| (member, chunk_number * CHUNK_BYTES)).collect(),
+fn member_offsets(chunk_number: u64, member_count: u64, mirrored: bool) -> Vec<(u64, u64)> {
+    if mirrored {
+        return (0..member_count).map(|member| (member, chunk_number * CHUNK_BYTES)).collect();
     }
+    vec![(chunk_number % member_count, chunk_number / member_count * CHUNK_BYTES)]
 }
 
 #[cfg(test)]
@@ -60,9 +61,9 @@ mod tests {
 
     #[test]
     fn chunks_are_distributed_in_turn() {
-        assert_eq!(member_offsets(0, 2, MdArray::Raid0), [(0, 0)]);
-        assert_eq!(member_offsets(5, 2, MdArray::Raid0), [(1, 2 * CHUNK_BYTES)]);
-        assert_eq!(member_offsets(5, 2, MdArray::Raid1), [(0, 5 * CHUNK_BYTES), (1, 5 * CHUNK_BYTES)]);
+        assert_eq!(member_offsets(0, 2, false), [(0, 0)]);
+        assert_eq!(member_offsets(5, 2, false), [(1, 2 * CHUNK_BYTES)]);
+        assert_eq!(member_offsets(5, 2, true), [(0, 5 * CHUNK_BYTES), (1, 5 * CHUNK_BYTES)]);
     }
 
     #[test]
@@ -76,7 +77,7 @@ mod tests {
         for name in ["a", "b"] {
             File::create(path(name)).unwrap().set_len(4 * CHUNK_BYTES).unwrap();
         }
-        spread_over_members(&path("image"), &[&path("a"), &path("b")], MdArray::Raid0).unwrap();
+        spread_over_members(&path("image"), &[&path("a"), &path("b")], false).unwrap();
         let (a, b) = (std::fs::read(path("a")).unwrap(), std::fs::read(path("b")).unwrap());
         assert!(a.starts_with(b"first") && a[5..].iter().all(|byte| *byte == 0));
         let sixth = 2 * CHUNK_BYTES as usize + 7;

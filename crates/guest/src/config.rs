@@ -63,8 +63,8 @@ pub struct StackConfig {
     /// Whether there is a disk for the journal.
     #[serde(rename = "journal")]
     pub has_journal: bool,
-    /// The array that the disks under test form, if any.
-    pub array: Option<MdArray>,
+    /// The md array that the disks under test form, if any.
+    pub array: Option<Raid>,
     /// The faults of the device under test, if any.
     pub faults: Option<DeviceFault>,
     /// The names of the links over that device, from the disks up. A link is a device over another device, such as encryption
@@ -77,31 +77,6 @@ pub struct StackConfig {
     /// The command that makes the filesystem, without the path of the device; empty if the disks have the filesystem already.
     #[serde(default)]
     pub mkfs: Vec<String>,
-}
-
-/// An md array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MdArray {
-    /// Striped.
-    Raid0,
-    /// Mirrored.
-    Raid1,
-}
-
-impl MdArray {
-    /// The array for an arrangement of devices.
-    pub fn from_raid(raid: Raid) -> MdArray {
-        if raid.mirrored { MdArray::Raid1 } else { MdArray::Raid0 }
-    }
-
-    /// The name of its level in md, which is also the name of its kernel module.
-    pub fn level(self) -> &'static str {
-        match self {
-            MdArray::Raid0 => "raid0",
-            MdArray::Raid1 => "raid1",
-        }
-    }
 }
 
 impl StackConfig {
@@ -127,7 +102,7 @@ impl StackConfig {
 
     /// The modules that this stack requires.
     pub fn modules(&self) -> Vec<&'static str> {
-        let array = self.array.map_or(vec![], |array| vec!["md_mod", array.level()]);
+        let array = self.array.map_or(vec![], |array| vec!["md_mod", array.profile()]);
         let faults = match self.faults {
             None => vec![],
             Some(DeviceFault::Delay { .. }) => vec!["dm_mod", "dm_delay"],

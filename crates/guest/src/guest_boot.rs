@@ -5,12 +5,13 @@
 //! the whole machine, and each guest that resumes from the saved state reads its own config and disks.
 
 use crate::config::{
-    CONFIG_PATH, CONTINUING_MESSAGE, DiskLookup, EventChannel, FW_CFG_NAME, GuestConfig, JOURNAL_DISK, MdArray,
+    CONFIG_PATH, CONTINUING_MESSAGE, DiskLookup, EventChannel, FW_CFG_NAME, GuestConfig, JOURNAL_DISK,
     NOT_READY_MESSAGE, READY_MESSAGE, SOURCE_DISK, StackConfig, TEST_DISK, WORKS_MESSAGE, member_disk,
 };
 use crate::host_tree::HostTree;
 use crate::instruction_counter::{self, Mark};
 use crate::{array_members::CHUNK_BYTES, initramfs::module_path, memory_layout};
+use fsarena_core::factor::device::Raid;
 use fsarena_sys::device_mapper::{self, DeviceMapper};
 use fsarena_sys::links::{CommandForProgram, DeviceStack};
 use fsarena_sys::wait::{Cancel, wait_until};
@@ -384,19 +385,19 @@ const NEW_ARRAY: &str = "/sys/module/md_mod/parameters/new_array";
 ///
 /// # Errors
 /// The kernel refuses.
-fn assemble_array(array: MdArray, members: &[PathBuf]) -> Result<PathBuf> {
+fn assemble_array(array: Raid, members: &[PathBuf]) -> Result<PathBuf> {
     write_value(Path::new(NEW_ARRAY), ARRAY_NAME)?;
     let md = Path::new("/sys/block").join(ARRAY_NAME).join("md");
     let set = |name: &str, value: &str| write_value(&md.join(name), value);
     set("metadata_version", "none")?;
-    set("level", array.level())?;
+    set("level", array.profile())?;
     set("raid_disks", &members.len().to_string())?;
-    if array == MdArray::Raid0 {
+    if !array.mirrored {
         set("chunk_size", &CHUNK_BYTES.to_string())?;
     }
     let sizes = members.iter().map(|disk| sector_count(disk)).collect::<Result<Vec<u64>>>()?;
     let smallest_kib = sizes.into_iter().min().unwrap_or(0) / 2;
-    if array == MdArray::Raid1 {
+    if array.mirrored {
         set("component_size", &smallest_kib.to_string())?;
         // All members have the same contents, so they need no resynchronisation.
         set("resync_start", "none")?;

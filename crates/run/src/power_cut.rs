@@ -20,8 +20,8 @@ use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, metric::reading};
 use fsarena_fs::{def::CheckDef, filesystems};
+use fsarena_guest::array_members;
 use fsarena_guest::write_recording::{self, UnflushedWrites};
-use fsarena_guest::{array_members, config::MdArray};
 use fsarena_load::workload::PowerCut;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::{Error, kernel::SysRoot};
@@ -235,5 +235,5 @@ fn copy_image(image: &Path, copy: &Path) -> Result<()> {
     let size = image.metadata().map_or(0, |meta| meta.len());
     File::create(copy).and_then(|file| file.set_len(size)).map_err(Error::io("making", copy))?;
     // A mirror with one member: this copies the image and leaves its holes out, so the copy has the same holes.
-    Ok(array_members::spread_over_members(image, &[copy], MdArray::Raid1)?)
+    Ok(array_members::spread_over_members(image, &[copy], true)?)
 }

@@ -58,7 +58,7 @@ pub fn parse_journal(level: &str) -> Result<Option<ExternalJournal>, String> {
 const MAX_DEVICES: usize = 16;
 
 /// Several devices under one filesystem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Raid {
     /// Whether each block is on several devices (RAID 1): on two with btrfs, on all with md. Otherwise blocks are striped over
     /// the devices (RAID 0).
@@ -68,7 +68,7 @@ pub struct Raid {
 }
 
 impl Raid {
-    /// The name of the RAID profile: `raid0` or `raid1`.
+    /// The name of the RAID profile: `raid0` or `raid1`. It is also the level in md, and the kernel module of md for it.
     pub fn profile(self) -> &'static str {
         if self.mirrored { "raid1" } else { "raid0" }
     }

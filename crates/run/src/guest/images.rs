@@ -208,7 +208,7 @@ impl Images {
         let members = layout.members.iter().filter_map(|spec| self.other_images.get(spec));
         let paths: Vec<&Path> = members.map(ScratchDevice::path).collect();
         if let Some(array) = stack.array.filter(|_| stack.links.is_empty()) {
-            array_members::spread_over_members(image, &paths, array)?;
+            array_members::spread_over_members(image, &paths, array.mirrored)?;
         }
         Ok(paths.into_iter().map(Path::to_path_buf).collect())
     }

@@ -12,7 +12,7 @@ use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor::device::Raid};
 use fsarena_fs::def::{FsDef, KernelRange};
 use fsarena_fs::{available, filesystems::FILESYSTEMS};
-use fsarena_guest::config::{MdArray, StackConfig};
+use fsarena_guest::config::StackConfig;
 use fsarena_guest::kernel::{self, DEBIAN, GuestKernel, KernelDirs};
 use fsarena_guest::{emulator::QEMU, kvm_trial, module_build, modules::Modules};
 use fsarena_sys::{links, program};
@@ -415,7 +415,7 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     let level = variant.level(factor::STACK);
     let missing = |why| RunError::Missing(format!("variant {}: stack={level}: {why}", variant.name));
     links::check_programs(level).map_err(missing)?;
-    let stack = StackConfig { array: options.raid.map(MdArray::from_raid), faults, links, ..StackConfig::default() };
+    let stack = StackConfig { array: options.raid, faults, links, ..StackConfig::default() };
     for module in further_modules(variant, &stack, &options.mount) {
         if kernel.modules.is_known() && !kernel.modules.has(&module) {
             let (variant, kernel) = (&variant.name, kernel.name());
@@ -434,11 +434,10 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
 pub fn guest_stack(variant: &Variant, layout: &DeviceLayout, raid: Option<Raid>) -> Result<StackConfig> {
     let faults = device::parse_faults(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let (further_disk_count, has_journal) = (layout.members.len().saturating_sub(1), layout.journal.is_some());
-    let array = raid.map(MdArray::from_raid);
     Ok(StackConfig {
         further_disk_count,
         has_journal,
-        array,
+        array: raid,
         faults,
         links: link_names(variant)?,
         ..StackConfig::default()
