@@ -79,15 +79,6 @@ pub struct UserDatabase {
     etc: PathBuf,
 }
 
-/// An entry of the database `passwd`.
-#[derive(Debug, PartialEq, Eq)]
-struct PasswdEntry {
-    name: String,
-    uid: u32,
-    gid: u32,
-    home: Option<PathBuf>,
-}
-
 impl UserDatabase {
     /// The databases of this machine.
     pub fn host() -> UserDatabase {
@@ -105,8 +96,7 @@ impl UserDatabase {
         if entry.name != name {
             return Err(UserError::NotALoginName { key: name.into(), login_name: entry.name, uid: entry.uid });
         }
-        let gid = entry.gid;
-        self.with_groups(entry, gid)
+        self.add_groups(entry)
     }
 
     /// The user with this id, with all groups. A user without an entry in a database is in the group `gid` only.
@@ -115,7 +105,7 @@ impl UserDatabase {
     /// getent fails.
     pub fn user_by_ids(&self, uid: u32, gid: u32) -> Result<User, UserError> {
         match self.find_entry_by_uid(uid)? {
-            Some(entry) => self.with_groups(entry, gid),
+            Some(entry) => self.add_groups(User { gid, ..entry }),
             None => Ok(User { name: uid.to_string(), uid, gid, groups: vec![gid], home: None }),
         }
     }
@@ -144,39 +134,40 @@ impl UserDatabase {
         Ok(User { name: self.login_name(user.uid)?.unwrap_or(user.name), ..user })
     }
 
-    /// The entry of a user id; None if no database has one.
-    fn find_entry_by_uid(&self, uid: u32) -> Result<Option<PasswdEntry>, UserError> {
+    /// The entry of a user id, as [`UserDatabase::find_entry`] returns it; None if no database has one.
+    fn find_entry_by_uid(&self, uid: u32) -> Result<Option<User>, UserError> {
         let entry = self.find_entry(&uid.to_string(), |entry| entry.uid == uid)?;
         // getent looks for a login name first, and a login name can consist of digits.
         Ok(entry.filter(|entry| entry.uid == uid))
     }
 
-    /// The entry that getent prints for a key. Without getent, the first entry of /etc/passwd for which `matches` returns true.
-    fn find_entry(&self, key: &str, matches: impl Fn(&PasswdEntry) -> bool) -> Result<Option<PasswdEntry>, UserError> {
+    /// The entry that getent prints for a key: a user in the main group only. Without getent, the first entry of /etc/passwd for
+    /// which `matches` returns true.
+    fn find_entry(&self, key: &str, matches: impl Fn(&User) -> bool) -> Result<Option<User>, UserError> {
         let Some(getent) = &self.getent else {
             let text = self.read_etc_file("passwd")?;
-            return Ok(text.lines().filter_map(PasswdEntry::parse).find(matches));
+            return Ok(text.lines().filter_map(parse_passwd_line).find(matches));
         };
         let text = getent.query("passwd", key)?.unwrap_or_default();
         let Some(line) = text.lines().find(|line| !line.is_empty()) else { return Ok(None) };
         let malformed = || UserError::Malformed(format!("getent passwd {key} printed {line:?}, which is not a user"));
-        PasswdEntry::parse(line).map(Some).ok_or_else(malformed)
+        parse_passwd_line(line).map(Some).ok_or_else(malformed)
     }
 
-    /// Adds the supplementary groups to an entry; `gid` becomes the main group.
-    fn with_groups(&self, entry: PasswdEntry, gid: u32) -> Result<User, UserError> {
-        let PasswdEntry { name, uid, home, .. } = entry;
+    /// Adds the supplementary groups to a user, of whom the main group is known.
+    fn add_groups(&self, user: User) -> Result<User, UserError> {
+        let name = &user.name;
         let supplementary = match &self.getent {
             Some(getent) => {
-                let text = getent.query("initgroups", &name)?.unwrap_or_default();
-                parse_initgroups(&name, &text).ok_or_else(|| {
+                let text = getent.query("initgroups", name)?.unwrap_or_default();
+                parse_initgroups(name, &text).ok_or_else(|| {
                     UserError::Malformed(format!("getent initgroups {name} printed {text:?}, which are not groups"))
                 })?
             }
-            None => groups_of_member(&self.read_etc_file("group")?, &name),
+            None => groups_of_member(&self.read_etc_file("group")?, name),
         };
-        let groups = distinct(std::iter::once(gid).chain(supplementary));
-        Ok(User { name, uid, gid, groups, home })
+        let groups = distinct(std::iter::once(user.gid).chain(supplementary));
+        Ok(User { groups, ..user })
     }
 
     /// The text of a file in /etc; empty if the file is missing.
@@ -188,17 +179,16 @@ impl UserDatabase {
     }
 }
 
-impl PasswdEntry {
-    /// Parses `name:password:uid:gid:comment:home:shell`.
-    fn parse(line: &str) -> Option<PasswdEntry> {
-        let fields: Vec<&str> = line.split(':').collect();
-        let [name, _, uid, gid, _, home, ..] = fields[..] else { return None };
-        let home = Some(PathBuf::from(home)).filter(|home| home.is_absolute());
-        if name.is_empty() {
-            return None;
-        }
-        Some(PasswdEntry { name: name.into(), uid: parse_id(uid)?, gid: parse_id(gid)?, home })
+/// Parses `name:password:uid:gid:comment:home:shell` into a user in the main group only.
+fn parse_passwd_line(line: &str) -> Option<User> {
+    let fields: Vec<&str> = line.split(':').collect();
+    let [name, _, uid, gid, _, home, ..] = fields[..] else { return None };
+    let home = Some(PathBuf::from(home)).filter(|home| home.is_absolute());
+    if name.is_empty() {
+        return None;
     }
+    let gid = parse_id(gid)?;
+    Some(User { name: name.into(), uid: parse_id(uid)?, gid, groups: vec![gid], home })
 }
 
 /// Parses the id of a user or group. The largest number (-1) is rejected, because setresuid(2) leaves the id unchanged
