@@ -7,7 +7,7 @@ use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::matrix::{self, workload_of_variant};
 use fsarena_core::metric::{self, Declaration, DeclaredMetrics};
 use fsarena_core::names::distinct;
-use fsarena_core::plan::{Backing, Emulator, Plan};
+use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::sample::Direction;
 use fsarena_core::{event::Note, metric::reading, record::RunRecord, scale::Scale};
 use fsarena_load::workload::Demands;
@@ -253,7 +253,7 @@ pub fn default_metrics_of_plan(plan: &Plan) -> Vec<&str> {
         plan.workloads.iter().filter_map(|planned| Some(workloads::find_workload(&planned.name)?.def().metrics));
     // A guest that counts instructions measures no time. A load of fixed duration executes about the same number of
     // instructions whatever the filesystem does, so the cost of one call counts there.
-    if counts_instructions(plan) {
+    if plan.device.backing.counts_instructions() {
         return if metrics_of_workloads.all(|metrics| metrics.contains(&"elapsed")) {
             vec![reading::KERNEL_INSTRUCTIONS, "instructions"]
         } else {
@@ -281,7 +281,7 @@ pub fn default_metrics(record: &RunRecord) -> Vec<String> {
         |id: &str| record.plan.can_print_metrics() && !own_readings.contains(&id) && !plan_metrics.contains(&id);
     for reading in record.readings.iter().filter(|reading| is_printed(&reading.id)) {
         // In a guest that counts instructions, the counts stay first.
-        let leads = reading.direction != Direction::Neutral && !counts_instructions(&record.plan);
+        let leads = reading.direction != Direction::Neutral && !record.plan.device.backing.counts_instructions();
         if leads { &mut leading } else { &mut trailing }.push(&reading.id);
     }
     leading.into_iter().chain(trailing).map(String::from).collect()
@@ -291,11 +291,6 @@ pub fn default_metrics(record: &RunRecord) -> Vec<String> {
 /// its plan.
 pub fn main_metric_of_run(record: &RunRecord) -> String {
     default_metrics(record).into_iter().next().unwrap_or_else(|| main_metric_of_plan(&record.plan).into())
-}
-
-/// Whether a plan runs in a guest that counts instructions instead of time.
-fn counts_instructions(plan: &Plan) -> bool {
-    matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact)
 }
 
 /// The main metric of a plan: the first of [`default_metrics_of_plan`].

@@ -13,7 +13,7 @@ use crate::terminal::progress::Progress;
 use fsarena_core::bisect::{Bisection, CandidateSource, Ending, FORMAT_VERSION};
 use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::exit::ExitCode;
-use fsarena_core::plan::{Backing, Emulator, OPEN_ENDED_ROUNDS, Plan};
+use fsarena_core::plan::{Backing, OPEN_ENDED_ROUNDS, Plan};
 use fsarena_core::{factor, record::RunRecord};
 use fsarena_guest::debian::{flavour_of, matches_version, sort_releases};
 use fsarena_guest::kernel::{DEBIAN, KernelDirs};
@@ -181,7 +181,7 @@ fn begin(args: Args) -> Result<Bisector, Failure> {
     // Levels that are common to all candidates come from flags and from the plan.
     template = plan.variants[0].levels.clone().into_iter().chain(template).collect();
     template.remove(run::variants::NAME_KEY);
-    let figures_are_counts = matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
+    let figures_are_counts = plan.device.backing.counts_instructions();
     let plan_toml = toml::to_string(&plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
     let state = Bisection {
         format: FORMAT_VERSION,

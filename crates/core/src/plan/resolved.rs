@@ -156,6 +156,11 @@ pub enum Backing {
 }
 
 impl Backing {
+    /// Whether the cells run in a guest that counts instructions instead of time.
+    pub fn counts_instructions(&self) -> bool {
+        matches!(self, Backing::Guest(guest) if guest.emulator == Emulator::Exact)
+    }
+
     /// A phrase for the machine that executes the cells. Figures of different executors are never compared.
     pub fn executor(&self) -> &'static str {
         match self {

@@ -10,7 +10,6 @@ use crate::ratio_verdict::{RatioVerdict, ratio_cell};
 use crate::sections::warnings::notes_of_kind;
 use crate::{error::Error, number::plural, page::ComparisonReport, sections::head};
 use fsarena_core::cell::Variant;
-use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::{MetricSpec, RunRecord, RunStatus};
 use fsarena_core::{event::NoteKind, names::distinct, sample::Direction};
 use fsarena_stats::{analyse::TaskAnalysis, ratio::Ratio};
@@ -340,11 +339,7 @@ fn left_out_sentences(pair: &RunPair, [a, b]: [&str; 2]) -> Vec<String> {
 /// adds that all differences come from the machine. `None` if all runs count instructions in an exact emulator, because these
 /// counts do not depend on the machine. All runs have the executor of the first: see [`ComparedRun::check_same_executor`].
 fn separate_runs_warning(pairs: &[RunPair]) -> Option<String> {
-    let counts_instructions = |pair: &RunPair| match &pair.a.record.plan.device.backing {
-        Backing::Guest(guest) => guest.emulator == Emulator::Exact,
-        _ => false,
-    };
-    if pairs.iter().all(counts_instructions) {
+    if pairs.iter().all(|pair| pair.a.record.plan.device.backing.counts_instructions()) {
         return None;
     }
     let is_same_setup = |pair: &RunPair| {

@@ -4,7 +4,6 @@ use crate::document::{Cell, Detail, Document, Table, row};
 use crate::number::{percent, signed_percent, with_unit};
 use crate::report::Report;
 use fsarena_core::observations::MetricSeries;
-use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::plan::{RecalledBaseline, StoredFigures};
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::{Ratio, log_ratios};
@@ -61,9 +60,7 @@ fn date_of_time(time: &str) -> &str {
 
 /// Whether stored figures may be judged: instruction counts, measured in the state of today.
 fn can_judge(report: &Report, baseline: &RecalledBaseline) -> bool {
-    let backing = &report.record.plan.device.backing;
-    let is_exact = matches!(backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
-    is_exact && baseline.changed.is_empty()
+    report.record.plan.device.backing.counts_instructions() && baseline.changed.is_empty()
 }
 
 /// A sentence on whether the stored figures are judged, and why.

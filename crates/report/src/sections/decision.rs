@@ -10,7 +10,6 @@ use crate::phrases::{
 };
 use crate::report::{CurrentVariant, Report};
 use fsarena_core::event::{Activity, NoteKind};
-use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::{record::MetricSpec, sample::Direction, setting_text::setting};
 use fsarena_stats::analyse::{Analysis, Overall};
 use fsarena_stats::decision::{MAX_REGRET, Recommendation};
@@ -278,8 +277,7 @@ impl Decision<'_> {
     fn remedies_sentence(&self, spread: Option<f64>) -> String {
         let more_rounds = || format!("more {}s", self.analysis.grid.column_noun());
         let rounds = spread.and_then(|spread| self.rounds_to_find(MAX_REGRET, spread)).unwrap_or_else(more_rounds);
-        let backing = &self.report.record.plan.device.backing;
-        let is_exact = matches!(backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
+        let is_exact = self.report.record.plan.device.backing.counts_instructions();
         let exact_hint = if is_exact || !is_task_time(&self.analysis.metric) {
             String::new()
         } else {

@@ -11,7 +11,7 @@ use crate::packed_filesystems::PackedFilesystems;
 use crate::work::{DrawnInputsState, has_drawn_inputs, make_inputs};
 use crate::{backing, packed_programs};
 use fsarena_core::cell::{Cell, CellId};
-use fsarena_core::plan::{Backing, Emulator, Plan};
+use fsarena_core::plan::Plan;
 use fsarena_fs::{grammar, lifecycle, safety::ScratchDevice};
 use fsarena_guest::{array_members, config::StackConfig};
 use fsarena_sys::image::{self, Image};
@@ -100,9 +100,7 @@ impl Images {
     /// There is not enough space, or the inputs cannot be made.
     pub fn source_disk_of(&mut self, run: &RunContext, cell: &Cell, log: CommandLog) -> Result<&Path> {
         let Some((inputs, drawn)) = &mut self.inputs else { return Ok(self.source_disk.path()) };
-        let counts_instructions =
-            matches!(&run.plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
-        if !counts_instructions {
+        if !run.plan.device.backing.counts_instructions() {
             if drawn.draw(&run.plan, cell, inputs.path())? {
                 self.source_disk.file().map_or(Ok(()), Image::clear)?;
                 format_source_disk(&run.plan, &self.source_disk, inputs.path(), log)?;

@@ -4,7 +4,7 @@ use crate::commands::run_unstored;
 use crate::failure::{Failure, usage_error};
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::event::{CellEvent, Event};
-use fsarena_core::plan::{Backing, Emulator, Plan, StopPlan};
+use fsarena_core::plan::{Plan, StopPlan};
 use fsarena_core::rerun::workload_with_mode;
 use fsarena_core::{names::unknown_name, record::RunRecord};
 use fsarena_probe::trace::{Profile, TraceOptions, TracedTasks, Tracer};
@@ -162,7 +162,7 @@ pub fn profile_variants(
     task: &str,
     progress: &mut dyn Consumer,
 ) -> Result<Page, Failure> {
-    if !matches!(&record.plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact) {
+    if !record.plan.device.backing.counts_instructions() {
         let run = &record.id;
         return usage_error(format!("run {run} did not count instructions; profile a run with --on exact"));
     }

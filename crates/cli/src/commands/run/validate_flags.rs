@@ -3,7 +3,7 @@
 use super::flags::{Args, RunPlace};
 use super::overrides::{is_packaged_kernel, is_path_setting, kernel_path};
 use crate::failure::{Failure, usage_error};
-use fsarena_core::{factor, plan::Backing, plan::Emulator};
+use fsarena_core::{factor, plan::Backing};
 use std::path::PathBuf;
 
 /// The reason to refuse flags for mkfs and mount if the variants are directories.
@@ -30,7 +30,7 @@ impl Args {
         let are_directories = are_directories || backing == Some(Backing::Dir);
         let is_guest = matches!(backing, Some(Backing::Guest(_)));
         let other_is_device = self.other_is_device();
-        let is_exact = matches!(&backing, Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact);
+        let is_exact = backing.as_ref().is_some_and(Backing::counts_instructions);
         let cases: [(bool, &[&str], &str); 7] = [
             (are_directories, &["fs", "options", "mkfs", "mount", "size"], NO_MKFS_REASON),
             (!is_guest, &GUEST_FLAGS, "requires a guest: --on qemu or --on exact"),
