@@ -3,7 +3,7 @@
 
 use super::importer::{FileFault, Importer};
 use super::series::{Conditions, SampleCollector, ToolRun};
-use super::text::{find_json_documents, is_one_of};
+use super::text::{is_one_of, parse_documents_with, value_text};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -147,54 +147,42 @@ impl Job {
         if let Some(group) = self.groupid {
             conditions.set("group", group.to_string());
         }
-        for (name, options) in CONDITIONS {
-            let values: Vec<String> = options.iter().filter_map(|option| self.option(output, option)).collect();
-            conditions.set(name, values.join("/"));
+        let options = self.all_options(output);
+        for (name, known) in CONDITIONS {
+            let values = known.iter().filter_map(|option| Some(value_text(options.get(*option)?)));
+            conditions.set(name, values.collect::<Vec<_>>().join("/"));
         }
-        conditions.set("options", self.other_options(output));
+        conditions.set("options", describe_other_options(&options));
         conditions.set("version", &output.version);
         conditions
     }
 
-    /// The value of an option, from the job's section or from the global one; `None` if neither sets it.
-    fn option(&self, output: &FioOutput, name: &str) -> Option<String> {
-        let in_section = self.options.as_ref().and_then(|options| options.get(name));
-        let value = in_section.or_else(|| output.global_options(self).get(name).copied())?;
-        Some(value.as_str().map_or_else(|| value.to_string(), String::from))
-    }
-
-    /// The options that have no entry in [`CONDITIONS`], as one text: `end_fsync=1 random_distribution=zipf:1.2`.
-    fn other_options(&self, output: &FioOutput) -> String {
+    /// The options of the job, by name: those of its section, and the global ones that its section does not set.
+    fn all_options<'a>(&'a self, output: &'a FioOutput) -> BTreeMap<&'a str, &'a Value> {
         let mut options = output.global_options(self);
         let section = self.options.iter().filter_map(Value::as_object).flatten();
         options.extend(section.map(|(name, value)| (name.as_str(), value)));
-        let mut texts = vec![];
-        for (name, value) in options {
-            let has_own_name = CONDITIONS.iter().any(|(_, options)| options.contains(&name));
-            if has_own_name || is_one_of(name, IGNORED_OPTIONS) {
-                continue;
-            }
-            texts.push(match value.as_str() {
-                Some("") => name.to_string(),
-                Some(text) => format!("{name}={text}"),
-                None => format!("{name}={value}"),
-            });
-        }
-        texts.join(" ")
+        options
     }
+}
+
+/// The options that have no entry in [`CONDITIONS`], as one text: `end_fsync=1 random_distribution=zipf:1.2`.
+fn describe_other_options(options: &BTreeMap<&str, &Value>) -> String {
+    let mut texts = vec![];
+    for (name, value) in options {
+        let is_condition = CONDITIONS.iter().any(|(_, known)| known.contains(name));
+        if is_condition || is_one_of(name, IGNORED_OPTIONS) {
+            continue;
+        }
+        let text = value_text(value);
+        texts.push(if text.is_empty() { name.to_string() } else { format!("{name}={text}") });
+    }
+    texts.join(" ")
 }
 
 /// Reads fio's JSON documents, and adds the runs in each one, except for earlier snapshots of the same run.
 fn read_fio_output(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
-    let mut outputs: Vec<FioOutput> = vec![];
-    for (line, document) in find_json_documents(text)? {
-        if document.get("fio version").is_none() {
-            continue;
-        }
-        let output = serde_json::from_value(document)
-            .map_err(|error| FileFault::in_line(line, format!("in this document: {error}")))?;
-        outputs.push(output);
-    }
+    let outputs: Vec<FioOutput> = parse_documents_with("fio version", text)?;
     for (index, output) in outputs.iter().enumerate() {
         if outputs.get(index + 1).is_some_and(|next| next.is_later_snapshot_of(output)) {
             collector.leave_out("document", "", "an earlier snapshot of the same run (--status-interval)");
@@ -212,16 +200,12 @@ impl FioOutput {
         let ran_on = |server: &&Value| {
             server["hostname"].as_str() == job.hostname.as_deref() && server["port"].as_f64() == job.port
         };
-        let options = match global.as_array() {
-            Some(servers) => servers.iter().find(ran_on),
-            None => Some(global),
+        let options = match global {
+            Value::Array(servers) => servers.iter().find(ran_on),
+            _ => Some(global),
         };
-        let mut options: BTreeMap<&str, &Value> = options
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-            .map(|(name, value)| (name.as_str(), value))
-            .collect();
+        let options = options.and_then(Value::as_object).into_iter().flatten();
+        let mut options: BTreeMap<&str, &Value> = options.map(|(name, value)| (name.as_str(), value)).collect();
         if global.is_array() {
             options.retain(|name, _| !["hostname", "port"].contains(name));
         }

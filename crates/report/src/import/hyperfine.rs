@@ -2,7 +2,7 @@
 
 use super::importer::{FileFault, Importer};
 use super::series::{Conditions, SampleCollector, ToolRun};
-use super::text::find_json_documents;
+use super::text::{parse_documents_with, value_text};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ pub const HYPERFINE: Importer = Importer {
     id: "hyperfine",
     help: "JSON of `hyperfine --export-json`: the time of every run of each command",
     recognises: |text| {
-        ["\"results\"", "\"command\"", "\"mean\""].iter().all(|name| text.contains(name))
-            || text.contains("\"results\"") && text.contains("\"command\"") && text.contains("\"times\"")
+        ["\"results\"", "\"command\""].iter().all(|name| text.contains(name))
+            && ["\"mean\"", "\"times\""].iter().any(|name| text.contains(name))
     },
     lead_metrics: &["time"],
     read: read_hyperfine_output,
@@ -41,12 +41,7 @@ struct CommandResult {
 /// Reads hyperfine's JSON documents, and adds the runs of each export that the next document does not repeat.
 fn read_hyperfine_output(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let mut exports: Vec<Export> = vec![];
-    for (line, document) in find_json_documents(text)? {
-        if document.get("results").is_none() {
-            continue;
-        }
-        let export: Export = serde_json::from_value(document)
-            .map_err(|error| FileFault::in_line(line, format!("in this document: {error}")))?;
+    for export in parse_documents_with::<Export>("results", text)? {
         // hyperfine writes the whole export again after each command. A file has only the last; a pipe has all of them.
         exports.pop_if(|before| export.results.starts_with(&before.results));
         exports.push(export);
@@ -72,7 +67,7 @@ fn add_export(export: Export, collector: &mut SampleCollector) -> Result<(), Fil
         }
         let mut conditions = Conditions::default();
         for (name, value) in &result.parameters {
-            conditions.set(name, value.as_str().map_or_else(|| value.to_string(), String::from));
+            conditions.set(name, value_text(value));
         }
         let number = result_counts.entry((command.clone(), conditions.clone())).or_insert(0);
         *number += 1;

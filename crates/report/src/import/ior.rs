@@ -2,7 +2,7 @@
 
 use super::importer::{FileFault, Importer};
 use super::series::{Conditions, SampleCollector, ToolRun};
-use super::text::{extract_options, find_json_documents, parse_size};
+use super::text::{extract_options, find_json_documents, parse_size, value_text};
 use crate::matrix::format_size;
 use serde_json::Value;
 
@@ -222,12 +222,11 @@ impl IorRun {
 
 /// Adds a run for each result in a document of IOR's JSON.
 fn add_json_document(document: &Value, collector: &mut SampleCollector) {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), String::from);
     for test in document["tests"].as_array().into_iter().flatten() {
         let mut conditions = Conditions::default();
         for (key, name) in CONDITIONS {
             if let Some(value) = test["Options"].get(key).or_else(|| test.get(key)) {
-                set_condition(&mut conditions, name, &text(value));
+                set_condition(&mut conditions, name, &value_text(value));
             }
         }
         conditions.set("options", extract_options(document["Command line"].as_str().unwrap_or(""), &["-o", "-f"]));

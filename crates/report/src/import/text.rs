@@ -2,6 +2,7 @@
 //! binary files the error names the type of the file.
 
 use super::importer::FileFault;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -84,6 +85,27 @@ pub fn find_json_documents(text: &str) -> Result<Vec<(usize, Value)>, FileFault>
         rest = &rest[length..];
     }
     Ok(objects)
+}
+
+/// Parses the JSON documents in a text that have a field of this name, and ignores all others.
+///
+/// # Errors
+/// An object is not valid JSON, or a document with the field lacks others or has values of other types: the line, and the
+/// message of the JSON parser.
+pub fn parse_documents_with<T: DeserializeOwned>(field: &str, text: &str) -> Result<Vec<T>, FileFault> {
+    let mut documents = vec![];
+    for (line, document) in find_json_documents(text)? {
+        if document.get(field).is_some() {
+            let parsed = serde_json::from_value(document);
+            documents.push(parsed.map_err(|error| FileFault::in_line(line, format!("in this document: {error}")))?);
+        }
+    }
+    Ok(documents)
+}
+
+/// A JSON value as text: a string without its quotes, any other value as JSON.
+pub fn value_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), String::from)
 }
 
 /// The index of the brace of an object at the beginning of a line. After the brace there must be a name, `}` or the end of the
