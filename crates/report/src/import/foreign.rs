@@ -17,8 +17,9 @@ enum Signature {
 }
 use Signature::{FirstLines, Json, Line, LineStart, Start};
 
-/// The formats of other programs: the signatures of each, one of which suffices, and its name with a remedy.
-const UNREAD_FORMATS: [(&[Signature], &str); 13] = [
+/// The formats that fsarena does not read: the signatures of each, one of which suffices, and its name with a remedy. [`describe_refusal`]
+/// replaces the words in braces.
+const UNREAD_FORMATS: [(&[Signature], &str); 16] = [
     (
         &[Line(&["summaryFormat=CSV"])],
         "the CSV summary of IOR before 4.0, which has no results: use its text or `-O summaryFormat=JSON`",
@@ -57,27 +58,18 @@ const UNREAD_FORMATS: [(&[Signature], &str); 13] = [
     (&[Line(&["IO Summary:", "ops/s"])], "filebench: write its figures into a CSV file"),
     (&[Line(&["Vdbench distribution:"])], "vdbench: write its figures into a CSV file"),
     (&[LineStart("MD-Workbench total objects:")], "md-workbench: write its figures into a CSV file"),
-];
-
-/// Reports without samples: the signatures of each, and its name.
-const UNREAD_REPORTS: [(&[Signature], &str); 3] = [
-    (&[Json(&["\"fsarena\"", "\"analyses\""])], "JSON reports of fsarena"),
-    (&[Start("<?xml"), Start("<svg")], "XML, such as JUnit reports"),
-    (&[Start("<!doctype html"), Start("<html")], "HTML pages"),
+    (&[Json(&["\"fsarena\"", "\"analyses\""])], "JSON reports of fsarena, {NO_SAMPLES}"),
+    (&[Start("<?xml"), Start("<svg")], "XML, such as JUnit reports, {NO_SAMPLES}"),
+    (&[Start("<!doctype html"), Start("<html")], "HTML pages, {NO_SAMPLES}"),
 ];
 
 /// The error for a text in one of these formats; `None` for any other text.
 pub fn describe_refusal(text: &str) -> Option<String> {
-    let find_name = |formats: &[(&[Signature], &'static str)]| {
-        let (_, name) =
-            formats.iter().find(|(signatures, _)| signatures.iter().any(|signature| signature.is_in(text)))?;
-        Some(*name)
-    };
-    if let Some(name) = find_name(&UNREAD_FORMATS) {
-        return Some(format!("fsarena does not read {}", name.replace("{POSTGRES_COMMAND}", POSTGRES_COMMAND)));
-    }
-    let name = find_name(&UNREAD_REPORTS)?;
-    Some(format!("fsarena does not read {name}, which have no samples. For a run of fsarena: {EXPORT_COMMAND}"))
+    let is_format = |(signatures, _): &&(&[Signature], &str)| signatures.iter().any(|signature| signature.is_in(text));
+    let (_, name) = UNREAD_FORMATS.iter().find(is_format)?;
+    let no_samples = format!("which have no samples. For a run of fsarena: {EXPORT_COMMAND}");
+    let name = name.replace("{POSTGRES_COMMAND}", POSTGRES_COMMAND).replace("{NO_SAMPLES}", &no_samples);
+    Some(format!("fsarena does not read {name}"))
 }
 
 impl Signature {

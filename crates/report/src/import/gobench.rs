@@ -3,6 +3,7 @@
 
 use super::importer::{FileFault, Importer};
 use super::series::{Conditions, SampleCollector, ToolRun, direction_of_unit};
+use super::text::parse_number;
 use fsarena_core::sample::Direction;
 use std::collections::BTreeMap;
 
@@ -76,7 +77,7 @@ fn read_gobench_output(text: &str, collector: &mut SampleCollector) -> Result<()
                 let [value, unit] = pair else {
                     return Err(FileFault::in_line(line_number, "a value without its unit"));
                 };
-                let value = FileFault::parse_number(line_number, value, &format!("before {unit} is not a number"))?;
+                let value = parse_number(line_number, value, &format!("before {unit} is not a number"))?;
                 let direction = directions.get(*unit).copied().or_else(|| direction_of_unit(unit));
                 // Like benchstat, lower is better unless the unit or a `Unit` line says otherwise.
                 let direction = direction.unwrap_or(Direction::Lower);

@@ -37,14 +37,6 @@ impl FileFault {
     pub(crate) fn in_file(message: impl Into<String>) -> FileFault {
         FileFault { line: None, message: message.into() }
     }
-
-    /// Parses a number in this line. NaN and infinity are numbers too; the collector leaves such values out.
-    ///
-    /// # Errors
-    /// `word` is not a number. The message is the word and `complaint`, such as `is not a rate`.
-    pub(crate) fn parse_number(line: usize, word: &str, complaint: &str) -> Result<f64, FileFault> {
-        word.parse().map_err(|_| FileFault::in_line(line, format!("`{word}` {complaint}")))
-    }
 }
 
 /// The error of an import. Its message names the file, the line if known, and the fault.

@@ -2,7 +2,7 @@
 
 use super::importer::{FileFault, Importer};
 use super::series::{Conditions, SampleCollector, ToolRun};
-use super::text::{extract_options, find_json_documents, parse_size, value_text};
+use super::text::{extract_options, find_json_documents, parse_number, parse_size, value_text};
 use crate::matrix::format_size;
 use serde_json::Value;
 
@@ -181,7 +181,7 @@ impl IorRun {
         let field = |header: &str| self.headers.iter().position(|known| known == header).map(|column| words[column]);
         let number = |header: &str, complaint: &str| match field(header) {
             None | Some("-") => Ok(None),
-            Some(word) => FileFault::parse_number(line_number, word, complaint).map(Some),
+            Some(word) => parse_number(line_number, word, complaint).map(Some),
         };
         let mut conditions = self.conditions.clone();
         for (name, header) in [("xfer", "xfer(KiB)"), ("block", "block(KiB)"), ("tasks", "numTasks")] {
@@ -211,7 +211,7 @@ impl IorRun {
         figures: &[&str],
         collector: &mut SampleCollector,
     ) -> Result<(), FileFault> {
-        let mean = FileFault::parse_number(line_number, figures[2], "is not a bandwidth")?;
+        let mean = parse_number(line_number, figures[2], "is not a bandwidth")?;
         collector.add_run(access_run(access, &self.conditions, [Some(mean), None, None]));
         // The run has a result, so `finish` must not count it as left out.
         self.has_started = false;

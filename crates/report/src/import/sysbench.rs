@@ -244,14 +244,10 @@ fn parse_milliseconds(text: &str, label: &str) -> Result<f64, String> {
 
 /// Parses a rate like `18.9Mb/sec`, and returns it in MiB/s. Versions 0.4 and 0.5 write `b` for byte, with factors of 1024.
 fn parse_mib_per_s(text: &str) -> Option<f64> {
+    const PREFIXES: [(char, f64); 4] = [('K', 1.0 / 1024.0), ('M', 1.0), ('G', 1024.0), ('T', 1024.0 * 1024.0)];
     let text = text.strip_suffix("b/sec")?;
-    let (number, mib) = match text.as_bytes().last()? {
-        b'K' => (&text[..text.len() - 1], 1.0 / 1024.0),
-        b'M' => (&text[..text.len() - 1], 1.0),
-        b'G' => (&text[..text.len() - 1], 1024.0),
-        b'T' => (&text[..text.len() - 1], 1024.0 * 1024.0),
-        _ => (text, 1.0 / 1024.0 / 1024.0),
-    };
+    let with_prefix = PREFIXES.iter().find_map(|(prefix, mib)| Some((text.strip_suffix(*prefix)?, *mib)));
+    let (number, mib) = with_prefix.unwrap_or((text, 1.0 / 1024.0 / 1024.0));
     number.trim().parse::<f64>().ok().map(|value| value * mib)
 }
 

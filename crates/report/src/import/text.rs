@@ -147,6 +147,14 @@ pub fn extract_options(command: &str, path_options: &[&str]) -> String {
     options.join(" ")
 }
 
+/// Parses a word in this line as a number. NaN and infinity are numbers too; the collector leaves such values out.
+///
+/// # Errors
+/// `word` is not a number. The message is the word and `complaint`, such as `is not a rate`.
+pub fn parse_number(line: usize, word: &str, complaint: &str) -> Result<f64, FileFault> {
+    word.parse().map_err(|_| FileFault::in_line(line, format!("`{word}` {complaint}")))
+}
+
 /// The number of bytes in `262144 bytes`, `256.00 KiB`, `1 MiB`.
 pub fn parse_size(text: &str) -> Option<u64> {
     let (number, unit) = text.trim().split_once(' ')?;
