@@ -29,30 +29,18 @@ pub fn run(
     dir: &Path,
     on_interval: &mut dyn FnMut(Operation, &Interval),
 ) -> Result<Vec<(Operation, LoadOutcome)>> {
-    job.check()?;
-    let tree = NameTree::create(job, dir)?;
-    let outcomes = run_phases(job, &tree, on_interval);
-    let removed = tree.remove();
+    let client = MetaClient::new(job.clone(), dir, 0)?;
+    let mut entries = std::fs::read_dir(dir).map_err(EngineError::io("listing", dir))?;
+    if entries.next().is_some() {
+        let why = "it is not empty; metadata jobs need a directory of their own".into();
+        return Err(EngineError::Files { path: dir.into(), why });
+    }
+    client.create_directories()?;
+    let outcomes = client.run_phases(on_interval);
+    let top = &client.tree.top;
+    let removed = std::fs::remove_dir_all(top).map_err(EngineError::io("removing", top));
     let outcomes = outcomes?;
     removed.map(|()| outcomes)
-}
-
-/// Measures all phases, or those up to a signal.
-fn run_phases(
-    job: &MetaJob,
-    tree: &NameTree,
-    on_interval: &mut dyn FnMut(Operation, &Interval),
-) -> Result<Vec<(Operation, LoadOutcome)>> {
-    let mut outcomes = vec![];
-    for &operation in &job.phases {
-        let outcome = run_phase(job, tree, operation, &mut |interval| on_interval(operation, interval))?;
-        outcomes.push((operation, outcome));
-        // After a signal the phase is incomplete, so the files for the next one may be missing.
-        if cancel::received_signal().is_some() {
-            break;
-        }
-    }
-    Ok(outcomes)
 }
 
 /// One of several clients that work in one directory at the same time, with its names.
@@ -68,15 +56,18 @@ impl MetaClient {
     /// If the job contradicts itself.
     pub fn new(job: MetaJob, dir: &Path, number: u32) -> Result<MetaClient> {
         job.check()?;
-        Ok(MetaClient { tree: NameTree::for_client(&job, dir, number), job })
+        Ok(MetaClient { tree: NameTree::new(&job, dir, number), job })
     }
 
-    /// Creates the client's directories.
+    /// Creates the client's directories; other clients may have created some of them.
     ///
     /// # Errors
     /// If a directory cannot be created.
     pub fn create_directories(&self) -> Result {
-        self.tree.create_leaves()
+        self.tree.leaves.iter().try_for_each(|leaf| {
+            let path = Path::new(std::ffi::OsStr::from_bytes(&leaf[..leaf.len() - 1]));
+            std::fs::create_dir_all(path).map_err(EngineError::io("making", path))
+        })
     }
 
     /// Performs one operation on each of the client's names.
@@ -84,19 +75,34 @@ impl MetaClient {
     /// # Errors
     /// If an operation fails.
     pub fn perform(&self, operation: Operation) -> Result<LoadOutcome> {
-        run_phase(&self.job, &self.tree, operation, &mut |_| {})
+        self.run_phase(operation, &mut |_| {})
     }
-}
 
-/// Measures one phase.
-fn run_phase(job: &MetaJob, tree: &NameTree, operation: Operation, on_interval: OnInterval) -> Result<LoadOutcome> {
-    let kinds = [OpKind { name: operation.name(), bytes: 0, used: true }];
-    let operations = u64::from(job.threads) * u64::from(job.names);
-    let settings = DriveSettings::bounded_by_operations(job.threads, &kinds, job.interval_ms, operations);
-    let calibration = Calibration::with_generator(generator_ns(tree));
-    let outcome = LoadOutcome::measure(&settings, &Phase { tree, operation }, calibration, on_interval)?;
-    tree.record_phase(operation);
-    Ok(outcome)
+    /// Measures all phases of the job, or those up to a signal.
+    fn run_phases(&self, on_interval: &mut dyn FnMut(Operation, &Interval)) -> Result<Vec<(Operation, LoadOutcome)>> {
+        let mut outcomes = vec![];
+        for &operation in &self.job.phases {
+            let outcome = self.run_phase(operation, &mut |interval| on_interval(operation, interval))?;
+            outcomes.push((operation, outcome));
+            // After a signal the phase is incomplete, so the files for the next one may be missing.
+            if cancel::received_signal().is_some() {
+                break;
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Measures one phase.
+    fn run_phase(&self, operation: Operation, on_interval: OnInterval) -> Result<LoadOutcome> {
+        let (job, tree) = (&self.job, &self.tree);
+        let kinds = [OpKind { name: operation.name(), bytes: 0, used: true }];
+        let operations = u64::from(job.threads) * u64::from(job.names);
+        let settings = DriveSettings::bounded_by_operations(job.threads, &kinds, job.interval_ms, operations);
+        let calibration = Calibration::with_generator(generator_ns(tree));
+        let outcome = LoadOutcome::measure(&settings, &Phase { tree, operation }, calibration, on_interval)?;
+        tree.record_phase(operation);
+        Ok(outcome)
+    }
 }
 
 /// One kind of operation on all names.
@@ -255,15 +261,15 @@ pub enum Operation {
 }
 
 /// The names and the content that one operation needs.
-pub struct OperationArguments<'a> {
+struct OperationArguments<'a> {
     /// The name, an absolute path.
-    pub name: &'a CStr,
+    name: &'a CStr,
     /// A second name in the same directory, such as the new name of a file. Empty if the operation has none.
-    pub second_name: &'a CStr,
+    second_name: &'a CStr,
     /// The directory of both names.
-    pub directory: &'a CStr,
+    directory: &'a CStr,
     /// The content of a file.
-    pub content: &'a [u8],
+    content: &'a [u8],
 }
 
 impl Operation {
@@ -292,7 +298,7 @@ impl Operation {
     /// # Errors
     /// The error of the system call.
     #[inline(always)]
-    pub fn perform(self, arguments: &OperationArguments) -> Result<(), Errno> {
+    fn perform(self, arguments: &OperationArguments) -> Result<(), Errno> {
         let file_mode = Mode::from_raw_mode(0o644);
         match self {
             Operation::Create => {
@@ -396,7 +402,7 @@ fn operation_error(operation: Operation, arguments: &OperationArguments, source:
 const TOP_DIR: &str = "fsarena-meta";
 
 /// The directories of a job and the names in them.
-pub struct NameTree {
+struct NameTree {
     /// The directory above all others; see [`TOP_DIR`].
     top: PathBuf,
     /// The directories that hold names, thread by thread if they are private; each path ends in a zero byte.
@@ -406,33 +412,18 @@ pub struct NameTree {
     /// Whether each thread uses its own directories.
     is_private: bool,
     /// Names for each thread.
-    pub names_per_thread: u32,
+    names_per_thread: u32,
     /// The number of the first thread in names, so that the names of clients differ.
     first_thread: u32,
     /// The content of each file.
-    pub content: Vec<u8>,
+    content: Vec<u8>,
     /// Whether a phase has renamed the files.
     files_are_renamed: AtomicBool,
 }
 
 impl NameTree {
-    /// Creates the directories of a job in an empty directory.
-    ///
-    /// # Errors
-    /// If the given directory is not empty, or a directory cannot be created.
-    pub fn create(job: &MetaJob, dir: &Path) -> Result<NameTree> {
-        let mut entries = std::fs::read_dir(dir).map_err(EngineError::io("listing", dir))?;
-        if entries.next().is_some() {
-            let why = "it is not empty; metadata jobs need a directory of their own".into();
-            return Err(EngineError::Files { path: dir.into(), why });
-        }
-        let tree = NameTree::for_client(job, dir, 0);
-        tree.create_leaves()?;
-        Ok(tree)
-    }
-
     /// The tree of one of several clients. Does not create its directories.
-    pub fn for_client(job: &MetaJob, dir: &Path, client: u32) -> NameTree {
+    fn new(job: &MetaJob, dir: &Path, client: u32) -> NameTree {
         let top = dir.join(TOP_DIR);
         let is_private = job.sharing == Sharing::Private;
         let roots = if is_private { job.threads } else { 1 };
@@ -457,27 +448,8 @@ impl NameTree {
         }
     }
 
-    /// Creates the directories; other clients may have created some of them.
-    ///
-    /// # Errors
-    /// If a directory cannot be created.
-    fn create_leaves(&self) -> Result {
-        self.leaves.iter().try_for_each(|leaf| {
-            let path = Path::new(std::ffi::OsStr::from_bytes(&leaf[..leaf.len() - 1]));
-            std::fs::create_dir_all(path).map_err(EngineError::io("making", path))
-        })
-    }
-
-    /// Removes all directories and their contents.
-    ///
-    /// # Errors
-    /// If something cannot be removed.
-    pub fn remove(&self) -> Result {
-        std::fs::remove_dir_all(&self.top).map_err(EngineError::io("removing", &self.top))
-    }
-
     /// Records that a phase has finished, because a rename changes the names of later phases.
-    pub fn record_phase(&self, operation: Operation) {
+    fn record_phase(&self, operation: Operation) {
         match operation {
             Operation::Rename => drop(self.files_are_renamed.fetch_xor(true, Ordering::Relaxed)),
             // The next `create` makes files of the first names again.
@@ -487,7 +459,7 @@ impl NameTree {
     }
 
     /// Makes the writer of a thread's names for an operation.
-    pub fn argument_writer(&self, thread: u32, operation: Operation) -> ArgumentWriter<'_> {
+    fn argument_writer(&self, thread: u32, operation: Operation) -> ArgumentWriter<'_> {
         let first_leaf = if self.is_private { thread as usize * self.leaves_per_thread } else { 0 };
         let (current, renamed) =
             if self.files_are_renamed.load(Ordering::Relaxed) { (b'r', b'f') } else { (b'f', b'r') };
@@ -513,7 +485,7 @@ fn list_leaves(dir: &Path, depth: u32, fan_out: u32, leaves: &mut Vec<Vec<u8>>) 
 }
 
 /// Writes the names of operations into reused buffers, so that nothing is allocated while operations are timed.
-pub struct ArgumentWriter<'a> {
+struct ArgumentWriter<'a> {
     leaves: &'a [Vec<u8>],
     thread: u32,
     /// The letters with which the name and the second name begin.
@@ -529,7 +501,7 @@ impl ArgumentWriter<'_> {
     /// Writes the thread's name of this number, its second name if the operation takes one, and their directory.
     /// Consecutive names lie in different directories.
     #[inline(always)]
-    pub fn arguments(&mut self, number: u32) -> OperationArguments<'_> {
+    fn arguments(&mut self, number: u32) -> OperationArguments<'_> {
         let leaf = &self.leaves[number as usize % self.leaves.len()];
         let [name, second_name] = &mut self.buffers;
         write_name(name, leaf, self.letters[0], self.thread, number);
@@ -675,11 +647,11 @@ mod tests {
     fn an_error_names_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let job = MetaJob { phases: vec![Operation::Create], names: 3, ..MetaJob::default() };
-        let tree = NameTree::create(&job, dir.path()).unwrap();
-        run_phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap();
-        let error = run_phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap_err().to_string();
+        let client = MetaClient::new(job, dir.path(), 0).unwrap();
+        client.create_directories().unwrap();
+        client.perform(Operation::Create).unwrap();
+        let error = client.perform(Operation::Create).unwrap_err().to_string();
         assert!(error.contains("create") && error.contains("f.0.0") && error.contains("exists"), "{error}");
-        tree.remove().unwrap();
     }
 
     #[test]
@@ -714,7 +686,7 @@ mod tests {
     fn every_thread_and_number_has_its_own_name() {
         let dir = tempfile::tempdir().unwrap();
         let job = MetaJob { threads: 2, depth: 1, fan_out: 3, ..MetaJob::default() };
-        let tree = NameTree::create(&job, dir.path()).unwrap();
+        let tree = NameTree::new(&job, dir.path(), 0);
         let top = dir.path().to_str().unwrap();
         let mut writer = tree.argument_writer(1, Operation::Link);
         let arguments = writer.arguments(1204);
@@ -723,7 +695,6 @@ mod tests {
         assert_eq!(arguments.directory.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1"));
         tree.record_phase(Operation::Rename);
         assert!(tree.argument_writer(0, Operation::Stat).arguments(0).name.to_str().unwrap().ends_with("t0/D0/r.0.0"));
-        tree.remove().unwrap();
     }
 
     #[test]
