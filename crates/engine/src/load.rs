@@ -92,6 +92,38 @@ impl<'a> FileLoad<'a> {
     }
 }
 
+impl Worker<'_> {
+    /// Fills the buffer of a slot for a write.
+    #[inline(always)]
+    pub fn fill_buffer(&mut self, job: &LoadJob, slot: usize, planned: &PlannedOp) {
+        let buffer = self.buffers.get(slot);
+        if job.verify {
+            self.filler.seal(buffer, self.verifier.next_identity(planned));
+        } else {
+            self.filler.refresh(buffer);
+        }
+    }
+
+    /// Checks the result of an operation, and the content of a verified block that it read into the buffer of a slot.
+    ///
+    /// # Errors
+    /// The operation failed, or the block is not the expected one.
+    #[inline(always)]
+    pub fn check_result(
+        &mut self,
+        load: &FileLoad,
+        slot: usize,
+        planned: &PlannedOp,
+        result: std::io::Result<()>,
+    ) -> Result {
+        result.map_err(|source| load.operation_error(planned.op, planned.file, planned.offset, source))?;
+        if load.job.verify && planned.op == Op::Read {
+            self.verifier.check(self.buffers.get(slot), planned)?;
+        }
+        Ok(())
+    }
+}
+
 /// Checks the blocks that a worker reads, and stores the generations of those that it writes.
 #[derive(Debug)]
 pub struct Verifier<'a> {

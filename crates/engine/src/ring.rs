@@ -84,7 +84,10 @@ impl Ring {
     }
 
     /// Waits for one completion without submitting. Deferred completions become visible only by such a call.
-    fn wait_for_one(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The wait failed.
+    pub fn wait_for_one(&mut self) -> io::Result<()> {
         self.scripted_error()?;
         // SAFETY: without a signal mask there is no pointer that the kernel follows.
         let result = unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, GET_EVENTS, None) };
@@ -113,20 +116,8 @@ impl Ring {
         }
     }
 
-    /// Waits for one completion without submitting. Returns false if the kernel has no operation in flight.
-    ///
-    /// # Errors
-    /// The wait failed.
-    pub fn wait_for_any_in_flight(&mut self, in_flight: usize) -> io::Result<bool> {
-        if !self.has_started_any(in_flight) {
-            return Ok(false);
-        }
-        self.wait_for_one()?;
-        Ok(true)
-    }
-
     /// Whether the kernel has any of the operations in flight; the others are still queued here.
-    fn has_started_any(&mut self, in_flight: usize) -> bool {
+    pub fn has_started_any(&mut self, in_flight: usize) -> bool {
         in_flight > self.uring.submission().len()
     }
 
@@ -159,7 +150,6 @@ fn setup_candidates(allowed: UringFeatures) -> Vec<UringFeatures> {
 
 /// Builds a ring with the best combination of allowed setup flags that the kernel supports. Also returns this combination.
 fn build_uring(depth: u32, allowed: UringFeatures) -> Result<(IoUring, UringFeatures)> {
-    let mut last_error = None;
     for candidate in setup_candidates(allowed) {
         let mut builder = IoUring::builder();
         if candidate.single_issuer {
@@ -174,11 +164,11 @@ fn build_uring(depth: u32, allowed: UringFeatures) -> Result<(IoUring, UringFeat
         match builder.build(depth) {
             Ok(uring) => return Ok((uring, candidate)),
             // The kernel does not support one of the flags; try the next combination.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => last_error = Some(error),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             Err(error) => return Err(unavailable_error(error)),
         }
     }
-    Err(unavailable_error(last_error.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
+    Err(unavailable_error(io::Error::from_raw_os_error(libc::EINVAL)))
 }
 
 /// The error of a ring that cannot be set up, with advice.

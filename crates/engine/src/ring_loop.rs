@@ -119,13 +119,12 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
     /// that are only queued are never started.
     #[cold]
     fn drain(&mut self, ring: &mut Ring) {
-        loop {
-            match ring.wait_for_any_in_flight(self.flights.len() - self.free_slots.len()) {
-                Ok(true) => self.reap(ring, self.clock.now()),
-                Ok(false) => return,
+        while ring.has_started_any(self.flights.len() - self.free_slots.len()) {
+            if ring.wait_for_one().is_err() {
                 // Without completions the worker cannot find out when the kernel stops writing to the buffers.
-                Err(_) => return self.worker.buffers.leak(),
+                return self.worker.buffers.leak();
             }
+            self.reap(ring, self.clock.now());
         }
     }
 
@@ -163,12 +162,7 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
             queued += 1;
             let planned = if NOP { NO_OPERATION } else { self.draw() };
             if planned.op == Op::Write && !NOP {
-                let buffer = self.worker.buffers.get(slot.into());
-                if self.load.job.verify {
-                    self.worker.filler.seal(buffer, self.worker.verifier.next_identity(&planned));
-                } else {
-                    self.worker.filler.refresh(buffer);
-                }
+                self.worker.fill_buffer(self.load.job, slot.into(), &planned);
             }
             let entry = self.build_entry(&planned, slot, features).user_data(slot.into());
             // SAFETY: the worker does not touch the buffer of a slot in flight, and keeps it until all operations are drained.
@@ -300,13 +294,7 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
             Op::Sync => moved.map(drop).map_err(io::Error::from),
             _ => check_whole_block(moved, self.load.job.block_bytes as usize),
         };
-        if let Err(source) = result {
-            return Err(self.load.operation_error(planned.op, planned.file, planned.offset, source));
-        }
-        if self.load.job.verify && planned.op == Op::Read {
-            self.worker.verifier.check(self.worker.buffers.get(slot.into()), planned)?;
-        }
-        Ok(())
+        self.worker.check_result(self.load, slot.into(), planned, result)
     }
 }
 

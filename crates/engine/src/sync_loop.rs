@@ -44,26 +44,19 @@ pub fn run(load: &FileLoad, worker: &mut Worker, recorder: &mut Recorder, io: &i
 /// Performs one operation.
 #[inline(always)]
 fn perform(load: &FileLoad, worker: &mut Worker, io: &impl BlockIo, planned: &PlannedOp) -> Result {
-    let buffer = worker.buffers.get(0);
     let result = match planned.op {
-        Op::Read => check_whole_block(io.read(planned.file, planned.offset, buffer), buffer.len()),
+        Op::Read => {
+            let buffer = worker.buffers.get(0);
+            check_whole_block(io.read(planned.file, planned.offset, buffer), buffer.len())
+        }
         Op::Write => {
-            if load.job.verify {
-                worker.filler.seal(buffer, worker.verifier.next_identity(planned));
-            } else {
-                worker.filler.refresh(buffer);
-            }
+            worker.fill_buffer(load.job, 0, planned);
+            let buffer = worker.buffers.get(0);
             check_whole_block(io.write(planned.file, planned.offset, buffer), buffer.len())
         }
         Op::Sync => io.sync(planned.file).map_err(io::Error::from),
     };
-    if let Err(source) = result {
-        return Err(load.operation_error(planned.op, planned.file, planned.offset, source));
-    }
-    if load.job.verify && planned.op == Op::Read {
-        worker.verifier.check(worker.buffers.get(0), planned)?;
-    }
-    Ok(())
+    worker.check_result(load, 0, planned, result)
 }
 
 /// Checks for an error that the operations did not report: a page fault in a mapping, which has neither a kind of operation
