@@ -46,9 +46,10 @@ impl Window {
     }
 
     /// The window from the first start to the last end.
-    fn around(windows: &[Window]) -> Window {
-        let start = windows.iter().map(|window| window.start).fold(f64::INFINITY, f64::min);
-        Window { start, end: windows.iter().map(|window| window.end).fold(f64::NEG_INFINITY, f64::max) }
+    fn around(windows: impl IntoIterator<Item = Window>) -> Window {
+        let nothing = Window { start: f64::INFINITY, end: f64::NEG_INFINITY };
+        let extend = |a: Window, b: Window| Window { start: a.start.min(b.start), end: a.end.max(b.end) };
+        windows.into_iter().fold(nothing, extend)
     }
 
     /// The window from the last start to the first end; of length 0 if one client ended before another began.
@@ -143,8 +144,7 @@ pub fn merge_samples(samples: &[ClientSample], specs: &ReadingSpecs) -> Sample {
             readings.set(id, value);
         }
     }
-    let whole =
-        Window::around(&samples.iter().map(|client| client.window_of_reading(reading::ELAPSED)).collect::<Vec<_>>());
+    let whole = Window::around(samples.iter().map(|client| client.window_of_reading(reading::ELAPSED)));
     readings.set(reading::ELAPSED, whole.length() * 1e9);
     if samples.iter().all(|client| client.reading(reading::SYNCED).is_some()) {
         let ends = samples.iter().map(|client| client.window_of_reading(reading::SYNCED).end);
@@ -177,7 +177,7 @@ fn set_common_readings(samples: &[ClientSample], common: Window, readings: &mut 
         }
     }
     let starts: Vec<Window> = samples.iter().map(|client| client.window_of_reading(reading::ELAPSED)).collect();
-    readings.set(reading::START_SPREAD, (Window::common(&starts).start - Window::around(&starts).start) * 1e9);
+    readings.set(reading::START_SPREAD, (Window::common(&starts).start - Window::around(starts).start) * 1e9);
     let errors = samples.iter().map(|client| client.clock.error_s);
     readings.set(reading::CLOCK_ERROR, errors.fold(0.0, f64::max) * 1e9);
     let rates: Vec<f64> = samples.iter().map(ClientSample::compared_rate).collect();
@@ -213,7 +213,7 @@ fn merge_reading(clients: &[ClientAndWindow], specs: &ReadingSpecs, spec: &Metri
 /// first combines the clients of each machine.
 fn combine_clients(clients: &[ClientAndWindow], spec: &MetricSpec) -> Option<f64> {
     let FoldRules { ranks, hosts, .. } = spec.over;
-    let whole = window_around(clients);
+    let whole = Window::around(clients.iter().map(|(_, window)| *window));
     if ranks == hosts {
         return fold_values(ranks, client_values(clients, spec), whole);
     }
@@ -223,7 +223,7 @@ fn combine_clients(clients: &[ClientAndWindow], spec: &MetricSpec) -> Option<f64
     }
     let mut machine_values = vec![];
     for clients in machines.values() {
-        let window = window_around(clients);
+        let window = Window::around(clients.iter().map(|(_, window)| *window));
         if let Some(value) = fold_values(ranks, client_values(clients, spec), window) {
             machine_values.push((value, window));
         }
@@ -234,10 +234,6 @@ fn combine_clients(clients: &[ClientAndWindow], spec: &MetricSpec) -> Option<f64
 /// The values of a reading, each with the window of its client. Clients without the reading are left out.
 fn client_values(clients: &[ClientAndWindow], spec: &MetricSpec) -> Vec<(f64, Window)> {
     clients.iter().filter_map(|(sample, window)| Some((sample.reading(&spec.id)?, *window))).collect()
-}
-
-fn window_around(clients: &[ClientAndWindow]) -> Window {
-    Window::around(&clients.iter().map(|(_, window)| *window).collect::<Vec<_>>())
 }
 
 /// Combines values, each with its window. A rate is the sum of the amounts divided by the length of `around`, the window
