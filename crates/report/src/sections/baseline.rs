@@ -6,7 +6,7 @@ use crate::report::Report;
 use fsarena_core::observations::MetricSeries;
 use fsarena_core::plan::{RecalledBaseline, StoredFigures};
 use fsarena_stats::comparison::median;
-use fsarena_stats::ratio::{Ratio, log_ratios};
+use fsarena_stats::ratio::{Estimate, Ratio, log_ratios};
 use serde_json::{Value, json};
 
 /// The stored figures of one task beside those of this run.
@@ -132,7 +132,7 @@ pub fn baseline_json(report: &Report) -> Value {
             "unit": figure.stored.unit,
             "stored_median": figure.stored_median,
             "median": figure.measured_median,
-            "ratio": figure.ratio.map(|ratio| json!({"value": ratio.value, "low": ratio.low, "high": ratio.high})),
+            "ratio": figure.ratio.map(Estimate::from),
             "finding": figure.ratio.is_some().then(|| verdict_name(figure, report.margin)),
         })
     };

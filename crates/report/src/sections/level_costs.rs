@@ -1,12 +1,15 @@
 //! Levels that were varied one at a time: the difference of each to the plain variant.
 
-use crate::document::{Cell, Detail, Document, FigureSource, Table, row_with_source};
+use crate::document::{Detail, Document, FigureSource, Table, row, row_with_source};
+use crate::figures::mean_ratio_json;
 use crate::pair::{PairRow, rows_of_metric};
 use crate::phrases::shorten_list;
-use crate::{ratio_verdict::RatioVerdict, report::Report, sections::pair::difference_lines};
+use crate::sections::pair::{describe_difference, difference_cell};
+use crate::{ratio_verdict::RatioVerdict, report::Report};
 use fsarena_core::matrix::plain_variants;
 use fsarena_stats::mean_ratio::ROUNDS_FOR_MEAN_RATIO;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// What one level costs: the comparison of a variant with the plain variant, by one metric over all tasks.
 struct LevelCost {
@@ -25,12 +28,10 @@ fn level_costs(report: &Report) -> Vec<LevelCost> {
     for analysis in &report.analyses {
         for (variant, plain) in plain_variants.iter().enumerate() {
             let Some(plain) = *plain else { continue };
-            let rows = rows_of_metric(record, (plain, variant), &analysis.metric.id, report.margin);
-            costs.extend(rows.into_iter().find(|row| row.covers_all_tasks).map(|row| LevelCost {
-                variant,
-                plain,
-                row,
-            }));
+            let mut rows = rows_of_metric(record, (plain, variant), &analysis.metric.id, report.margin).into_iter();
+            if let Some(row) = rows.find(|row| row.covers_all_tasks) {
+                costs.push(LevelCost { variant, plain, row });
+            }
         }
     }
     costs
@@ -40,9 +41,7 @@ fn level_costs(report: &Report) -> Vec<LevelCost> {
 pub fn add_level_costs(document: &mut Document, report: &Report, detail: Detail) {
     let costs = level_costs(report);
     let Some(main_metric) = costs.first().map(|cost| cost.row.metric.id.clone()) else { return };
-    let mut references: Vec<usize> = costs.iter().map(|cost| cost.plain).collect();
-    references.sort_unstable();
-    references.dedup();
+    let references: BTreeSet<usize> = costs.iter().map(|cost| cost.plain).collect();
     let verb = if references.len() == 1 { "is the reference" } else { "are the references" };
     let names = references.into_iter().map(|plain| report.record.variant_name(plain).into()).collect();
     let names = shorten_list(names, "variants").join(", ");
@@ -53,13 +52,12 @@ pub fn add_level_costs(document: &mut Document, report: &Report, detail: Detail)
     }
     let header = ["variant", "reference", "metric", "difference", "finding"];
     let cells = |cost: &LevelCost| {
-        let (difference, interval) = difference_lines(&cost.row, report.margin);
-        let cells = vec![
-            report.record.variant_name(cost.variant).into(),
-            report.record.variant_name(cost.plain).into(),
-            cost.row.metric.id.as_str().into(),
-            Cell::two_lines(difference, format!("{interval}{}", cost.row.excluded_rounds_note())),
-            describe_verdict(&cost.row, report.margin).into(),
+        let cells = row![
+            report.record.variant_name(cost.variant),
+            report.record.variant_name(cost.plain),
+            cost.row.metric.id.as_str(),
+            difference_cell(&cost.row, report.margin),
+            describe_verdict(&cost.row, report.margin),
         ];
         row_with_source(FigureSource::new(None, [cost.variant, cost.plain]), cells)
     };
@@ -72,14 +70,10 @@ pub fn add_level_costs(document: &mut Document, report: &Report, detail: Detail)
 
 /// A sentence about the cost of a level: `xfs, noatime: elapsed −3% [−5% to −1%] compared with xfs (costs less).`
 fn cost_sentence(report: &Report, cost: &LevelCost) -> String {
-    let (value, interval) = difference_lines(&cost.row, report.margin);
-    let interval = if cost.row.ratio.rounds < 2 { String::new() } else { format!(" [{interval}]") };
+    let difference = describe_difference(&cost.row, report.margin);
     let (variant, plain) = (report.record.variant_name(cost.variant), report.record.variant_name(cost.plain));
     let (metric, verdict) = (&cost.row.metric.id, describe_verdict(&cost.row, report.margin));
-    format!(
-        "{variant}: {metric} {value}{interval} compared with {plain} ({verdict}){}.",
-        cost.row.excluded_rounds_note()
-    )
+    format!("{variant}: {metric} {difference} compared with {plain} ({verdict}){}.", cost.row.excluded_rounds_note())
 }
 
 /// The verdict on a cost in words: `costs more`, `equivalent within 1%`.
@@ -97,13 +91,13 @@ pub fn level_costs_json(report: &Report) -> Value {
         return Value::Null;
     }
     let cost_json = |cost: &LevelCost| {
+        let mean_ratio = cost.row.mean_ratio.filter(|ratio| ratio.rounds >= ROUNDS_FOR_MEAN_RATIO);
         json!({
             "variant": report.record.variant_name(cost.variant),
             "reference": report.record.variant_name(cost.plain),
             "metric": cost.row.metric.id,
             "ratio": cost.row.ratio,
-            "mean_ratio": cost.row.mean_ratio.filter(|ratio| ratio.rounds >= ROUNDS_FOR_MEAN_RATIO)
-                .as_ref().map(crate::figures::mean_ratio_json),
+            "mean_ratio": mean_ratio.as_ref().map(mean_ratio_json),
             "finding": cost.row.verdict,
         })
     };

@@ -9,8 +9,20 @@ use crate::{pair::PairRow, phrases::format_rounds_needed, ratio_verdict::RatioVe
 use fsarena_stats::mean_ratio::ROUNDS_FOR_MEAN_RATIO;
 use serde_json::{Value, json};
 
+/// The difference of B to A with its interval: `+7.5% [+2% to +13%]`; without the interval if there is only one round.
+pub fn describe_difference(row: &PairRow, margin: f64) -> String {
+    let (value, interval) = difference_lines(row, margin);
+    if row.ratio.rounds < 2 { value } else { format!("{value} [{interval}]") }
+}
+
+/// A cell with the difference of B to A, and in its second line the interval and the number of excluded rounds.
+pub fn difference_cell(row: &PairRow, margin: f64) -> Cell {
+    let (value, interval) = difference_lines(row, margin);
+    Cell::two_lines(value, format!("{interval}{}", row.excluded_rounds_note()))
+}
+
 /// The difference of B to A and its interval, formatted: `+7.5%` and `+2% to +13%`.
-pub fn difference_lines(row: &PairRow, margin: f64) -> (String, String) {
+fn difference_lines(row: &PairRow, margin: f64) -> (String, String) {
     let edges = [margin, -margin / (1.0 + margin)];
     effect_and_interval(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0), &edges)
 }
@@ -56,9 +68,7 @@ pub fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
 
 /// A sentence about the difference of B to A in one metric, and one about its mean cost if there are enough rounds.
 fn row_sentence(row: &PairRow, margin: f64) -> String {
-    let (value, interval) = difference_lines(row, margin);
-    let interval = if row.ratio.rounds < 2 { String::new() } else { format!(" [{interval}]") };
-    let difference = format!("{value}{interval}{}", row.excluded_rounds_note());
+    let difference = format!("{}{}", describe_difference(row, margin), row.excluded_rounds_note());
     let (effect, margin) = (row.describe_effect(), percent(margin));
     let verdict = match row.verdict {
         RatioVerdict::Different => format!("B {effect}: {difference}"),
@@ -100,10 +110,9 @@ fn least_noisy_row(rows: &[PairRow]) -> Option<usize> {
 fn row_cells(row: &PairRow, margin: f64, is_least_noisy: bool) -> Vec<Cell> {
     let rounds = row.sigma.map_or("–".to_string(), |_| format_rounds_needed(row.rounds_for_margin));
     let sigma = Cell::from(row.sigma.map_or("–".to_string(), percent)).highlighted_if(is_least_noisy);
-    let (difference, interval) = difference_lines(row, margin);
     row![
         format!("{} {}", row.task, row.metric.id),
-        Cell::two_lines(difference, format!("{interval}{}", row.excluded_rounds_note())),
+        difference_cell(row, margin),
         row.verdict.describe(Some(row.ratio), row.metric.direction, margin),
         row.mean_ratio.map_or("–".into(), |ratio| mean_ratio_cell(&ratio)),
         sigma,
