@@ -398,7 +398,7 @@ fn watched_resource((id, title, is_tick_sampled): (&str, &str, bool), records: &
             (id, |value| with_unit(value, Unit::Seconds))
         }
         Some(Unit::Bytes) => (id.into(), |value| with_unit(value, Unit::Bytes)),
-        _ => (id.into(), crate::number::three_digits),
+        _ => (id.into(), three_digits),
     };
     Resource { id, title: title.into(), format_cost, is_tick_sampled }
 }
@@ -418,13 +418,14 @@ fn watched_service(records: &[RunRecord], index: usize) -> Result<Service, Error
     rows.retain(|row| !dropped.contains(&record.cells[record.samples.cell[*row] as usize].round));
     rows.sort_by(|a, b| record.samples.started_at[*a].total_cmp(&record.samples.started_at[*b]));
     let load = rates_per_second(record, reading::REQUESTS, &rows);
-    if load.iter().filter(|load| load.is_finite()).count() < 2 {
+    let consumption = WATCH_READINGS.iter().map(|(id, ..)| rates_per_second(record, id, &rows)).collect();
+    let service = Service { name: service_name(records, index), load, consumption };
+    if service.count_known_windows() < 2 {
         return Err(usage_error(
             "has fewer than two windows whose requests are known; watch with a counter, for longer",
         ));
     }
-    let consumption = WATCH_READINGS.iter().map(|(id, ..)| rates_per_second(record, id, &rows)).collect();
-    Ok(Service { name: service_name(records, index), load, consumption })
+    Ok(service)
 }
 
 /// The values of a metric divided by the seconds of their windows, for these rows of samples. Nanoseconds become seconds. NaN if

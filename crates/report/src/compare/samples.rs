@@ -41,11 +41,8 @@ pub fn compare_samples(a: &Samples, b: &Samples, metric: Option<&str>, margin: f
     if metric.is_none() && both_csv && common.iter().any(|(series, _)| series.metric == "elapsed") {
         common.retain(|(series, _)| series.metric == "elapsed");
     }
-    let mut rows = vec![];
-    for (a, b) in common {
-        let names = [distinctions.series_name(a), distinctions.series_name(b)];
-        rows.push(SampleRow { names, ..compare_series(a, b, margin) });
-    }
+    let rows: Vec<SampleRow> =
+        common.into_iter().map(|(a, b)| SampleRow::compare(a, b, &distinctions, margin)).collect();
     // Report a metric as unknown only if a similar name exists, because then the user mistyped it. Otherwise the other file may
     // have the metric, and the error below states that only one file has it.
     let metrics = || a.series.iter().map(|series| series.metric.as_str());
@@ -89,27 +86,24 @@ fn pair_by<'a, K: Ord>(a: &'a Samples, b: &'a Samples, key: impl Fn(&'a Series) 
     a.series.iter().filter_map(|series| Some((series, *series_of_b.get(&key(series))?))).collect()
 }
 
-/// Compares two series, paired by round if both have rounds. The row has no names yet.
-fn compare_series<'a>(a: &'a Series, b: &'a Series, margin: f64) -> SampleRow<'a> {
-    let is_paired = a.rounds.is_some() && b.rounds.is_some();
-    let (ratio, verdict) = match (&a.rounds, &b.rounds) {
-        (Some(rounds_a), Some(rounds_b)) => {
-            let (values_a, values_b): (Vec<f64>, Vec<f64>) =
-                rounds_a.iter().filter_map(|(round, value)| Some((*value, *rounds_b.get(round)?))).unzip();
-            let differences = log_ratios(&values_a, &values_b).d;
-            let interval_90 = Centre::from_log_ratios(&differences).map(|centre| centre.interval_90);
-            let ratio = Ratio::from_log_ratios(differences);
-            (ratio, RatioVerdict::of_rounds(ratio, interval_90, margin))
-        }
-        _ => {
+impl<'a> SampleRow<'a> {
+    /// Compares two series, paired by round if both have rounds.
+    fn compare(a: &'a Series, b: &'a Series, distinctions: &Distinctions, margin: f64) -> SampleRow<'a> {
+        let names = [a, b].map(|series| distinctions.series_name(series));
+        let (Some(rounds_a), Some(rounds_b)) = (&a.rounds, &b.rounds) else {
             let ratio = independent_ratio(&a.values, &b.values);
-            (ratio, RatioVerdict::of_samples(ratio, margin))
-        }
-    };
-    SampleRow { a, b, names: Default::default(), is_paired, ratio, verdict }
-}
+            let verdict = RatioVerdict::of_samples(ratio, margin);
+            return SampleRow { a, b, names, is_paired: false, ratio, verdict };
+        };
+        let (values_a, values_b): (Vec<f64>, Vec<f64>) =
+            rounds_a.iter().filter_map(|(round, value)| Some((*value, *rounds_b.get(round)?))).unzip();
+        let differences = log_ratios(&values_a, &values_b).d;
+        let interval_90 = Centre::from_log_ratios(&differences).map(|centre| centre.interval_90);
+        let ratio = Ratio::from_log_ratios(differences);
+        let verdict = RatioVerdict::of_rounds(ratio, interval_90, margin);
+        SampleRow { a, b, names, is_paired: true, ratio, verdict }
+    }
 
-impl SampleRow<'_> {
     /// The names and the metric of the row: `cp elapsed`, or `cp on ext4 → cp on xfs elapsed`.
     fn label(&self) -> String {
         let [a, b] = self.names.each_ref().map(String::as_str);
