@@ -43,6 +43,8 @@ enum ColumnRole {
     /// A condition of the run, such as the number of threads.
     Setting,
     Metric,
+    /// True for the rows that fsarena measured during a warm-up.
+    WarmUp,
     Ignored,
 }
 
@@ -58,7 +60,9 @@ fn read_table(text: &str, collector: &mut SampleCollector) -> Result<(), FileFau
         let message = format!("fsarena does not read its tidy CSV; export one row for each sample: {EXPORT_COMMAND}");
         return Err(FileFault::in_line(1, message));
     }
-    let roles = column_roles(&sheet)?;
+    let columns = 0..sheet.headers.len();
+    let roles: Vec<ColumnRole> =
+        columns.map(|column| column_role(&sheet, column, is_export)).collect::<Result<_, _>>()?;
     let columns_with_role =
         |role| roles.iter().enumerate().filter(move |(_, column_role)| **column_role == role).map(|(column, _)| column);
     // Leave out columns with the same field in every row: they do not distinguish rows.
@@ -72,11 +76,8 @@ fn read_table(text: &str, collector: &mut SampleCollector) -> Result<(), FileFau
     }
     let outcomes = (!is_export).then(|| OutcomeColumns::find(&sheet));
     let separator = choose_separator(&sheet, &name_columns);
-    let is_warm_up_column = |column: &usize| WARM_UP_COLUMNS.contains(&sheet.headers[*column].as_str());
-    let warm_up_columns: Vec<usize> =
-        (0..sheet.headers.len()).filter(|column| is_export && is_warm_up_column(column)).collect();
     for row in &sheet.rows {
-        if warm_up_columns.iter().any(|column| matches!(&row[*column], "true" | "1")) {
+        if columns_with_role(ColumnRole::WarmUp).any(|column| matches!(&row[column], "true" | "1")) {
             collector.leave_out("row", "", "warm-up, which no figure counts");
             continue;
         }
@@ -129,60 +130,40 @@ fn is_fsarena_export(headers: &[String]) -> bool {
         && headers.iter().zip(EXPORT_FIRST_COLUMNS).all(|(header, expected)| header == expected)
 }
 
-/// The role of each column.
+/// The role of a column. `is_export`: whether fsarena exported the file; then the readings are in the columns after `task`.
 ///
 /// # Errors
 /// A column of figures in which some fields are not numbers.
-fn column_roles(sheet: &Sheet) -> Result<Vec<ColumnRole>, FileFault> {
-    if is_fsarena_export(&sheet.headers) {
-        export_column_roles(sheet)
+fn column_role(sheet: &Sheet, column: usize, is_export: bool) -> Result<ColumnRole, FileFault> {
+    let header = sheet.headers[column].as_str();
+    if Some(column) == sheet.round_column || is_one_of(header, IGNORED_COLUMNS) {
+        return Ok(ColumnRole::Ignored);
+    }
+    if is_export {
+        if WARM_UP_COLUMNS.contains(&header) {
+            return Ok(ColumnRole::WarmUp);
+        }
+        let task_column = sheet.headers.iter().position(|header| header == "task").unwrap_or(0);
+        if column <= task_column {
+            let is_name = EXPORT_NAME_COLUMNS.contains(&header);
+            return Ok(if is_name { ColumnRole::Name } else { ColumnRole::Ignored });
+        }
     } else {
-        (0..sheet.headers.len()).map(|column| foreign_column_role(sheet, column)).collect()
-    }
-}
-
-/// The role of each column in a file that fsarena exported. The readings are in the columns after `task`.
-fn export_column_roles(sheet: &Sheet) -> Result<Vec<ColumnRole>, FileFault> {
-    let task_column = sheet.headers.iter().position(|header| header == "task").unwrap_or(0);
-    let mut roles = vec![];
-    for (column, header) in sheet.headers.iter().enumerate() {
-        roles.push(if Some(column) == sheet.round_column || is_one_of(header, IGNORED_COLUMNS) {
-            ColumnRole::Ignored
-        } else if column <= task_column {
-            if EXPORT_NAME_COLUMNS.contains(&header.as_str()) { ColumnRole::Name } else { ColumnRole::Ignored }
-        } else if WARM_UP_COLUMNS.contains(&header.as_str()) {
-            ColumnRole::Ignored
-        } else if sheet.is_numeric(column) {
-            ColumnRole::Metric
-        } else {
-            refuse_mixed_column(sheet, column)?;
-            ColumnRole::Ignored
-        });
-    }
-    Ok(roles)
-}
-
-/// The role of a column in a file of another program.
-fn foreign_column_role(sheet: &Sheet, column: usize) -> Result<ColumnRole, FileFault> {
-    let header = &sheet.headers[column];
-    let is_run_number = header.eq_ignore_ascii_case("run") && sheet.is_numeric(column);
-    if Some(column) == sheet.round_column
-        || is_run_number
-        || sheet.has_row_numbers(column)
-        || is_one_of(header, IGNORED_COLUMNS)
-    {
-        return Ok(ColumnRole::Ignored);
-    }
-    if is_setting(header) {
-        return Ok(ColumnRole::Setting);
-    }
-    if OutcomeColumnKind::detect(sheet, column).is_some() {
-        return Ok(ColumnRole::Ignored);
+        let is_run_number = header.eq_ignore_ascii_case("run") && sheet.is_numeric(column);
+        if is_run_number || sheet.has_row_numbers(column) {
+            return Ok(ColumnRole::Ignored);
+        }
+        if is_setting(header) {
+            return Ok(ColumnRole::Setting);
+        }
+        if OutcomeColumnKind::detect(sheet, column).is_some() {
+            return Ok(ColumnRole::Ignored);
+        }
     }
     if sheet.is_numeric(column) {
         return Ok(ColumnRole::Metric);
     }
-    if metric_of_column(header, false).unit.is_empty() {
+    if !is_export && metric_of_column(header, false).unit.is_empty() {
         return Ok(ColumnRole::Name);
     }
     refuse_mixed_column(sheet, column)?;
