@@ -3,7 +3,7 @@
 
 use crate::{claim_forecast::RoundForecast, work};
 use fsarena_core::cell::Variant;
-use fsarena_core::claim::{Claim, Quantity, Relation};
+use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::observations::claim_series;
 use fsarena_core::plan::{Plan, StopPlan};
 use fsarena_core::setting_text::setting;
@@ -293,22 +293,13 @@ pub fn forecast_difference(record: &RunRecord, round_s: f64, budget_s: f64) -> O
     let judged = judge_claims(claim_series(record, &claims));
     let spread = |judged: &&JudgedClaim| power::spread(&judged.d).unwrap_or(0.0);
     let most_varied = judged.iter().max_by(|a, b| spread(a).total_cmp(&spread(b)))?;
-    let difference = deciding_difference(most_varied, record);
+    let difference = most_varied.claim.margin_or(record.plan.stop.margin());
     let text = power::forecast(&most_varied.d, round_s, budget_s, difference)?.to_string();
     if has_claims {
         return Some(text);
     }
     let (metric, variants) = (&most_varied.claim.subject.metric, most_varied.claim.variants().join(" against "));
     Some(format!("{text} ({metric} of all tasks, {variants}: the pair that varies most)"))
-}
-
-/// The difference that decides a claim, as a fraction; the margin of the plan if the claim has no number.
-fn deciding_difference(judged: &JudgedClaim, record: &RunRecord) -> f64 {
-    let margin = record.plan.stop.margin();
-    match &judged.claim.relation {
-        Relation::Pair(pair) => pair.fraction().unwrap_or(margin),
-        Relation::Extreme(_) => margin,
-    }
 }
 
 /// One claim for each pair of variants with a filesystem: that the main metric has the same value for both.

@@ -222,6 +222,15 @@ impl Claim {
         claim
     }
 
+    /// The smallest difference that decides the claim, as a fraction: its percentage, or `margin`, that of the run, if the claim
+    /// has none.
+    pub fn margin_or(&self, margin: f64) -> f64 {
+        match &self.relation {
+            Relation::Pair(pair) => pair.fraction().unwrap_or(margin),
+            Relation::Extreme(_) => margin,
+        }
+    }
+
     /// Whether the claim compares two variants one-sidedly: `a <= b`, `a >= b`.
     pub fn is_one_sided(&self) -> bool {
         let Relation::Pair(pair) = &self.relation else { return false };

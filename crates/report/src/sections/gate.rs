@@ -4,7 +4,6 @@
 use crate::document::{Detail, Document};
 use crate::number::{effect_and_interval, percent, plural, signed_percent, three_digits};
 use crate::report::Report;
-use fsarena_core::claim::Relation;
 use fsarena_stats::critical_values::LAST_LOOK_ROUNDS;
 use fsarena_stats::power::{rounds_to_pass, spread};
 use fsarena_stats::verdict::{self, GateBounds, Outcome, Verdict};
@@ -64,7 +63,7 @@ fn gate_summary(outcome: Outcome, claims: &[&JudgedClaim]) -> String {
 /// A line about one claim: `total.elapsed passed: +0.12%, at most +0.31%; margin 0.5%`.
 fn claim_sentence(judged: &JudgedClaim, margin: f64) -> String {
     let (name, outcome) = (&judged.claim.subject, gate_outcome_name(judged.outcome()));
-    let margin_of_claim = margin_of_claim(judged, margin);
+    let margin = judged.claim.margin_or(margin);
     let round_noun = judged.column_noun;
     let result = match (&judged.verdict, &judged.why_unjudged) {
         (Some(verdict), _) => format!("{}, {}", describe_bounds(verdict), plural(verdict.rounds, round_noun)),
@@ -72,7 +71,7 @@ fn claim_sentence(judged: &JudgedClaim, margin: f64) -> String {
         (None, why_unjudged) => why_unjudged.clone().unwrap_or_default(),
     };
     let needed = match (judged.is_inconclusive(), spread(&judged.d)) {
-        (true, Some(spread)) => match rounds_to_pass(spread, margin_of_claim) {
+        (true, Some(spread)) => match rounds_to_pass(spread, margin) {
             Some(rounds) => {
                 format!("; with this spread, an equal candidate passes in about {}", plural(rounds, round_noun))
             }
@@ -80,15 +79,7 @@ fn claim_sentence(judged: &JudgedClaim, margin: f64) -> String {
         },
         _ => String::new(),
     };
-    format!("{name} {outcome}: {result}; margin {}{needed}", percent(margin_of_claim))
-}
-
-/// The margin of a claim as a fraction: its own, or that of the run.
-fn margin_of_claim(judged: &JudgedClaim, margin: f64) -> f64 {
-    match &judged.claim.relation {
-        Relation::Pair(pair) => pair.fraction().unwrap_or(margin),
-        Relation::Extreme(_) => margin,
-    }
+    format!("{name} {outcome}: {result}; margin {}{needed}", percent(margin))
 }
 
 /// The effect of a claim of a gate, and the bounds that decide it: `+0.12%, at most +0.31%`. Without bounds, the effect and its
@@ -131,7 +122,7 @@ pub fn gate_json(report: &Report) -> Value {
         let ratio = |bound: fn(GateBounds) -> Option<f64>| bounds.and_then(bound).map(|bound| 1.0 + bound);
         json!({
             "quantity": judged.claim.subject.to_string(),
-            "margin_percent": 100.0 * margin_of_claim(judged, report.margin),
+            "margin_percent": 100.0 * judged.claim.margin_or(report.margin),
             "outcome": gate_outcome_name(judged.outcome()),
             "exit": verdict::exit_code(&[judged.outcome()]).code(),
             "effect_ratio": judged.verdict.map(|verdict| 1.0 + verdict.effect),
