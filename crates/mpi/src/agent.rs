@@ -45,10 +45,9 @@ impl AgentSupervisor {
         self.limit_start = None;
     }
 
-    /// Restarts the time limit, because the client continues. Returns [`Outcome::Done`], for the answer to the agent.
-    pub fn restart_timeout(&mut self) -> Outcome {
+    /// Restarts the time limit, because the client continues.
+    pub fn restart_timeout(&mut self) {
         self.limit_start = Some(Instant::now());
-        Outcome::Done
     }
 
     /// Waits until this machine is idle. Returns a note if it is still busy after the time limit.
@@ -68,20 +67,22 @@ impl AgentSupervisor {
         idle::longest_wait(&self.idle_plan)
     }
 
-    /// Waits in the barrier for all ranks, and restarts the time limit for the task, which starts then.
+    /// Waits in the barrier for all ranks, and restarts the time limit for the task, which starts then. Returns
+    /// [`Outcome::Done`], or the failure of the barrier.
     pub fn start_task(&mut self, wire: &dyn Wire) -> Outcome {
         self.nfs_before = read_nfs_traffic(&self.test_dir);
         if !wire.barrier(self.timeout) {
             return CellError::internal("not all ranks came to the barrier").into();
         }
-        self.restart_timeout()
+        self.restart_timeout();
+        Outcome::Done
     }
 
     /// Returns the partial sample of a finished task, which rank 0 receives. On NFS, the traffic with the server counts as
     /// the traffic of the device.
     pub fn finish_task(&mut self, sample: Sample) -> Sample {
-        self.limit_start = Some(Instant::now());
-        self.activity = format!("what follows {}", sample.task.id);
+        self.restart_timeout();
+        self.activity = format!("the work after {}", sample.task.id);
         let mut sample = reduce_sample(sample);
         if let (Some(before), Some(after)) = (self.nfs_before.take(), read_nfs_traffic(&self.test_dir)) {
             sample.readings.set(reading::DEVICE_READ_BYTES, after.read - before.read);

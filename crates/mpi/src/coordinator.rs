@@ -348,7 +348,8 @@ impl AgentParent for CoordinatorCell<'_> {
         }
         let PrivilegedRequest::WaitUntilIdle(task) = request else {
             self.send_and_mark_working(&ToRank::AllReady);
-            return Ok(self.agent.restart_timeout());
+            self.agent.restart_timeout();
+            return Ok(Outcome::Done);
         };
         // The first rank of each machine waits until the machine is idle.
         let leaders: Vec<u32> = self.ranks.other_leaders().collect();

@@ -91,7 +91,10 @@ impl AgentParent for WorkerCell<'_> {
                 Some(ToRank::WaitUntilIdle(task)) => {
                     wire::send_to_coordinator(self.wire, &FromRank::Idle(self.agent.wait_until_idle(&task)));
                 }
-                Some(ToRank::AllReady) => return Ok(self.agent.restart_timeout()),
+                Some(ToRank::AllReady) => {
+                    self.agent.restart_timeout();
+                    return Ok(Outcome::Done);
+                }
                 Some(ToRank::StartTask) => return Ok(self.agent.start_task(self.wire)),
                 Some(ToRank::Abandon) => return Ok(Outcome::Interrupted),
                 _ => {}
