@@ -321,11 +321,11 @@ impl TaskObservations {
         if !self.cached_readers.is_empty() {
             let hosts: Vec<&str> = self.cached_readers.keys().map(String::as_str).collect();
             let text = format!(
-                "in {} of {} reads, one of each client in each round, a cache of {} answered: the bytes did not come \
-                 from the device or the server",
+                "a cache of {} answered {} of {} reads (one per client and round): the bytes did not come from the \
+                 device or the server",
+                hosts.join(", "),
                 self.cached_readers.values().sum::<u32>(),
-                self.reader_count,
-                hosts.join(", ")
+                self.reader_count
             );
             let fix = "run ranks on more machines, or read past the page cache (--set direct=true)";
             notes.push(Note::new(NoteKind::Fairness, text).fix(fix));
@@ -533,8 +533,8 @@ pub mod tests {
             texts,
             [
                 "rank 2 on c straggled in 1 of 2 rounds; in the worst at 25% of the median rate",
-                "in 2 of 6 reads, one of each client in each round, a cache of b answered: the bytes did not come from \
-                 the device or the server"
+                "a cache of b answered 2 of 6 reads (one per client and round): the bytes did not come from the \
+                 device or the server"
             ]
         );
         assert_eq!(notes[0].task.as_deref(), Some("t"));

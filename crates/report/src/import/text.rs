@@ -57,7 +57,9 @@ fn decode_utf16(bytes: &[u8], to_unit: fn([u8; 2]) -> u16) -> Result<String, Fil
     let units: Vec<u16> = pairs.map(|pair| to_unit([pair[0], pair[1]])).collect();
     match String::from_utf16(&units) {
         Ok(text) if is_even => Ok(text),
-        _ => Err(FileFault::in_file("it begins like UTF-16 text and is not: it may have been cut off")),
+        _ => Err(FileFault::in_file(
+            "it begins with the mark of UTF-16, but the rest is not UTF-16: it may have been cut off",
+        )),
     }
 }
 
