@@ -5,7 +5,6 @@
 mod csv;
 mod dbench;
 mod fio;
-mod foreign;
 mod gobench;
 mod hyperfine;
 mod importer;
@@ -15,6 +14,7 @@ mod series;
 mod sheet;
 mod sysbench;
 mod text;
+mod unread_formats;
 
 use fsarena_core::{names::unknown_name, setting_text::setting};
 use series::SampleCollector;
@@ -98,7 +98,7 @@ fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, 
     if let Some(importer) = tool_importers().find(|importer| (importer.recognises)(text)) {
         return Ok(importer);
     }
-    if let Some(refusal) = foreign::describe_refusal(text) {
+    if let Some(refusal) = unread_formats::describe_refusal(text) {
         return Err(FileFault::in_file(refusal));
     }
     if (csv::CSV.recognises)(text) {

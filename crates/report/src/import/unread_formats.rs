@@ -17,8 +17,8 @@ enum Signature {
 }
 use Signature::{FirstLines, Json, Line, LineStart, Start};
 
-/// The formats that fsarena does not read: the signatures of each, one of which suffices, and its name with a remedy. [`describe_refusal`]
-/// replaces the words in braces.
+/// The formats that fsarena does not read: the signatures of each, one of which suffices, and its name with a remedy.
+/// [`describe_refusal`] replaces the words in braces.
 const UNREAD_FORMATS: [(&[Signature], &str); 16] = [
     (
         &[Line(&["summaryFormat=CSV"])],
