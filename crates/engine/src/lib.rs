@@ -4,9 +4,9 @@
 //! Files::prepare → LoadJob::check → check_extents → calibrate → drive (workers → tallies → intervals) → LoadOutcome
 //! ```
 //!
-//! Nothing in a hot loop allocates, dispatches dynamically or writes shared memory, except that a shared cursor and
-//! syncs after a number of requests of all threads need a shared counter. Every run also measures the cost of the load
-//! generator itself, and reports that cost as a separate figure.
+//! A hot loop does not allocate and has no dynamic calls. It writes two shared counters at most: rarely, to claim operations; and
+//! for each operation, if all threads share a cursor or count their requests together. Every run also measures the cost of the
+//! load generator itself, and reports that cost as a separate figure.
 
 mod block_io;
 mod buffers;
@@ -91,8 +91,8 @@ pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval))
 }
 
 /// Checks that there are enough blocks for verified writes. The blocks are divided among the threads, and a block has at most
-/// one write in flight: a thread draws blocks of its share until one has none. With two blocks for each operation in flight, at
-/// least half of the blocks have none.
+/// one operation in flight: a thread draws again if it has drawn a block with one. With two blocks for each operation in flight,
+/// at least half of all draws succeed.
 fn check_block_count(job: &LoadJob, files: &Files, layout: BlockLayout) -> Result {
     let needed = 2 * u64::from(job.threads) * u64::from(job.depth);
     if job.verify && job.writes() && layout.blocks() < needed {

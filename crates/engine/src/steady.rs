@@ -10,7 +10,8 @@ const ROUNDS: usize = 5;
 /// Warm-up and steadiness of a series of interval throughputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assessment {
-    /// The number of intervals to leave out as warm-up; 0 if MSER-5 finds none, or finds that it ends beyond the middle of the series.
+    /// The number of intervals to leave out as warm-up; 0 if MSER-5 finds no warm-up, or one that ends beyond the middle of the
+    /// series.
     pub warmup_intervals: usize,
     /// Whether the warm-up ends in the first half of the series and the rest is steady; None if the series is too short for a
     /// decision.

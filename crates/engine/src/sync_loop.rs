@@ -1,8 +1,9 @@
 //! The hot loop of the engines that perform one operation at a time.
 //!
-//! The loop is compiled for each [`BlockIo`]. It has no allocation and no dynamic call. It writes to shared memory only for
-//! shared cursors (see [`crate::stream::EventNumbers`]) and, once for several operations, to claim them from the budget. The end of one operation is the start of the next, so each operation needs
-//! only one time stamp, and the latency includes the time of the load generator.
+//! The loop is compiled for each [`BlockIo`]. It has no allocation and no dynamic call. It writes to shared memory only to number
+//! events that are counted over all threads (see [`crate::stream::EventNumbers`]) and, once for several operations, to claim
+//! them from the budget. The end of one operation is the start of the next, so each operation needs only one time stamp, and
+//! the latency includes the time of the load generator.
 
 use crate::block_io::{BlockIo, check_whole_block};
 use crate::load::{FileLoad, Worker};

@@ -89,9 +89,8 @@ fn variant_of_role(record: &RunRecord, roles: &[String], name: &str) -> Option<u
     (roles.len() == record.variants.len()).then_some(variant)
 }
 
-/// The orders over all tasks, with a title. The measured order is over the tasks of the run, the published order over those of the
-/// study.
-/// `None` if the run has no total, or if fewer than two filesystems have a total.
+/// The orders over all tasks, with a title. The measured order is over the tasks of the run, the published order over those
+/// of the study. `None` if the run has no total, or if fewer than two filesystems have a total.
 fn total_orders<'a>(
     analysis: &'a Analysis,
     matched: &[(&'a str, usize)],
