@@ -1,7 +1,7 @@
 //! The importer of the output of `sysbench … run`, versions 0.4 to 1.1. Each run begins with a line that has the version.
 
 use super::importer::{FileFault, Importer};
-use super::series::{Conditions, SampleCollector, ToolRun};
+use super::series::{SampleCollector, ToolRun};
 
 /// The importer of sysbench's text.
 pub const SYSBENCH: Importer = Importer {
@@ -66,9 +66,7 @@ fn read_sysbench_output(text: &str, collector: &mut SampleCollector) -> Result<(
             if let Some(run) = run.take() {
                 run.finish(collector);
             }
-            let mut conditions = Conditions::default();
-            conditions.set("version", version);
-            run = Some(SysbenchRun { conditions, ..SysbenchRun::default() });
+            run.insert(SysbenchRun::default()).tool_run.conditions.set("version", version);
         } else if let Some(run) = &mut run {
             run.read_line(line).map_err(|message| FileFault::in_line(line_number, message))?;
         }
@@ -88,13 +86,9 @@ fn parse_first_line(line: &str) -> Option<&str> {
 /// The run whose lines are being read.
 #[derive(Default)]
 struct SysbenchRun {
-    /// The name of the test: `random r/w test`.
-    test: String,
-    conditions: Conditions,
-    /// Why the run failed, as far as the lines read so far state it.
-    failure: Option<String>,
-    /// The figures of the last report: metric, unit and value.
-    figures: Vec<(String, &'static str, f64)>,
+    /// The run as far as it has been read: its subject is the name of the test, such as `random r/w test`, and its figures are
+    /// those of the last report.
+    tool_run: ToolRun,
     /// The number of reports before the last one (`--report-checkpoints`).
     checkpoint_count: usize,
 }
@@ -102,23 +96,22 @@ struct SysbenchRun {
 impl SysbenchRun {
     /// Adds the run to the samples. A run without a report counts as failed.
     fn finish(self, collector: &mut SampleCollector) {
-        let missing_report = self.figures.is_empty().then(|| "it has no report".to_string());
-        let failure = self.failure.or(missing_report);
-        let mut tool_run = ToolRun { failure, ..ToolRun::new(self.test, &self.conditions) };
-        for _ in 0..self.checkpoint_count {
+        let SysbenchRun { mut tool_run, checkpoint_count } = self;
+        if tool_run.figures.is_empty() {
+            tool_run.failure.get_or_insert_with(|| "it has no report".into());
+        }
+        for _ in 0..checkpoint_count {
             collector.leave_out("report", &tool_run.subject, "a checkpoint before the end (--report-checkpoints)");
         }
-        for (metric, unit, value) in self.figures {
-            // sysbench prints 0 for operations that the test did not perform, and for times below 0.01 ms.
-            tool_run.add_figure(&metric, unit, Some(value).filter(|value| *value != 0.0));
-        }
+        // sysbench prints 0 for operations that the test did not perform, and for times below 0.01 ms.
+        tool_run.figures.retain(|figure| figure.value != 0.0);
         collector.add_run(tool_run);
     }
 
     /// Sets a figure, and replaces that of an earlier report.
-    fn set_figure(&mut self, metric: String, unit: &'static str, value: f64) {
-        self.figures.retain(|(known, ..)| *known != metric);
-        self.figures.push((metric, unit, value));
+    fn set_figure(&mut self, metric: &str, unit: &str, value: f64) {
+        self.tool_run.figures.retain(|figure| figure.metric != metric);
+        self.tool_run.add_figure(metric, unit, Some(value));
     }
 
     /// Reads one line of the output.
@@ -127,39 +120,39 @@ impl SysbenchRun {
     /// A field that should be a number and is not.
     fn read_line(&mut self, line: &str) -> Result<(), String> {
         if let Some(test) = line.strip_prefix("Doing ") {
-            self.test = test.trim_end_matches('.').to_string();
+            self.tool_run.subject = test.trim_end_matches('.').to_string();
         } else if line.starts_with("Running memory speed test") {
-            self.test = "memory speed test".into();
+            self.tool_run.subject = "memory speed test".into();
         } else if line == "SQL statistics:" || line == "OLTP test statistics:" {
-            self.test = "OLTP test".into();
+            self.tool_run.subject = "OLTP test".into();
         } else if let Some(why) = line.strip_prefix("FATAL: ") {
-            self.failure.get_or_insert_with(|| why.to_string());
+            self.tool_run.failure.get_or_insert_with(|| why.to_string());
         } else if line.ends_with("Checkpoint report:") {
-            self.checkpoint_count += usize::from(!self.figures.is_empty());
+            self.checkpoint_count += usize::from(!self.tool_run.figures.is_empty());
         } else if let Some(size) = line.strip_suffix(" total file size") {
-            self.conditions.set("total size", normalise_size(size).as_deref().unwrap_or(size));
+            self.tool_run.conditions.set("total size", normalise_size(size).as_deref().unwrap_or(size));
         } else if let Some((files, _)) = line.strip_suffix(" each").and_then(|line| line.split_once(" files, ")) {
-            self.conditions.set("files", files);
+            self.tool_run.conditions.set("files", files);
         } else if let Some((name, value)) = parse_condition(line) {
-            if name == "prime limit" && self.test.is_empty() {
-                self.test = "CPU performance benchmark".into();
+            if name == "prime limit" && self.tool_run.subject.is_empty() {
+                self.tool_run.subject = "CPU performance benchmark".into();
             }
-            self.conditions.set(name, normalise_size(value).as_deref().unwrap_or(value));
+            self.tool_run.conditions.set(name, normalise_size(value).as_deref().unwrap_or(value));
         } else if let Some((label, rest)) = line.split_once(':') {
             return self.read_report_line(label.trim(), rest.trim());
         } else if let Some(rate) = line.strip_suffix("Requests/sec executed") {
-            self.set_figure("requests".into(), "/s", parse_number(rate, "Requests/sec")?);
+            self.set_figure("requests", "/s", parse_number(rate, "Requests/sec")?);
         } else if line.starts_with("Read ") && line.contains("Total transferred") {
             if let Some(value) = in_parentheses(line).and_then(parse_mib_per_s) {
-                self.set_figure("transferred".into(), "MiB/s", value);
+                self.set_figure("transferred", "MiB/s", value);
             }
         } else if line.contains(" transferred (") {
             let rate = in_parentheses(line).and_then(|rate| rate.split_whitespace().next()).unwrap_or("");
-            if self.test.is_empty() {
-                self.test = "memory speed test".into();
+            if self.tool_run.subject.is_empty() {
+                self.tool_run.subject = "memory speed test".into();
             }
             // Versions 0.4 and 0.5 print `MB` for MiB.
-            self.set_figure("transferred".into(), "MiB/s", parse_number(rate, "transferred")?);
+            self.set_figure("transferred", "MiB/s", parse_number(rate, "transferred")?);
         }
         Ok(())
     }
@@ -173,14 +166,14 @@ impl SysbenchRun {
                 _ => ["fsyncs", ""],
             };
             let words: Vec<&str> = iops.split_whitespace().collect();
-            self.set_figure(rate_metric.into(), "/s", parse_number(words.first().unwrap_or(&""), "IOPS")?);
+            self.set_figure(rate_metric, "/s", parse_number(words.first().unwrap_or(&""), "IOPS")?);
             if let [_, value, "MiB/s", ..] = words[..] {
-                self.set_figure(bandwidth_metric.into(), "MiB/s", parse_number(value, label)?);
+                self.set_figure(bandwidth_metric, "MiB/s", parse_number(value, label)?);
             }
             return Ok(());
         }
         if label == "total number of events" && rest == "0" {
-            self.failure.get_or_insert_with(|| "it counted no event".into());
+            self.tool_run.failure.get_or_insert_with(|| "it counted no event".into());
         }
         let rank = percentile_rank(label);
         let label = if rank.is_some() { "percentile" } else { label };
@@ -195,7 +188,7 @@ impl SysbenchRun {
             (None, _) => parse_number(rest.trim_end_matches('s'), label)?,
         };
         let metric = rank.map_or(metric.to_string(), |rank| format!("latency {rank}%"));
-        self.set_figure(metric, unit, value);
+        self.set_figure(&metric, unit, value);
         Ok(())
     }
 }
