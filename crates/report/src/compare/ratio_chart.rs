@@ -107,32 +107,22 @@ impl RatioSummary<'_> {
 
     /// The legend: the comparisons, or the classes of the ratios that occur.
     fn legend(&self, ratios: &[&ComparedRatio]) -> Vec<LegendKey> {
-        let mut legend =
-            if self.has_series_per_comparison(ratios) { self.comparison_keys() } else { self.class_keys(ratios) };
-        if ratios.iter().any(|compared| compared.published.is_some()) {
-            legend.push(LegendKey::new("then, as published", theme::INK, KeySign::Point(PointShape::Ring)));
-        }
-        legend
-    }
-
-    /// A legend key for each comparison.
-    fn comparison_keys(&self) -> Vec<LegendKey> {
-        let names = self.comparisons.iter().zip(comparison_colours(self.comparisons)).enumerate();
-        names
-            .map(|(index, (name, colour))| LegendKey::new(name, colour, KeySign::Point(PointShape::of_series(index))))
-            .collect()
-    }
-
-    /// A legend key for each class that occurs.
-    fn class_keys(&self, ratios: &[&ComparedRatio]) -> Vec<LegendKey> {
-        let mut keys = vec![];
-        for class in RatioClass::ALL {
-            if ratios.iter().any(|compared| compared.class() == class) {
+        let mut points: Vec<(&str, Colour, PointShape)> = vec![];
+        if self.has_series_per_comparison(ratios) {
+            for (index, colour) in comparison_colours(self.comparisons).into_iter().enumerate() {
+                points.push((self.comparisons[index].as_str(), colour, PointShape::of_series(index)));
+            }
+        } else {
+            let occurs = |class: &RatioClass| ratios.iter().any(|compared| compared.class() == *class);
+            for class in RatioClass::ALL.into_iter().filter(occurs) {
                 let (colour, shape) = class_colour_and_shape(class);
-                keys.push(LegendKey::new(class.describe(self.terms), colour, KeySign::Point(shape)));
+                points.push((class.describe(self.terms), colour, shape));
             }
         }
-        keys
+        if ratios.iter().any(|compared| compared.published.is_some()) {
+            points.push(("then, as published", theme::INK, PointShape::Ring));
+        }
+        points.into_iter().map(|(label, colour, shape)| LegendKey::new(label, colour, KeySign::Point(shape))).collect()
     }
 }
 
