@@ -128,18 +128,19 @@ fn order_pair<'a>(
     order_sign: f64,
     published_value: impl Fn(&str) -> Option<f64>,
 ) -> Option<OrderPair<'a>> {
-    let measured = matched.iter().filter(|(_, variant)| comparison.order.contains(variant));
-    let in_both = measured.filter_map(|(name, variant)| Some(((*name, published_value(name)?), *variant)));
-    let (published_values, variants): (Vec<(&str, f64)>, Vec<usize>) = in_both.unzip();
+    let (mut names, mut figures, mut variants) = (vec![], vec![], vec![]);
+    for (name, variant) in matched {
+        if let Some(value) = published_value(name).filter(|_| comparison.order.contains(variant)) {
+            names.push(*name);
+            figures.push(order_sign * value);
+            variants.push(*variant);
+        }
+    }
     if variants.len() < 2 {
         return None;
     }
-    let (names, values): (Vec<&str>, Vec<f64>) = published_values.into_iter().unzip();
-    Some(OrderPair {
-        names,
-        earlier: VariantOrder::of_figures(values.into_iter().map(|value| order_sign * value).collect()),
-        later: VariantOrder::of_variants(comparison, &variants)?,
-    })
+    let later = VariantOrder::of_variants(comparison, &variants)?;
+    Some(OrderPair { names, earlier: VariantOrder::of_figures(figures), later })
 }
 
 /// The sign of the values in an order. An order puts the smallest value first, so a metric where higher is better needs the
