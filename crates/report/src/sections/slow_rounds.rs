@@ -12,7 +12,7 @@ use fsarena_stats::slow_rounds::{
     SLOW_FACTOR, SlowRound, SlowRounds, find_slow_rounds, variants_with_more_slow_rounds,
 };
 use serde_json::{Value, json};
-use std::{borrow::Cow, collections::BTreeSet};
+use std::collections::BTreeSet;
 
 /// The largest number of sentences in a brief report. JSON has all.
 const MAX_BRIEF_SENTENCES: usize = 2;
@@ -55,16 +55,14 @@ pub fn add_slow_rounds(document: &mut Document, report: &Report, detail: Detail)
 }
 
 /// The slow rounds of all variants in one task, or over all tasks together.
-struct TaskSlowRounds<'a> {
+struct TaskSlowRounds {
     /// The index of the task in the run; `None` for all tasks together.
     task: Option<usize>,
-    /// The values by variant and round.
-    values: Cow<'a, [Vec<f64>]>,
     /// The slow rounds of each variant; `None` if it has too few rounds.
     variants: Vec<Option<SlowRounds>>,
 }
 
-impl TaskSlowRounds<'_> {
+impl TaskSlowRounds {
     /// The index of the variant and the index of the round, for each slow round.
     fn variants_and_rounds(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         let variants = self.variants.iter().enumerate();
@@ -80,24 +78,24 @@ impl TaskSlowRounds<'_> {
 }
 
 /// Finds the slow rounds: first those over all tasks, if there are several, then those of each task, the costliest first.
-fn slow_rounds_by_task<'a>(report: &Report, analysis: &'a Analysis) -> Vec<TaskSlowRounds<'a>> {
+fn slow_rounds_by_task(report: &Report, analysis: &Analysis) -> Vec<TaskSlowRounds> {
     let direction = analysis.metric.direction;
-    let find_in = |task: Option<usize>, values: Cow<'a, [Vec<f64>]>| {
+    let find_in = |task: Option<usize>, values: &[Vec<f64>]| {
         let of_variant = |(variant, rounds): (usize, &Vec<f64>)| {
             find_slow_rounds(rounds, direction).filter(|_| !analysis.grid.references.contains(&variant))
         };
-        TaskSlowRounds { task, variants: values.iter().enumerate().map(of_variant).collect(), values }
+        TaskSlowRounds { task, variants: values.iter().enumerate().map(of_variant).collect() }
     };
     let grid = analysis.grid.by_round();
     let mut tasks: Vec<TaskSlowRounds> = analysis
         .tasks_in_totals()
         .filter_map(|task| report.record.task_index(&task.task.id))
-        .map(|task| find_in(Some(task), Cow::Borrowed(&grid.values[task])))
+        .map(|task| find_in(Some(task), &grid.values[task]))
         .collect();
     tasks.sort_by(|a, b| b.excess().total_cmp(&a.excess()));
     let mut all_slow_rounds = vec![];
     if analysis.overall.as_ref().is_some_and(|overall| overall.task_count > 1) {
-        all_slow_rounds.push(find_in(None, Cow::Owned(grid.combined())));
+        all_slow_rounds.push(find_in(None, &grid.combined()));
     }
     all_slow_rounds.extend(tasks);
     all_slow_rounds.retain(|task_slow_rounds| task_slow_rounds.excess() > 0.0);
@@ -176,12 +174,15 @@ fn format_factor(factor: f64) -> String {
 /// The variants that have slow rounds significantly more often than the others. Empty before the run is complete, and for a
 /// single task of several, because only the values over all tasks are tested.
 fn stalling_variants(report: &Report, analysis: &Analysis, task_slow_rounds: &TaskSlowRounds) -> Vec<usize> {
-    let covers_all_tasks =
-        task_slow_rounds.task.is_none() || analysis.overall.as_ref().is_some_and(|overall| overall.task_count == 1);
-    if !report.record.status.complete || !covers_all_tasks {
+    let grid = analysis.grid.by_round();
+    if !report.record.status.complete {
         return vec![];
     }
-    let mut values = task_slow_rounds.values.to_vec();
+    let mut values = match task_slow_rounds.task {
+        None => grid.combined(),
+        Some(task) if analysis.overall.as_ref().is_some_and(|overall| overall.task_count == 1) => grid.values[task].clone(),
+        Some(_) => return vec![],
+    };
     for reference in &analysis.grid.references {
         values[*reference].clear();
     }
