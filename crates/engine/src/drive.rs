@@ -176,7 +176,7 @@ pub fn run_workers<'a, W: Work<'a>>(
 
         let interval_s = settings.interval_ns() as f64 / 1e9;
         let mut collector = Collector::new(settings.kinds, interval_s, settings.rate.is_some(), to_workers);
-        let reported_count = collect_tallies(&from_workers, &shared, &mut collector, on_interval);
+        collect_tallies(&from_workers, &shared, &mut collector, on_interval);
         let mut worker_ends = vec![];
         for handle in handles {
             let worker_end = handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -187,9 +187,7 @@ pub fn run_workers<'a, W: Work<'a>>(
         if let Some(last) = collector.finished_intervals.last_mut() {
             last.interval.set_length((elapsed_ns as f64 / 1e9 - last.interval.start_s).max(0.0));
         }
-        for finished in &collector.finished_intervals[reported_count..] {
-            on_interval(&finished.interval);
-        }
+        collector.report_intervals(on_interval);
         Ok(WorkerCounts {
             assessment: collector.assess(),
             finished_intervals: collector.finished_intervals,
@@ -285,15 +283,14 @@ fn run_worker<'a, 's, W: Work<'a>>(
     Ok(Some(WorkerEnd { end, final_sync, final_syncs }))
 }
 
-/// Collects tallies until all workers have ended. Returns the number of intervals that it passed to `on_interval`; the last
-/// ones follow later, when the end of the run is known.
+/// Collects tallies until all workers have ended, and reports the finished intervals. The last ones follow later, when the end
+/// of the run is known.
 fn collect_tallies<W>(
     from_workers: &Receiver<IntervalTally>,
     shared: &SharedRun<W>,
     collector: &mut Collector,
     on_interval: OnInterval,
-) -> usize {
-    let mut reported_count = 0;
+) {
     for message in from_workers {
         // A signal ends the load early; the operations so far still count.
         if cancel::received_signal().is_some() {
@@ -302,13 +299,9 @@ fn collect_tallies<W>(
         if collector.add_tally(message) == 0 || collector.all_workers_ended() {
             continue;
         }
-        for finished in &collector.finished_intervals[reported_count..] {
-            on_interval(&finished.interval);
-        }
-        reported_count = collector.finished_intervals.len();
+        collector.report_intervals(on_interval);
         if matches!(shared.settings.bound, Bound::Steady { .. }) && collector.assess().is_steady == Some(true) {
             shared.stop.store(true, Ordering::Relaxed);
         }
     }
-    reported_count
 }

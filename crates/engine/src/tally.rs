@@ -281,6 +281,8 @@ pub struct Collector {
     to_workers: Vec<Sender<Vec<LatencyTally>>>,
     /// Intervals that are over, in order.
     pub finished_intervals: Vec<FinishedInterval>,
+    /// The number of these intervals that were reported.
+    reported_count: usize,
     /// Operations of each worker.
     pub operations_by_thread: Vec<u64>,
 }
@@ -303,7 +305,16 @@ impl Collector {
             operations_by_thread: vec![0; to_workers.len()],
             to_workers,
             finished_intervals: vec![],
+            reported_count: 0,
         }
+    }
+
+    /// Calls `on_interval` with each finished interval that was not reported before.
+    pub fn report_intervals(&mut self, on_interval: OnInterval) {
+        for finished in &self.finished_intervals[self.reported_count..] {
+            on_interval(&finished.interval);
+        }
+        self.reported_count = self.finished_intervals.len();
     }
 
     /// Adds a worker's tally. Returns the number of intervals that this finished.
