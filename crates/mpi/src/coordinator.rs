@@ -310,20 +310,20 @@ impl CoordinatorCell<'_> {
         self.states.fill(RankState::Working);
     }
 
-    /// Waits until the agents of all ranks have sent the same request. Returns `Outcome::Done` then, or another outcome if
-    /// the cell has to end.
-    fn wait_for_all_ready(&mut self, request: &PrivilegedRequest) -> Result<Outcome, RunError> {
+    /// Waits until the agents of all ranks have sent the same request. Returns an outcome if the cell has to end early.
+    ///
+    /// # Errors
+    /// If a rank does not answer in time.
+    fn wait_for_all_ready(&mut self, request: &PrivilegedRequest) -> Result<Option<Outcome>, RunError> {
         if let Some(outcome) = self.wait_while(self.work_timeout(), |_, state| *state == RankState::Working)? {
-            return Ok(outcome);
+            return Ok(Some(outcome));
         }
         let ready = RankState::Ready(request.clone());
-        let Some(rank) = self.states.iter().position(|state| *state != ready) else {
-            return Ok(Outcome::Done);
-        };
+        let Some(rank) = self.states.iter().position(|state| *state != ready) else { return Ok(None) };
         let why = format!("rank {rank} is out of step: expected {request:?}, got {:?}", self.states[rank]);
         let outcome = Outcome::from(CellError::internal(why));
         self.first_failure = Some((rank as u32, outcome.clone()));
-        Ok(outcome)
+        Ok(Some(outcome))
     }
 }
 
@@ -342,8 +342,7 @@ impl AgentParent for CoordinatorCell<'_> {
     fn answer(&mut self, request: PrivilegedRequest) -> Result<Outcome, RunError> {
         self.agent.pause_timeout();
         self.states[0] = RankState::Ready(request.clone());
-        let outcome = self.wait_for_all_ready(&request)?;
-        if outcome != Outcome::Done {
+        if let Some(outcome) = self.wait_for_all_ready(&request)? {
             return Ok(outcome);
         }
         let PrivilegedRequest::WaitUntilIdle(task) = request else {

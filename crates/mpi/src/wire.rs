@@ -128,8 +128,8 @@ pub enum ToRank {
     StartGuard,
     /// Report whether these files are visible.
     CheckFiles(Vec<PathBuf>),
-    /// Answer with the time of the rank's clock, this many times.
-    AnswerClock(u32),
+    /// Answer each of `ROUND_TRIPS` clock times of rank 0 with the time of the rank's clock.
+    AnswerClock,
     /// Run a cell with this time limit for each task.
     Cell(Box<AgentRequest>, Duration),
     /// Wait until the rank's machine is idle, before this task.
@@ -220,7 +220,7 @@ pub fn wall_clock_s() -> f64 {
 
 /// Measures the offset of a rank's clock. Returns `None` if the rank does not answer within `timeout`. Only rank 0 calls it.
 pub fn measure_clock_offset(wire: &dyn Wire, rank: u32, timeout: Duration) -> Option<ClockOffset> {
-    send_to_worker(wire, rank, &ToRank::AnswerClock(ROUND_TRIPS));
+    send_to_worker(wire, rank, &ToRank::AnswerClock);
     let mut trips = vec![];
     for _ in 0..ROUND_TRIPS {
         let sent = wall_clock_s();
@@ -232,8 +232,8 @@ pub fn measure_clock_offset(wire: &dyn Wire, rank: u32, timeout: Duration) -> Op
 }
 
 /// Answers [`measure_clock_offset`].
-pub fn answer_clock_measurement(wire: &dyn Wire, round_trips: u32) {
-    for _ in 0..round_trips {
+pub fn answer_clock_measurement(wire: &dyn Wire) {
+    for _ in 0..ROUND_TRIPS {
         // A rank waits for rank 0 without a time limit: if rank 0 ends, mpirun ends the job.
         let _ = wire.receive_time(0, Duration::MAX);
         wire.send_time(0, wall_clock_s());

@@ -27,8 +27,8 @@ pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
                 _guard = Some(guard::start()?);
                 continue;
             }
-            ToRank::AnswerClock(round_trips) => {
-                wire::answer_clock_measurement(wire, round_trips);
+            ToRank::AnswerClock => {
+                wire::answer_clock_measurement(wire);
                 continue;
             }
             ToRank::End => {
