@@ -1,7 +1,7 @@
 //! Targets for files of other programs: published figures, samples and curves, job files of fio, loadfiles of dbench, and the
 //! output of benchmark programs.
 
-use crate::support::{self, assert_sensible_message};
+use crate::support::{self, check_error};
 use fsarena_core::{published, scale::Scale, setting::Settings};
 use fsarena_load::dbench::{LoadProgram, loadfile};
 use fsarena_load::fio::{JobFile, JobFileEnvironment, looks_like_job_file};
@@ -13,25 +13,20 @@ use std::{io, path::Path};
 /// Parses published figures, and checks that all are finite.
 pub fn fuzz_published(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    match published::parse_published("study", text, &Default::default()) {
-        // An error message must not be empty or much longer than the input.
-        Err(error) => assert_sensible_message(&error, bytes),
-        Ok(sets) => assert!(sets.iter().flat_map(|set| &set.figures).all(|figure| figure.value.is_finite())),
+    if let Some(sets) = check_error(published::parse_published("study", text, &Default::default()), bytes) {
+        assert!(sets.iter().flat_map(|set| &set.figures).all(|figure| figure.value.is_finite()));
     }
 }
 
 /// Parses a loadfile, and decodes its compact form, which every cell reads.
 pub fn fuzz_loadfile(bytes: &[u8]) {
     let path = support::write_file("loadfile", bytes);
-    match loadfile::load(&path) {
-        Err(error) => assert_sensible_message(&error, bytes),
-        Ok(program) => {
-            let encoded = program.encode();
-            let decoded = LoadProgram::decode(&encoded).expect("an encoded load can be decoded");
-            assert_eq!(decoded.encode(), encoded);
-        }
+    if let Some(program) = check_error(loadfile::load(&path), bytes) {
+        let encoded = program.encode();
+        let decoded = LoadProgram::decode(&encoded).expect("an encoded load can be decoded");
+        assert_eq!(decoded.encode(), encoded);
     }
-    let _ = LoadProgram::decode(bytes).map_err(|error| assert_sensible_message(&error, bytes));
+    check_error(LoadProgram::decode(bytes), bytes);
 }
 
 /// Parses the input as the output of fio and of sysbench, and checks that all figures are finite.
@@ -46,38 +41,30 @@ pub fn fuzz_tool_output(bytes: &[u8]) {
             Action::RunAndParse(_, parse) => Some(parse),
             _ => None,
         });
-        match parse.expect("a task that parses the output of a program")(text) {
-            Err(error) => assert_sensible_message(&error, bytes),
-            Ok(output) => assert!(output.readings.0.values().all(|value| value.is_finite()), "{output:?}"),
+        let parse = parse.expect("a task that parses the output of a program");
+        if let Some(output) = check_error(parse(text), bytes) {
+            assert!(output.readings.0.values().all(|value| value.is_finite()), "{output:?}");
         }
     }
 }
 
 /// Imports figures in a format, or with `None` in the format that the importer detects, and checks that all are finite.
 pub fn fuzz_import(bytes: &[u8], format: Option<&str>) {
-    match import::parse("a file", bytes, format) {
-        Err(error) => assert_sensible_message(&error, bytes),
-        Ok(samples) => {
-            let mut values = samples.series.iter().flat_map(|series| &series.values);
-            assert!(values.clone().next().is_some() && values.all(|value| value.is_finite()));
-            for mean in samples.series.iter().flat_map(|series| &series.rounds).flat_map(|rounds| rounds.values()) {
-                assert!(mean.is_finite(), "the mean of a round");
-            }
-            let _ = compare_samples(&samples, &samples, None, 0.01);
-        }
+    let Some(samples) = check_error(import::parse("a file", bytes, format), bytes) else { return };
+    let mut values = samples.series.iter().flat_map(|series| &series.values);
+    assert!(values.clone().next().is_some() && values.all(|value| value.is_finite()));
+    for mean in samples.series.iter().flat_map(|series| &series.rounds).flat_map(|rounds| rounds.values()) {
+        assert!(mean.is_finite(), "the mean of a round");
     }
+    let _ = compare_samples(&samples, &samples, None, 0.01);
 }
 
 /// Reads a file of scaling curves, and checks that all numbers are finite or NaN.
 pub fn fuzz_curves(bytes: &[u8]) {
-    match scaling::file::read_curves("curves.csv", bytes) {
-        Err(error) => assert_sensible_message(&error, bytes),
-        Ok(curves) => {
-            for curve in curves.series {
-                // NaN is allowed: it stands for a round without a figure.
-                assert!(!curve.n.iter().chain(curve.x.iter().flatten()).any(|number| number.is_infinite()));
-            }
-        }
+    let Some(curves) = check_error(scaling::file::read_curves("curves.csv", bytes), bytes) else { return };
+    for curve in curves.series {
+        // NaN is allowed: it stands for a round without a figure.
+        assert!(!curve.n.iter().chain(curve.x.iter().flatten()).any(|number| number.is_infinite()));
     }
 }
 
@@ -99,10 +86,8 @@ pub fn fuzz_fio_job_file(bytes: &[u8]) {
     };
     let variable = |name: &str| Some(if name.starts_with('$') { "4".into() } else { name.to_string() });
     let environment = JobFileEnvironment { read_file: &read, look_up_variable: &variable };
-    let file = match JobFile::parse_with_includes(Path::new("a.fio"), text, &environment) {
-        Ok(file) => file,
-        Err(error) => return assert_sensible_message(&error, bytes),
-    };
+    let parsed = JobFile::parse_with_includes(Path::new("a.fio"), text, &environment);
+    let Some(file) = check_error(parsed, bytes) else { return };
     let rewritten = file.text();
     assert_eq!(JobFile::parse("a.fio", &rewritten).expect("an accepted job file is accepted again").text(), rewritten);
     for line in rewritten.lines() {
@@ -121,10 +106,6 @@ pub fn fuzz_fio_job_file(bytes: &[u8]) {
         assert!(name != "ioengine" || !value.contains([':', '/']), "{line:?}");
     }
     for job in file.jobs() {
-        let _ = (
-            job.file_needs().map_err(|error| assert_sensible_message(&error, bytes)),
-            job.durability_options(),
-            job.main_options(),
-        );
+        let _ = (check_error(job.file_needs(), bytes), job.durability_options(), job.main_options());
     }
 }

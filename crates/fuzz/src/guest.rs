@@ -1,7 +1,7 @@
 //! Targets for guests and agents: requests to agents and lines from them, kernel images, kernel modules, names of kernel
 //! releases, recordings of writes, and the last lines of a console.
 
-use crate::support::{self, assert_sensible_message};
+use crate::support::{self, check_error};
 use fsarena_guest::config::GuestConfig;
 use fsarena_guest::debian::{compare_releases, flavour_of, matches_version};
 use fsarena_guest::write_recording::{UnflushedWrites, replay};
@@ -23,16 +23,11 @@ pub fn fuzz_console_log(bytes: &[u8]) {
 pub fn fuzz_kernel_image(bytes: &[u8]) {
     let (path, cache) = (Path::new("bzImage"), support::temp_path("cache"));
     let _ = vmlinux::is_compressed(bytes);
-    match vmlinux::inspect_kernel(path, bytes) {
-        Err(error) => assert_sensible_message(&error, bytes),
-        Ok(kernel_info) => {
-            let name = &kernel_info.release;
-            assert!(!name.contains(['/', '\0']), "{name:?} becomes a part of a file's name");
-            let unpacked = vmlinux::find_or_unpack(path, bytes, &kernel_info, &[&cache]);
-            let _ = unpacked.map_err(|error| assert_sensible_message(&error, bytes));
-            let _ = std::fs::remove_dir_all(&cache);
-        }
-    }
+    let Some(kernel_info) = check_error(vmlinux::inspect_kernel(path, bytes), bytes) else { return };
+    let name = &kernel_info.release;
+    assert!(!name.contains(['/', '\0']), "{name:?} becomes a part of a file's name");
+    check_error(vmlinux::find_or_unpack(path, bytes, &kernel_info, &[&cache]), bytes);
+    let _ = std::fs::remove_dir_all(&cache);
 }
 
 /// Opens a directory with one module. The first byte of the input chooses the name of the module's file, and the other bytes
@@ -44,7 +39,7 @@ pub fn fuzz_kernel_module(bytes: &[u8]) {
     let path = dir.join(names[usize::from(*first) % names.len()]);
     std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(&path, contents)).expect("a file");
     let modules = Modules::open(&dir).expect("a directory of modules");
-    let _ = modules.load_order(&["m"], "crc32c_generic").map_err(|error| assert_sensible_message(&error, contents));
+    check_error(modules.load_order(&["m"], "crc32c_generic"), contents);
     std::fs::remove_file(path).expect("a file");
 }
 
@@ -52,7 +47,7 @@ pub fn fuzz_kernel_module(bytes: &[u8]) {
 pub fn fuzz_recorded_writes(bytes: &[u8]) {
     let (log, image) = (support::write_file("writes", bytes), support::write_file("disk.img", &[b'.'; 64 << 10]));
     for unflushed in [UnflushedWrites::Lost, UnflushedWrites::Chosen(1)] {
-        let _ = replay(&log, &image, unflushed).map_err(|error| assert_sensible_message(&error, bytes));
+        check_error(replay(&log, &image, unflushed), bytes);
         assert_eq!(image.metadata().expect("an image").len(), 64 << 10);
     }
 }
@@ -81,19 +76,14 @@ pub fn fuzz_agent_lines(bytes: &[u8]) {
     for line in process_output::receive_lines(Cursor::new(bytes.to_vec())) {
         check_round_trip::<AgentMessage>(line.as_bytes());
         // The message quotes at most the beginning of a long line, so it may not be longer than the message for 200 bytes.
-        let _ = AgentMessage::parse(&line)
-            .map_err(|error| assert_sensible_message(&error, &line.as_bytes()[..line.len().min(200)]));
+        check_error(AgentMessage::parse(&line), &line.as_bytes()[..line.len().min(200)]);
     }
 }
 
 /// Parses a value from JSON, and checks that it has the same JSON after it was written and parsed again.
 fn check_round_trip<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
-    match serde_json::from_slice::<T>(bytes) {
-        Err(error) => assert_sensible_message(&error, bytes),
-        Ok(value) => {
-            let text = serde_json::to_string(&value).expect("it is JSON");
-            let parsed: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-            assert_eq!(serde_json::to_string(&parsed).expect("it is JSON"), text);
-        }
-    }
+    let Some(value) = check_error(serde_json::from_slice::<T>(bytes), bytes) else { return };
+    let text = serde_json::to_string(&value).expect("it is JSON");
+    let parsed: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(serde_json::to_string(&parsed).expect("it is JSON"), text);
 }

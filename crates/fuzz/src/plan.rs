@@ -1,6 +1,6 @@
 //! Targets for plans, claims, arguments of mkfs, and mount options.
 
-use crate::support::assert_sensible_message;
+use crate::support::{assert_sensible_message, check_error};
 use fsarena_core::claim::{Claim, parse_claims};
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
@@ -15,14 +15,10 @@ const MAX_STAGES: usize = 3;
 
 /// Parses a plan, and checks it and its first stages.
 pub fn fuzz_plan(bytes: &[u8]) {
-    match PlanFile::parse("plan.toml", bytes) {
-        Err(error) => assert_sensible_message(&error, bytes),
-        Ok(parsed) => {
-            check_resolved(&parsed, bytes);
-            let stages = parsed.file.stages.iter().take(MAX_STAGES);
-            stages.for_each(|stage| check_resolved(&parsed.of_stage(stage), bytes));
-        }
-    }
+    let Some(parsed) = check_error(PlanFile::parse("plan.toml", bytes), bytes) else { return };
+    check_resolved(&parsed, bytes);
+    let stages = parsed.file.stages.iter().take(MAX_STAGES);
+    stages.for_each(|stage| check_resolved(&parsed.of_stage(stage), bytes));
 }
 
 /// Resolves a plan, and checks that the resolved plan, as its run stores it, resolves to the same plan again.
@@ -30,20 +26,16 @@ fn check_resolved(parsed: &ParsedPlan, bytes: &[u8]) {
     let mut overrides = Overrides { fresh_seed: 1, ..Overrides::default() };
     // An error means that the plan erased a device. Resolving must still end with a plan or a sensible message.
     let _ = overrides.keep_devices_of(parsed);
-    match resolve(parsed, &overrides, vocabulary()) {
-        Err(error) => assert_sensible_message(&error, bytes),
-        Ok(plan) => {
-            let text = toml::to_string(&plan).expect("a plan is TOML");
-            assert_eq!(toml::from_str::<Plan>(&text).expect("a stored plan"), plan);
-            let stored = PlanFile::parse("plan.toml", text.as_bytes()).expect("a stored plan");
-            let mut overrides = Overrides::default();
-            // Without the devices of the stored plan, the plan would differ.
-            if overrides.keep_devices_of(&stored).is_ok() {
-                let resolved_again =
-                    resolve(&stored, &overrides, vocabulary()).unwrap_or_else(|error| panic!("{error}\n{text}"));
-                assert_eq!(toml::to_string(&resolved_again).expect("a plan is TOML"), text);
-            }
-        }
+    let Some(plan) = check_error(resolve(parsed, &overrides, vocabulary()), bytes) else { return };
+    let text = toml::to_string(&plan).expect("a plan is TOML");
+    assert_eq!(toml::from_str::<Plan>(&text).expect("a stored plan"), plan);
+    let stored = PlanFile::parse("plan.toml", text.as_bytes()).expect("a stored plan");
+    let mut overrides = Overrides::default();
+    // Without the devices of the stored plan, the plan would differ.
+    if overrides.keep_devices_of(&stored).is_ok() {
+        let resolved_again =
+            resolve(&stored, &overrides, vocabulary()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(toml::to_string(&resolved_again).expect("a plan is TOML"), text);
     }
 }
 
@@ -60,7 +52,7 @@ fn vocabulary() -> &'static Vocabulary {
 /// Parses a claim, and checks that its text form parses to the same claim.
 pub fn fuzz_claim(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let _ = parse_claims(text).map_err(|error| assert_sensible_message(&error, bytes));
+    check_error(parse_claims(text), bytes);
     match text.parse::<Claim>() {
         Err(error) => {
             assert!((1..=text.chars().count() + 1).contains(&error.column), "column {}", error.column);
@@ -83,11 +75,7 @@ pub fn fuzz_filesystem_options(bytes: &[u8]) {
     let (mkfs_line, mount_line) = text.split_once('\n').unwrap_or((text, ""));
     let words: Vec<String> = mkfs_line.split(' ').map(String::from).collect();
     for def in FILESYSTEMS {
-        let Ok(accepted) =
-            grammar::check_mkfs_arguments(def, &words).map_err(|error| assert_sensible_message(&error, bytes))
-        else {
-            continue;
-        };
+        let Some(accepted) = check_error(grammar::check_mkfs_arguments(def, &words), bytes) else { continue };
         assert_harmless(&accepted);
         let accepted_again =
             grammar::check_mkfs_arguments(def, &accepted).expect("accepted arguments are accepted again");
@@ -102,10 +90,7 @@ pub fn fuzz_filesystem_options(bytes: &[u8]) {
         }
     }
     let options: Vec<&str> = mount_line.split(',').collect();
-    if grammar::check_mount_options(options.iter().copied())
-        .map_err(|error| assert_sensible_message(&error, bytes))
-        .is_ok()
-    {
+    if check_error(grammar::check_mount_options(options.iter().copied()), bytes).is_some() {
         assert_harmless(&options);
         let names_a_file = |option: &&str| {
             let key = option.split_once('=').map_or("", |(key, _)| key);

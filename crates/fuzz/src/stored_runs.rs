@@ -1,7 +1,7 @@
 //! Targets for stored runs: the database, the log of events, runs whose plan or values were changed after they were written,
 //! and bundles that come from elsewhere.
 
-use crate::support::{self, assert_sensible_message};
+use crate::support::{self, assert_sensible_message, check_error};
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{Activity, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::latency::LatencyHistogram;
@@ -75,14 +75,10 @@ pub fn fuzz_event_log(bytes: &[u8]) {
 /// Reads the input as the database of a run, and makes a report of what could be read.
 pub fn fuzz_database(bytes: &[u8]) {
     std::fs::write(empty_run().database_file(), bytes).expect("a file");
-    let _ = fsarena_store::read_summary(empty_run()).map_err(|error| assert_sensible_message(&error, bytes));
-    match fsarena_store::read(empty_run()) {
-        Err(error) => assert_sensible_message(&error, bytes),
-        Ok(record) if record.samples.len() <= MAX_SAMPLES => {
-            let _ = report::analyse_run(record, ReportOptions::default())
-                .map_err(|error| assert_sensible_message(&error, bytes));
-        }
-        Ok(_) => {}
+    check_error(fsarena_store::read_summary(empty_run()), bytes);
+    let record = check_error(fsarena_store::read(empty_run()), bytes);
+    if let Some(record) = record.filter(|record| record.samples.len() <= MAX_SAMPLES) {
+        check_error(report::analyse_run(record, ReportOptions::default()), bytes);
     }
 }
 
@@ -135,11 +131,8 @@ fn cell_events(cell: &Cell) -> Vec<Event> {
 
 /// Reads, analyses and exports a run, as the commands of fsarena do. `bytes` is the input that changed it.
 fn read_and_export(run: &RunDir, bytes: &[u8]) {
-    let _ = fsarena_store::read_summary(run).map_err(|error| assert_sensible_message(&error, bytes));
-    let record = match fsarena_store::read(run) {
-        Ok(record) => record,
-        Err(error) => return assert_sensible_message(&error, bytes),
-    };
+    check_error(fsarena_store::read_summary(run), bytes);
+    let Some(record) = check_error(fsarena_store::read(run), bytes) else { return };
     let state = RunState::new(record.clone());
     let _ = (state.time_left(), state.departures());
     if let Ok(report) = report::analyse_run(record, ReportOptions::default()) {
@@ -155,19 +148,15 @@ pub fn fuzz_stored_plan(bytes: &[u8]) {
     static BASE: OnceLock<BaseRun> = OnceLock::new();
     let BaseRun { run, .. } = base_run(&BASE, "stored-plan");
     std::fs::write(run.plan_file(), bytes).expect("a file");
-    match run.plan() {
-        Err(error) => assert_sensible_message(&error, bytes),
-        Ok(plan) => {
-            let (stop, idle) = (&plan.stop, &plan.idle);
-            for seconds in stop.budget_s.into_iter().chain([idle.timeout_s]) {
-                limits::checked_duration(seconds).expect("an accepted plan has valid times");
-            }
-            assert!((1..=limits::MAX_ROUNDS).contains(&stop.rounds) && stop.warmup <= limits::MAX_WARMUP_ROUNDS);
-            assert!(stop.rounds_here() <= stop.all_rounds());
-            match work::check_workloads(&plan) {
-                Ok(()) => drop(work::outline_tasks(&plan)),
-                Err(fault) => assert_sensible_message(&fault, bytes),
-            }
+    if let Some(plan) = check_error(run.plan(), bytes) {
+        let (stop, idle) = (&plan.stop, &plan.idle);
+        for seconds in stop.budget_s.into_iter().chain([idle.timeout_s]) {
+            limits::checked_duration(seconds).expect("an accepted plan has valid times");
+        }
+        assert!((1..=limits::MAX_ROUNDS).contains(&stop.rounds) && stop.warmup <= limits::MAX_WARMUP_ROUNDS);
+        assert!(stop.rounds_here() <= stop.all_rounds());
+        if check_error(work::check_workloads(&plan), bytes).is_some() {
+            drop(work::outline_tasks(&plan));
         }
     }
     read_and_export(run, bytes);

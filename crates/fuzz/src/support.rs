@@ -20,6 +20,11 @@ pub fn write_file(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
+/// Returns the value of a result; `None` for an error, after [`assert_sensible_message`].
+pub fn check_error<T>(result: Result<T, impl std::fmt::Display>, input: &[u8]) -> Option<T> {
+    result.map_err(|error| assert_sensible_message(&error, input)).ok()
+}
+
 /// Asserts that an error message is not empty, and not much longer than the input: at most 8 bytes for each byte of input,
 /// which a message may quote with escapes like `\u{fffd}`, and 8,000 bytes for the rest of the message.
 pub fn assert_sensible_message(message: &impl std::fmt::Display, input: &[u8]) {
