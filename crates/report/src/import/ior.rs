@@ -110,11 +110,10 @@ impl IorRun {
 
     /// Reads one line; `line_number` counts from 1.
     fn read_line(&mut self, line_number: usize, line: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
-        let words: Vec<&str> = if self.headers.contains(&"numTasks".to_string()) || line.starts_with(CSV_HEADER_START) {
-            line.trim().split(',').collect()
-        } else {
-            line.split_ascii_whitespace().collect()
-        };
+        // Of the tables of all versions, only that of CSV has this column.
+        let is_csv = line.starts_with(CSV_HEADER_START) || self.headers.iter().any(|header| header == "numTasks");
+        let words: Vec<&str> =
+            if is_csv { line.trim().split(',').collect() } else { line.split_ascii_whitespace().collect() };
         if let Some((program, _)) = line.split_once(BANNER) {
             std::mem::take(self).finish(collector);
             self.has_started = true;
@@ -135,7 +134,12 @@ impl IorRun {
                 if !self.headers.is_empty() {
                     self.read_row(line_number, access, &words, collector)?;
                 } else if self.in_summary && self.row_count == 0 {
-                    return self.read_summary(line_number, access, figures, collector);
+                    // The largest, the smallest and the mean bandwidth of all repetitions.
+                    let mean = parse_number(line_number, figures[2], "is not a bandwidth")?;
+                    collector.add_run(access_run(access, &self.conditions, [Some(mean), None, None]));
+                    // The run has a result, so `finish` must not count it as left out.
+                    self.has_started = false;
+                    self.first_error = None;
                 }
             }
             _ if line.contains("incorrect data on") => {
@@ -199,23 +203,6 @@ impl IorRun {
         if let Some(previous_run) = self.pending_run.replace(access_run(access, &conditions, figures)) {
             collector.add_run(previous_run);
         }
-        Ok(())
-    }
-
-    /// Reads a summary: `write  5266.67  4486.02  4876.35  390.33 …` has the largest, the smallest and the mean bandwidth of
-    /// all repetitions.
-    fn read_summary(
-        &mut self,
-        line_number: usize,
-        access: &str,
-        figures: &[&str],
-        collector: &mut SampleCollector,
-    ) -> Result<(), FileFault> {
-        let mean = parse_number(line_number, figures[2], "is not a bandwidth")?;
-        collector.add_run(access_run(access, &self.conditions, [Some(mean), None, None]));
-        // The run has a result, so `finish` must not count it as left out.
-        self.has_started = false;
-        self.first_error = None;
         Ok(())
     }
 }
