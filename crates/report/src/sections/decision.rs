@@ -178,16 +178,12 @@ impl Decision<'_> {
         if record.plan.stop.best_within.is_none() {
             return vec![];
         }
-        let mut last_rounds = vec![None; record.variants.len()];
-        for cell in &record.cells {
-            let last_round = &mut last_rounds[cell.variant];
-            *last_round = (*last_round).max(Some(cell.round + 1));
-        }
-        let last_round_of_run = last_rounds.iter().copied().max().flatten();
+        let last_round_of_run = record.cells.iter().map(|cell| cell.round + 1).max();
         let regrets = &self.overall.total_or_geometric().regrets;
         let mut departed = vec![];
-        for (variant, last_round) in last_rounds.into_iter().enumerate() {
-            if let Some(last_round) = last_round
+        for variant in 0..record.variants.len() {
+            let rounds = record.cells.iter().filter(|cell| cell.variant == variant).map(|cell| cell.round + 1);
+            if let Some(last_round) = rounds.max()
                 && Some(last_round) < last_round_of_run
                 && regrets.is_dominated(variant)
             {
