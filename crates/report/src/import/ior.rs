@@ -110,7 +110,7 @@ impl IorRun {
 
     /// Reads one line; `line_number` counts from 1.
     fn read_line(&mut self, line_number: usize, line: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
-        // Of the tables of all versions, only that of CSV has this column.
+        // Only the table in CSV has the column `numTasks`.
         let is_csv = line.starts_with(CSV_HEADER_START) || self.headers.iter().any(|header| header == "numTasks");
         let words: Vec<&str> =
             if is_csv { line.trim().split(',').collect() } else { line.split_ascii_whitespace().collect() };
