@@ -37,21 +37,19 @@ pub fn choose_reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item 
 /// Makes the page of a history from the points of its runs, in any order. Runs whose work differs from the newest run's are
 /// left out; the page has their number.
 pub fn history_page(query: &HistoryQuery, points: Vec<HistoryPoint>) -> Page {
-    let ComparableRuns { points, changes, follows_ratio, runs_of_other_work, runs_without_ratio } =
-        ComparableRuns::select(points);
+    let runs = ComparableRuns::select(points);
     let mut document = Document::default();
-    document.heading(1, history_title(query, follows_ratio));
-    document.list(change_sentences(query, &points, &changes, follows_ratio));
-    document.text(left_out_note(runs_of_other_work, runs_without_ratio));
-    if !points.is_empty() && !follows_ratio {
+    document.heading(1, runs.title(query));
+    document.list(runs.change_sentences(query));
+    document.text(runs.left_out_note());
+    if !runs.points.is_empty() && !runs.follows_ratio {
         document.text(missing_reference_note(query));
     }
-    document.charts((points.len() > 1).then(|| history_chart(query, &points, &changes, follows_ratio)));
+    document.charts((runs.points.len() > 1).then(|| runs.chart(query)));
     document.heading(2, "Runs, newest first");
-    document.table(runs_table(query, &points, &changes, follows_ratio));
+    document.table(runs.table(query));
     document.text(METHOD_NOTE);
-    let json = history_json(query, &points, &changes, follows_ratio);
-    Page { document, json }
+    Page { document, json: runs.json(query) }
 }
 
 /// The runs of a history that can be compared, oldest first.
@@ -83,6 +81,13 @@ impl ComparableRuns {
         let changes = find_changes(&levels);
         ComparableRuns { points, changes, follows_ratio, runs_of_other_work, runs_without_ratio }
     }
+
+    /// The indexes of the runs on each level, oldest first: before the first change, between the changes, and after the last.
+    fn runs_by_level(&self) -> Vec<Range<usize>> {
+        let change_indexes = || self.changes.iter().map(|change| change.index);
+        let starts = std::iter::once(0).chain(change_indexes());
+        starts.zip(change_indexes().chain([self.points.len()])).map(|(start, end)| start..end).collect()
+    }
 }
 
 /// A change of a history, with the runs on both of its levels.
@@ -107,71 +112,25 @@ pub struct LevelChange {
 
 /// Finds the changes of a history, oldest first. The points may be in any order.
 pub fn find_changes_of_history(points: Vec<HistoryPoint>) -> Vec<LevelChange> {
-    let ComparableRuns { points, changes, follows_ratio, .. } = ComparableRuns::select(points);
+    let runs = ComparableRuns::select(points);
+    let points = &runs.points;
     let newest_first =
-        |range: Range<usize>| -> Vec<String> { points[range].iter().rev().map(|point| point.run.clone()).collect() };
+        |range: &Range<usize>| points[range.clone()].iter().rev().map(|point| point.run.clone()).collect::<Vec<_>>();
     let mut level_changes = vec![];
-    for (index, change) in changes.iter().enumerate() {
-        let previous_change = index.checked_sub(1).map_or(0, |previous| changes[previous].index);
-        let next_change = changes.get(index + 1).map_or(points.len(), |next| next.index);
+    for (change, levels) in runs.changes.iter().zip(runs.runs_by_level().windows(2)) {
         let nearby_start = change.index.saturating_sub(SHORTEST_SEGMENT - 1);
         let nearby_end = (change.index + SHORTEST_SEGMENT).min(points.len());
         level_changes.push(LevelChange {
             first_run: points[change.index].run.clone(),
             ln_change: change.median_after - change.median_before,
-            runs_before: newest_first(previous_change..change.index),
-            runs_after: newest_first(change.index..next_change),
-            runs_nearby: newest_first(nearby_start..nearby_end),
+            runs_before: newest_first(&levels[0]),
+            runs_after: newest_first(&levels[1]),
+            runs_nearby: newest_first(&(nearby_start..nearby_end)),
             confirmed: is_confirmed(change),
-            sentence: describe_change(&points, change, follows_ratio),
+            sentence: describe_change(points, change, runs.follows_ratio),
         });
     }
     level_changes
-}
-
-fn runs_table(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], follows_ratio: bool) -> Table {
-    let mut header = vec!["run".to_string(), "begun".into(), format!("{} of {}", query.metric, query.variant)];
-    if follows_ratio {
-        let reference = query.reference.as_deref().unwrap_or_default();
-        header.push(format!("{} over {reference}", query.variant));
-    }
-    header.extend(["rounds", "machine", "change"].map(String::from));
-    let mut table = Table::of_words(header);
-    for (index, point) in points.iter().enumerate().rev() {
-        let mut row =
-            row![point.run.as_str(), format_start_time(&point.started), with_unit(point.median, point.metric.unit)];
-        if let Some(ratio) = point.ratio {
-            row.push(ratio_cell(ratio, if ratio.provisional { " ?" } else { "" }));
-        }
-        let change = changes.iter().find(|change| change.index == index);
-        let confirmation = change.map_or(String::new(), describe_confirmation);
-        row.extend(row![point.rounds.to_string(), point.machine.as_str(), confirmation]);
-        table.rows.push(row);
-    }
-    table
-}
-
-fn history_json(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], follows_ratio: bool) -> Value {
-    let point_json = |point: &HistoryPoint| {
-        json!({
-            "run": point.run, "started": point.started, "machine": point.machine, "rounds": point.rounds,
-            "median": point.median,
-            "ratio": point.ratio,
-        })
-    };
-    let change_json = |change: &Change| {
-        json!({
-            "run": points[change.index].run, "before": change.median_before.exp(), "after": change.median_after.exp(), "p": change.p_value,
-            "confirmed": is_confirmed(change),
-            "standing": describe_confirmation(change),
-        })
-    };
-    json!({
-        "study": query.study, "variant": query.variant, "reference": query.reference.as_ref().filter(|_| follows_ratio),
-        "metric": points.last().map(|point| &point.metric),
-        "runs": points.iter().map(point_json).collect::<Vec<_>>(),
-        "changes": changes.iter().map(change_json).collect::<Vec<_>>(),
-    })
 }
 
 /// The metric and the variant that a history follows.
@@ -261,32 +220,96 @@ const METHOD_NOTE: &str = "Changes are found by E-divisive over one value a run 
     next three runs after it was first found lie significantly beyond the old level (Mann–Whitney, one-sided, 5%); \
     before, and if they do not, it is suspected. A question mark after a ratio means fewer than 8 rounds.";
 
-/// The title of the history: `study: metric of variant over reference, within rounds`.
-fn history_title(query: &HistoryQuery, follows_ratio: bool) -> String {
-    let against = match &query.reference {
-        Some(reference) if follows_ratio => format!(" over {reference}, within rounds"),
-        _ => String::new(),
-    };
-    format!("{}: {} of {}{against}", query.study, query.metric, query.variant)
+impl ComparableRuns {
+    /// The title of the history: `study: metric of variant over reference, within rounds`.
+    fn title(&self, query: &HistoryQuery) -> String {
+        let against = match &query.reference {
+            Some(reference) if self.follows_ratio => format!(" over {reference}, within rounds"),
+            _ => String::new(),
+        };
+        format!("{}: {} of {}{against}", query.study, query.metric, query.variant)
+    }
+
+    /// Sentences about each change, or one sentence that no run or no change was found.
+    fn change_sentences(&self, query: &HistoryQuery) -> Vec<String> {
+        if self.points.is_empty() {
+            return vec![format!("No run of {} has {} of {}.", query.study, query.metric, query.variant)];
+        }
+        if self.changes.is_empty() {
+            return vec![format!("No change was found over {}.", plural(self.points.len(), "run"))];
+        }
+        let sentence = |change| {
+            format!("{} {}", describe_confirmation(change), describe_change(&self.points, change, self.follows_ratio))
+        };
+        self.changes.iter().map(sentence).collect()
+    }
+
+    /// States how many runs the history leaves out, and why; empty if none.
+    fn left_out_note(&self) -> String {
+        let mut sentences = vec![];
+        for (count, why) in [
+            (
+                self.runs_of_other_work,
+                "the scale, the settings of the work or the kind of device differ from those of the newest run",
+            ),
+            (self.runs_without_ratio, "no round has values of both the variant and the reference"),
+        ] {
+            if count > 0 {
+                sentences.push(format!("{} left out: {why}.", plural(count, "run")));
+            }
+        }
+        sentences.join(" ")
+    }
+
+    /// The table of the runs, newest first.
+    fn table(&self, query: &HistoryQuery) -> Table {
+        let mut header = vec!["run".to_string(), "begun".into(), format!("{} of {}", query.metric, query.variant)];
+        header.extend(self.follows_ratio.then(|| ratio_label(query)));
+        header.extend(["rounds", "machine", "change"].map(String::from));
+        let mut table = Table::of_words(header);
+        for (index, point) in self.points.iter().enumerate().rev() {
+            let mut row =
+                row![point.run.as_str(), format_start_time(&point.started), with_unit(point.median, point.metric.unit)];
+            if let Some(ratio) = point.ratio {
+                row.push(ratio_cell(ratio, if ratio.provisional { " ?" } else { "" }));
+            }
+            let change = self.changes.iter().find(|change| change.index == index);
+            let confirmation = change.map_or(String::new(), describe_confirmation);
+            row.extend(row![point.rounds.to_string(), point.machine.as_str(), confirmation]);
+            table.rows.push(row);
+        }
+        table
+    }
+
+    fn json(&self, query: &HistoryQuery) -> Value {
+        let point_json = |point: &HistoryPoint| {
+            json!({
+                "run": point.run, "started": point.started, "machine": point.machine, "rounds": point.rounds,
+                "median": point.median,
+                "ratio": point.ratio,
+            })
+        };
+        let change_json = |change: &Change| {
+            json!({
+                "run": self.points[change.index].run, "before": change.median_before.exp(),
+                "after": change.median_after.exp(), "p": change.p_value,
+                "confirmed": is_confirmed(change),
+                "standing": describe_confirmation(change),
+            })
+        };
+        json!({
+            "study": query.study, "variant": query.variant,
+            "reference": query.reference.as_ref().filter(|_| self.follows_ratio),
+            "metric": self.points.last().map(|point| &point.metric),
+            "runs": self.points.iter().map(point_json).collect::<Vec<_>>(),
+            "changes": self.changes.iter().map(change_json).collect::<Vec<_>>(),
+        })
+    }
 }
 
-/// Sentences about each change, or one sentence that no run or no change was found.
-fn change_sentences(
-    query: &HistoryQuery,
-    points: &[HistoryPoint],
-    changes: &[Change],
-    follows_ratio: bool,
-) -> Vec<String> {
-    match (points, changes) {
-        ([], _) => vec![format!("No run of {} has {} of {}.", query.study, query.metric, query.variant)],
-        (points, []) => vec![format!("No change was found over {}.", plural(points.len(), "run"))],
-        (points, changes) => {
-            let sentence = |change| {
-                format!("{} {}", describe_confirmation(change), describe_change(points, change, follows_ratio))
-            };
-            changes.iter().map(sentence).collect()
-        }
-    }
+/// The name of the ratio that a history follows: `xfs over ext4`.
+fn ratio_label(query: &HistoryQuery) -> String {
+    format!("{} over {}", query.variant, query.reference.as_deref().unwrap_or_default())
 }
 
 /// Where a change lies and how large it is: `Since run RUN (2026-11-22 10:14): 1.02 → 1.05 (+2.9%, worse).`
@@ -336,22 +359,6 @@ fn describe_confirmation(change: &Change) -> String {
     }
 }
 
-/// States how many runs the history leaves out, and why; empty if none.
-fn left_out_note(runs_of_other_work: usize, runs_without_ratio: usize) -> String {
-    let mut sentences = vec![];
-    if runs_of_other_work > 0 {
-        sentences.push(format!(
-            "{} left out: the scale, the settings of the work or the kind of device differ from those of the newest run.",
-            plural(runs_of_other_work, "run")
-        ));
-    }
-    if runs_without_ratio > 0 {
-        let runs = plural(runs_without_ratio, "run");
-        sentences.push(format!("{runs} left out: no round has values of both the variant and the reference."));
-    }
-    sentences.join(" ")
-}
-
 /// For a history that follows medians: states why, if the query names a reference; else empty.
 fn missing_reference_note(query: &HistoryQuery) -> String {
     let Some(reference) = &query.reference else { return String::new() };
@@ -364,73 +371,87 @@ const PANEL_HEIGHT: u32 = 280;
 /// Share of the axis added above all intervals, for the labels of the changes.
 const HEADROOM_SHARE: f64 = 0.12;
 
-/// The chart of at least two runs.
-fn history_chart(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], follows_ratio: bool) -> Chart {
-    let caption = "One point for each run, oldest first, with its 95% interval (with fewer than 8 rounds, the smallest and \
-                 the largest value; with one round, none). The interval around a median is that of the \
-                 Hodges–Lehmann estimate (the typical value of a round). The level lines show the median level before, between and after the changes. A solid \
-                 upright line is a change that later runs confirmed, a broken one a change that is suspected.";
-    let mut panels = vec![];
-    if follows_ratio {
-        panels.push(ratio_panel(query, points, changes));
+impl ComparableRuns {
+    /// The chart of at least two runs.
+    fn chart(&self, query: &HistoryQuery) -> Chart {
+        let caption = "One point for each run, oldest first, with its 95% interval (with fewer than 8 rounds, the smallest and \
+                     the largest value; with one round, none). The interval around a median is that of the \
+                     Hodges–Lehmann estimate (the typical value of a round). The level lines show the median level before, between and after the changes. A solid \
+                     upright line is a change that later runs confirmed, a broken one a change that is suspected.";
+        let mut panels = vec![];
+        panels.extend(self.follows_ratio.then(|| self.ratio_panel(query)));
+        panels.push(self.median_panel(query));
+        let style = self.newest_style();
+        let legend = vec![
+            LegendKey::new("a run", style.colour, KeySign::Point(style.shape)),
+            LegendKey::new("level", theme::INK, KeySign::Line(Dash::Solid)),
+            LegendKey::new("confirmed change", theme::INK, KeySign::VerticalLine(Dash::Solid)),
+            LegendKey::new("suspected change", theme::INK, KeySign::VerticalLine(Dash::Dashed)),
+        ];
+        Chart { panels, legend, ..Chart::new("history", self.title(query), caption) }
     }
-    panels.push(median_panel(query, points, if follows_ratio { &[] } else { changes }));
-    // The newest run gives the variant its colour and shape: in each run these depend on the other variants.
-    let style = points[points.len() - 1].style;
-    let legend = vec![
-        LegendKey::new("a run", style.colour, KeySign::Point(style.shape)),
-        LegendKey::new("level", theme::INK, KeySign::Line(Dash::Solid)),
-        LegendKey::new("confirmed change", theme::INK, KeySign::VerticalLine(Dash::Solid)),
-        LegendKey::new("suspected change", theme::INK, KeySign::VerticalLine(Dash::Dashed)),
-    ];
-    Chart { panels, legend, ..Chart::new("history", history_title(query, follows_ratio), caption) }
-}
 
-/// The panel of ratios to the reference. Its vertical axis has natural logarithms as coordinates.
-fn ratio_panel(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change]) -> Panel {
-    let interval_ends = points.iter().filter_map(|point| point.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
-    let (low, high) = widen_range((0.0, 0.0), interval_ends.map(f64::ln));
-    let reference = query.reference.as_deref().unwrap_or_default();
-    let y = with_headroom(Axis::of_log_ratios(format!("{} over {reference}", query.variant), low, high));
-    let marks = point_marks(&y, points, changes, |point| Some((point.ratio?.value, point.ratio)));
-    Panel::new("", date_axis(points), y, PANEL_HEIGHT, marks)
-}
+    /// The style of the variant in the newest run: in each run its colour and shape depend on the other variants.
+    fn newest_style(&self) -> SeriesStyle {
+        self.points[self.points.len() - 1].style
+    }
 
-/// The panel of the variant's medians, with a line through them.
-fn median_panel(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change]) -> Panel {
-    let medians = || points.iter().map(|point| point.median);
-    let interval_ends = points.iter().filter_map(|point| point.typical_value).flat_map(|value| [value.low, value.high]);
-    // A logarithmic axis has no zero: an interval that starts at 0 is drawn from the end of the axis.
-    let (low, high) = widen_range((f64::INFINITY, 0.0), medians().chain(interval_ends.filter(|end| *end > 0.0)));
-    let label = format!("{} of {}", query.metric, query.variant);
-    let y = with_headroom(Axis::log_in_unit(label, low / 1.05, high * 1.05, points[0].metric.unit));
-    let line: Vec<_> = medians().enumerate().map(|(index, median)| (index as f64, median)).collect();
-    let mut marks = vec![Mark::line(line, theme::GREY, 1.0)];
-    marks.extend(point_marks(&y, points, changes, |point| Some((point.median, point.typical_value))));
-    Panel::new("Median over rounds", date_axis(points), y, PANEL_HEIGHT - 60, marks)
-}
+    /// The panel of ratios to the reference. Its vertical axis has natural logarithms as coordinates.
+    fn ratio_panel(&self, query: &HistoryQuery) -> Panel {
+        let ratios = || self.points.iter().filter_map(|point| point.ratio);
+        let (low, high) = widen_range((0.0, 0.0), ratios().flat_map(|ratio| [ratio.low, ratio.high]).map(f64::ln));
+        let y = with_headroom(Axis::of_log_ratios(ratio_label(query), low, high));
+        let marks = self.marks(&y, ratios().map(|ratio| (ratio.value, Some(ratio))), true);
+        Panel::new("", date_axis(&self.points), y, PANEL_HEIGHT, marks)
+    }
 
-/// Marks for each run's value and interval, for the changes, and for the levels between them. `value_of` returns the value
-/// and the interval of a point.
-fn point_marks(
-    y: &Axis,
-    points: &[HistoryPoint],
-    changes: &[Change],
-    value_of: impl Fn(&HistoryPoint) -> Option<(f64, Option<Ratio>)>,
-) -> Vec<Mark> {
-    let style = points[points.len() - 1].style;
-    // The axis of ratios is linear, with logarithms as its coordinates.
-    let coordinate = |value: f64| if y.is_log { value } else { value.ln() };
-    let mut marks = change_marks(y, changes);
-    for (x, point) in (0..).map(f64::from).zip(points) {
-        let Some((value, interval)) = value_of(point) else { continue };
-        if let Some(interval) = interval.filter(|interval| interval.rounds > 1) {
-            marks.push(style.interval_mark(x, (coordinate(interval.low), coordinate(interval.high))));
+    /// The panel of the variant's medians, with a line through them.
+    fn median_panel(&self, query: &HistoryQuery) -> Panel {
+        let points = &self.points;
+        let medians = || points.iter().map(|point| point.median);
+        let interval_ends =
+            points.iter().filter_map(|point| point.typical_value).flat_map(|value| [value.low, value.high]);
+        // A logarithmic axis has no zero: an interval that starts at 0 is drawn from the end of the axis.
+        let (low, high) = widen_range((f64::INFINITY, 0.0), medians().chain(interval_ends.filter(|end| *end > 0.0)));
+        let label = format!("{} of {}", query.metric, query.variant);
+        let y = with_headroom(Axis::log_in_unit(label, low / 1.05, high * 1.05, points[0].metric.unit));
+        let line: Vec<_> = medians().enumerate().map(|(index, median)| (index as f64, median)).collect();
+        let mut marks = vec![Mark::line(line, theme::GREY, 1.0)];
+        let values = points.iter().map(|point| (point.median, point.typical_value));
+        marks.extend(self.marks(&y, values, !self.follows_ratio));
+        Panel::new("Median over rounds", date_axis(points), y, PANEL_HEIGHT - 60, marks)
+    }
+
+    /// Marks for the value of each run with its interval, and, if `shows_changes`, for the changes and the levels between them.
+    fn marks(&self, y: &Axis, values: impl Iterator<Item = (f64, Option<Ratio>)>, shows_changes: bool) -> Vec<Mark> {
+        let style = self.newest_style();
+        // The axis of ratios is linear, with logarithms as its coordinates.
+        let coordinate = |value: f64| if y.is_log { value } else { value.ln() };
+        let mut marks = if shows_changes { change_marks(y, &self.changes) } else { vec![] };
+        for (x, (value, interval)) in (0..).map(f64::from).zip(values) {
+            if let Some(interval) = interval.filter(|interval| interval.rounds > 1) {
+                marks.push(style.interval_mark(x, (coordinate(interval.low), coordinate(interval.high))));
+            }
+            marks.extend(style.dot_marks([(x, coordinate(value))]));
         }
-        marks.extend(style.dot_marks([(x, coordinate(value))]));
+        if shows_changes {
+            marks.extend(self.level_lines(|ln_level| coordinate(ln_level.exp())));
+        }
+        marks
     }
-    marks.extend(level_lines(points.len(), changes, |ln_level| coordinate(ln_level.exp())));
-    marks
+
+    /// Horizontal lines at the levels before, between and after the changes; none without a change. `coordinate` converts the
+    /// natural logarithm of a level to a coordinate of the vertical axis.
+    fn level_lines(&self, coordinate: impl Fn(f64) -> f64) -> Vec<Mark> {
+        let Some(first) = self.changes.first() else { return vec![] };
+        let later_levels = self.changes.iter().map(|change| change.median_after);
+        let line = |(runs, ln_level): (Range<usize>, f64)| {
+            let y = coordinate(ln_level);
+            Mark::line([(runs.start as f64 - 0.5, y), (runs.end as f64 - 0.5, y)], theme::INK, 1.5)
+        };
+        let ln_levels = std::iter::once(first.median_before).chain(later_levels);
+        self.runs_by_level().into_iter().zip(ln_levels).map(line).collect()
+    }
 }
 
 /// Extends an axis upwards, to leave room for labels above all marks.
@@ -470,22 +491,6 @@ fn change_marks(y: &Axis, changes: &[Change]) -> Vec<Mark> {
         marks.push(Mark::text((x, y.range.1), (4, 10), word, theme::INK, Anchor::Start));
     }
     marks
-}
-
-/// Horizontal lines at the levels before, between and after the changes; none without a change. `coordinate` converts the
-/// natural logarithm of a level to a coordinate of the vertical axis.
-fn level_lines(run_count: usize, changes: &[Change], coordinate: impl Fn(f64) -> f64) -> Vec<Mark> {
-    let Some(first) = changes.first() else { return vec![] };
-    let line = |runs: Range<usize>, ln_level: f64| {
-        let y = coordinate(ln_level);
-        Mark::line([(runs.start as f64 - 0.5, y), (runs.end as f64 - 0.5, y)], theme::INK, 1.5)
-    };
-    let mut lines = vec![line(0..first.index, first.median_before)];
-    for (index, change) in changes.iter().enumerate() {
-        let next_change = changes.get(index + 1).map_or(run_count, |next| next.index);
-        lines.push(line(change.index..next_change, change.median_after));
-    }
-    lines
 }
 
 #[cfg(test)]
