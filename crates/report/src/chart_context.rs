@@ -4,7 +4,7 @@ use crate::drawing::{Axis, Colour, Dash, KeySign, LegendKey, Mark, Panel, PointS
 use crate::number::{plural, with_unit};
 use crate::{phrases::not_drawn_note, report::Report};
 use fsarena_core::{record::RunRecord, sample::Unit, schedule::mix};
-use fsarena_stats::ratio::Ratio;
+use fsarena_stats::{ratio::Ratio, scaling::Series};
 
 /// Charts show at most this many tasks one by one. If there are more, charts show only all tasks together.
 pub const MAX_TASKS: usize = 40;
@@ -138,6 +138,13 @@ pub fn stacked_bar(row: usize, parts: impl IntoIterator<Item = (f64, Colour)>) -
 /// A point of a series with the interval of an estimate, which is a ratio or a typical value.
 pub fn point_with_interval(x: f64, y: f64, estimate: Option<Ratio>) -> SeriesPoint {
     SeriesPoint { x, y, interval: estimate.map(|estimate| (estimate.low, estimate.high)) }
+}
+
+/// The points of a curve: the geometric mean of the values at each abscissa, with the interval of their typical value.
+pub fn points_of_curve(series: &Series) -> Vec<SeriesPoint> {
+    let means = series.log_means().into_iter().map(f64::exp);
+    let points = series.n.iter().zip(means).zip(&series.x);
+    points.map(|((x, mean), values)| point_with_interval(*x, mean, Ratio::typical_value(values))).collect()
 }
 
 /// Widens a range until it contains all values.

@@ -1,12 +1,12 @@
 //! Charts of client curves: throughput over the number of clients, the scalability law that fits best, the saturation and
 //! the peak.
 
-use crate::chart_context::{ChartContext, point_with_interval};
+use crate::chart_context::{ChartContext, points_of_curve};
 use crate::drawing::{Anchor, Axis, Chart, KeySign, LegendKey, Mark, Panel, PointShape, SeriesPoint, SeriesStyle};
 use crate::drawing::{axis::format_trimmed, theme};
 use crate::{number::UnitMultiple, scaling, scaling::curves::ClientCurves};
 use fsarena_core::record::MetricSpec;
-use fsarena_stats::{ratio::Ratio, scaling::Scaling};
+use fsarena_stats::scaling::Scaling;
 
 /// Opacity of the band of saturation.
 const BAND_OPACITY: f64 = 0.35;
@@ -40,16 +40,9 @@ struct DrawnClientCurve<'a> {
 }
 
 impl DrawnClientCurve<'_> {
-    /// The points of the curve: the geometric mean of the throughput over rounds for each number of clients, with the interval
-    /// of the typical value.
+    /// The throughput over rounds for each number of clients.
     fn points(&self) -> Vec<SeriesPoint> {
-        let series = &self.scaling.series;
-        let measured = series.n.iter().zip(series.log_means()).zip(&series.x);
-        measured
-            .map(|((clients, log_mean), values)| {
-                point_with_interval(*clients, log_mean.exp(), Ratio::typical_value(values))
-            })
-            .collect()
+        points_of_curve(&self.scaling.series)
     }
 
     fn max_clients(&self) -> f64 {

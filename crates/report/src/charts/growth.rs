@@ -1,13 +1,12 @@
 //! Charts of scale grids: the cost of one unit of work over the amount of work, with the law that it follows, where it
 //! bends, and the cost up to ten times the largest amount.
 
-use crate::chart_context::{ChartContext, MAX_TASKS, point_with_interval, widen_range};
+use crate::chart_context::{ChartContext, MAX_TASKS, points_of_curve, widen_range};
 use crate::drawing::{Axis, Chart, Dash, KeySign, LegendKey, Mark, Panel, SeriesPoint, SeriesStyle, theme};
 use crate::phrases::task_label;
 use crate::scaling::format_amount;
 use crate::scaling::growth::{GrowthCurve, GrowthCurves, grid_setting, growth_metrics, growth_of_run};
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_stats::ratio::Ratio;
 use fsarena_stats::scaling::growth::{BendFinding, Extrapolation, MAX_MULTIPLE};
 
 /// The number of steps in which a law is drawn.
@@ -113,19 +112,14 @@ struct DrawnGrowthCurve<'a> {
 impl DrawnGrowthCurve<'_> {
     fn new(curve: &GrowthCurve, style: SeriesStyle) -> DrawnGrowthCurve<'_> {
         let series = &curve.growth.series;
-        let measured = series.n.iter().zip(series.log_means()).zip(&series.x);
-        let points = measured
-            .map(|((amount, log_mean), values)| {
-                point_with_interval(*amount, log_mean.exp(), Ratio::typical_value(values))
-            })
-            .collect();
         let mut law_points = vec![];
         let fit = curve.growth.choice.as_ref().and_then(|choice| choice.fits.first());
         if let (Some(fit), [first, .., last]) = (fit, series.n.as_slice()) {
             let amount_at = |step: u32| first * (last / first).powf(f64::from(step) / f64::from(LAW_STEPS));
             law_points = (0..=LAW_STEPS).map(amount_at).map(|amount| (amount, fit.law.ln_at(amount).exp())).collect();
         }
-        DrawnGrowthCurve { curve, style, points, law_points, extrapolated: curve.growth.extrapolations(LAW_STEPS / 3) }
+        let (points, extrapolated) = (points_of_curve(series), curve.growth.extrapolations(LAW_STEPS / 3));
+        DrawnGrowthCurve { curve, style, points, law_points, extrapolated }
     }
 
     /// The measured amounts, and the largest extrapolated amount.
