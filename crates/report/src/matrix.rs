@@ -133,20 +133,16 @@ pub fn add_median_tables(document: &mut Document, record: &RunRecord, analysis: 
             let is_not_different = !task.comparison.is_provisional()
                 && task.comparison.without_significant_difference().contains(&variant);
             let not_different_mark = if is_not_different { NOT_DIFFERENT } else { "" };
-            let mark = format!("{not_different_mark}{}", medians.signs(&task.task.id, variant));
-            let task_index = record.task_index(&task.task.id);
             let is_bare_device = analysis.grid.references.contains(&variant);
-            let can_be_best = !is_bare_device && task.unranked_because.is_none();
-            let mode = task.task.id.name.clone();
             figures.push(MatrixFigure {
-                mode,
+                mode: task.task.id.name.clone(),
                 coordinates,
                 variant,
                 value,
-                mark,
+                mark: format!("{not_different_mark}{}", medians.signs(&task.task.id, variant)),
                 is_bare_device,
-                can_be_best,
-                task: task_index,
+                can_be_best: !is_bare_device && task.unranked_because.is_none(),
+                task: record.task_index(&task.task.id),
             });
         }
     }
@@ -270,12 +266,9 @@ fn matrix_rows_of_run(record: &RunRecord) -> Vec<MatrixRow> {
     let rounds = record.cells.iter().map(|cell| cell.round as usize + 1).max().unwrap_or(0);
     let workloads: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
     let client_shares = record.metric(reading::GENERATOR_SHARE).map(|(_, shares)| shares);
-    let mut rows: Vec<MatrixRow> = vec![];
-    // For each row, the client shares of its rounds.
-    let mut row_shares: Vec<Vec<f64>> = vec![];
-    // The values of each row and round.
-    let mut row_values: BTreeMap<(usize, u32), Vec<f64>> = BTreeMap::new();
-    let mut indexes = BTreeMap::new();
+    // Each row with its values by round, and its client shares.
+    let mut rows: Vec<(MatrixRow, Vec<Vec<f64>>, Vec<f64>)> = vec![];
+    let mut row_indexes = BTreeMap::new();
     for (sample, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &record.cells[record.samples.cell[sample] as usize];
         let task = &record.tasks[record.samples.task[sample] as usize].id;
@@ -286,31 +279,31 @@ fn matrix_rows_of_run(record: &RunRecord) -> Vec<MatrixRow> {
         let variant = &record.variants[cell.variant];
         // In a run of several workloads, each workload of a variant is a separate variant, because they may have the same tasks.
         let suffix = if workloads.len() > 1 { format!(" by {}", cell.workload) } else { String::new() };
-        let row = MatrixRow {
-            variant: format!("{}{suffix}", variant.name),
-            is_bare_device: variant.is_bare_device(),
-            mode: task.name.clone(),
-            block_size,
-            threads,
-            iops: vec![None; rounds],
-            client_bound: false,
-        };
-        let key = |row: &MatrixRow| (row.block_size, row.threads, row.mode.clone(), row.variant.clone());
-        let index = *indexes.entry(key(&row)).or_insert_with(|| {
-            rows.push(row);
-            row_shares.push(vec![]);
+        let name = format!("{}{suffix}", variant.name);
+        let index = *row_indexes.entry((block_size, threads, &task.name, name.clone())).or_insert_with(|| {
+            let (is_bare_device, mode) = (variant.is_bare_device(), task.name.clone());
+            let row = MatrixRow {
+                variant: name,
+                is_bare_device,
+                mode,
+                block_size,
+                threads,
+                iops: vec![],
+                client_bound: false,
+            };
+            rows.push((row, vec![vec![]; rounds], vec![]));
             rows.len() - 1
         });
-        row_values.entry((index, cell.round)).or_default().push(*value);
-        row_shares[index].extend(client_shares.as_ref().map(|values| values[sample]).filter(|share| !share.is_nan()));
+        let (_, values_by_round, row_shares) = &mut rows[index];
+        values_by_round[cell.round as usize].push(*value);
+        row_shares.extend(client_shares.as_ref().map(|values| values[sample]).filter(|share| !share.is_nan()));
     }
-    for ((row, round), values) in &row_values {
-        rows[*row].iops[*round as usize] = Some(mean(values));
-    }
-    for (row, shares) in rows.iter_mut().zip(&row_shares) {
-        row.client_bound = median(shares).is_some_and(|share| share > MAX_GENERATOR_SHARE);
-    }
-    rows
+    let average = |(row, values_by_round, row_shares): (MatrixRow, Vec<Vec<f64>>, Vec<f64>)| {
+        let iops = values_by_round.iter().map(|values| (!values.is_empty()).then(|| mean(values))).collect();
+        let client_bound = median(&row_shares).is_some_and(|share| share > MAX_GENERATOR_SHARE);
+        MatrixRow { iops, client_bound, ..row }
+    };
+    rows.into_iter().map(average).collect()
 }
 
 /// The rows of a published matrix, with one value each.

@@ -16,7 +16,7 @@ use fsarena_core::factor::sorted_for_names;
 use fsarena_core::record::RunRecord;
 use fsarena_stats::critical_values::FIRST_LOOK_ROUNDS;
 use fsarena_stats::scaling::laws::{DECISIVE_LEAD, Law, LawChoice, MISFIT_P, ScoredFit};
-use fsarena_stats::scaling::{Doubling, Scaling};
+use fsarena_stats::scaling::{Doubling, Scaling, Series};
 use serde_json::{Value, json};
 
 /// The page about several curves of throughput over clients. `source` names the run or file in the title. If `shows_figures`,
@@ -75,22 +75,32 @@ fn series_json(scaling: &Scaling) -> Value {
             "clients": peak.value, "low": finite_or_none(&peak.low), "high": finite_or_none(&peak.high),
         })),
     });
-    let point_json = |(clients, values): (&f64, &Vec<f64>)| json!({ "clients": clients, "throughput": values.iter().map(finite_or_none).collect::<Vec<_>>() });
     json!({
         "name": scaling.series.name,
         "paired": scaling.series.paired,
         "sentences": curve_sentences(scaling),
-        "winner": scaling.choice.as_ref().and_then(|choice| choice.winner()).map(|fit| fit.law.name()),
+        "winner": winner_name(scaling.choice.as_ref()),
         "fits": scaling.choice.iter().flat_map(|choice| choice.fits.iter().map(fit_json)).collect::<Vec<_>>(),
         "saturation": saturation,
         "peak": peak,
-        "points": scaling.series.n.iter().zip(&scaling.series.x).map(point_json).collect::<Vec<_>>(),
+        "points": points_json(&scaling.series, "clients", "throughput"),
     })
 }
 
 /// A value for JSON, which has no infinity and no NaN; `None` for these.
 fn finite_or_none(value: &f64) -> Option<f64> {
     value.is_finite().then_some(*value)
+}
+
+/// The name of the law that fits significantly better than the others; `None` if no law does.
+fn winner_name(choice: Option<&LawChoice>) -> Option<&'static str> {
+    Some(choice?.winner()?.law.name())
+}
+
+/// The points of a curve as JSON. `x_key` and `values_key` are the keys of the abscissa of a point and of its values.
+fn points_json(series: &Series, x_key: &str, values_key: &str) -> Vec<Value> {
+    let point_json = |(x, values): (&f64, &Vec<f64>)| json!({ x_key: x, values_key: values.iter().map(finite_or_none).collect::<Vec<_>>() });
+    series.n.iter().zip(&series.x).map(point_json).collect()
 }
 
 fn fit_json(fit: &ScoredFit) -> Value {
@@ -151,7 +161,7 @@ pub fn overview_table<'s>(scalings: impl Iterator<Item = &'s Scaling>) -> Table 
     let row = |scaling: &Scaling| {
         row![
             scaling.series.name.as_str(),
-            describe_law(scaling),
+            describe_choice(scaling.choice.as_ref(), formula_over_clients),
             saturation_range(scaling),
             peak_range(scaling),
             share_left_at_end(scaling)
@@ -169,11 +179,12 @@ fn curve_sentences(scaling: &Scaling) -> Vec<String> {
     sentences
 }
 
-/// The formula of the law that fits significantly better than the others; if no law does, the names of the candidates.
-pub fn describe_law(scaling: &Scaling) -> String {
-    let Some(choice) = &scaling.choice else { return "–".into() };
+/// The formula of the law that fits significantly better than the others; if no law does, the names of the candidates; `–`
+/// without a choice.
+fn describe_choice(choice: Option<&LawChoice>, formula: impl Fn(&Law) -> String) -> String {
+    let Some(choice) = choice else { return "–".into() };
     match choice.winner() {
-        Some(fit) => formula_over_clients(&fit.law),
+        Some(fit) => formula(&fit.law),
         None => format!("inconclusive: {}", contender_names(choice)),
     }
 }
@@ -390,7 +401,7 @@ fn name_without_level(record: &RunRecord, variant: &Variant, factor: &str) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_stats::scaling::{Series, analyse_scaling};
+    use fsarena_stats::scaling::analyse_scaling;
 
     #[test]
     fn only_the_level_of_the_factor_is_removed_from_a_name() {

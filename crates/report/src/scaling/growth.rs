@@ -2,8 +2,8 @@
 //! law, the bend and the cost beyond the data, as sentences, as a table and as JSON.
 
 use super::{
-    contender_names, finite_or_none, fit_json, format_amount, format_exact_amount, format_exponent, formula_of_growth,
-    name_without_level,
+    contender_names, describe_choice, finite_or_none, fit_json, format_amount, format_exact_amount, format_exponent,
+    formula_of_growth, name_without_level, points_json, winner_name,
 };
 use crate::document::{Document, Table, row};
 use crate::error::Error;
@@ -226,7 +226,7 @@ impl GrowthCurves {
                 growth.series.name.as_str(),
                 cost(ln_means.first()),
                 cost(ln_means.last()),
-                self.describe_law(growth),
+                describe_choice(growth.choice.as_ref(), |law| self.formula(law)),
                 describe_bend(&growth.bend),
                 beyond
             ]);
@@ -234,12 +234,8 @@ impl GrowthCurves {
         table
     }
 
-    fn describe_law(&self, growth: &Growth) -> String {
-        let Some(choice) = &growth.choice else { return "–".into() };
-        match choice.winner() {
-            Some(fit) => formula_of_growth(&fit.law, |value| self.format_value(value)),
-            None => format!("inconclusive: {}", contender_names(choice)),
-        }
+    fn formula(&self, law: &Law) -> String {
+        formula_of_growth(law, |value| self.format_value(value))
     }
 
     /// The cost at ten times the largest value of the setting, with its interval; `None` if no law predicts it.
@@ -278,18 +274,17 @@ impl GrowthCurves {
         let Some(choice) = &growth.choice else {
             return format!("{} are too few for a law.", plural(growth.series.points().len(), "value"));
         };
-        let formula = |law: &Law| formula_of_growth(law, |value| self.format_value(value));
         let Some(fit) = choice.winner() else {
             return format!(
                 "It may follow {}, so the choice is inconclusive; the best is {}.",
                 contender_names(choice),
-                formula(&choice.fits[0].law)
+                self.formula(&choice.fits[0].law)
             );
         };
         // R² is the share of the variance that a law explains; a constant explains none.
         let r_squared =
             if fit.law.curve_parameters() > 1 { format!(", R² {:.3}", fit.r_squared) } else { String::new() };
-        format!("It follows the law `{}`: {}{r_squared}.", fit.law.name(), formula(&fit.law))
+        format!("It follows the law `{}`: {}{r_squared}.", fit.law.name(), self.formula(&fit.law))
     }
 
     fn bend_sentence(&self, bend: &BendFinding) -> String {
@@ -348,7 +343,6 @@ impl GrowthCurves {
     }
 
     fn curve_json(&self, growth: &Growth) -> Value {
-        let point_json = |(amount, values): (&f64, &Vec<f64>)| json!({ "amount": amount, "values": values.iter().map(finite_or_none).collect::<Vec<_>>() });
         let bend = match growth.bend {
             BendFinding::Bends(bend) => json!({
                 "found": "bends", "at": bend.amount.value, "low": bend.amount.low, "high": bend.amount.high,
@@ -361,15 +355,14 @@ impl GrowthCurves {
             let cost = beyond.cost;
             json!({ "amount": beyond.amount, "value": cost.value, "low": cost.low, "high": finite_or_none(&cost.high) })
         });
-        let choice = growth.choice.as_ref();
         json!({
             "name": growth.series.name,
             "sentences": self.sentences(growth),
-            "winner": choice.and_then(|choice| choice.winner()).map(|fit| fit.law.name()),
-            "fits": choice.iter().flat_map(|choice| choice.fits.iter().map(fit_json)).collect::<Vec<_>>(),
+            "winner": winner_name(growth.choice.as_ref()),
+            "fits": growth.choice.iter().flat_map(|choice| choice.fits.iter().map(fit_json)).collect::<Vec<_>>(),
             "bend": bend,
             "beyond": beyond,
-            "points": growth.series.n.iter().zip(&growth.series.x).map(point_json).collect::<Vec<_>>(),
+            "points": points_json(&growth.series, "amount", "values"),
         })
     }
 }
