@@ -49,33 +49,21 @@ fn differences_of_metric(context: &ChartContext, analysis: &Analysis) -> Vec<Pai
     let (record, combined, measure) = (context.record(), overall.total_or_geometric(), overall_figure_name(analysis));
     let grid = &analysis.grid;
     let tasks = grid.comparable_tasks();
+    let compare_totals = |pair| PairedDifferences::of_variants(context, &measure, &combined.values, None, pair);
     let mut comparisons = vec![];
     if record.variants.len() == 2 {
         if tasks.len() > 1 {
-            comparisons.extend(PairedDifferences::of_variants(context, &measure, &combined.values, None, [0, 1]));
+            comparisons.extend(compare_totals([0, 1]));
         }
         if tasks.len() <= MAX_SINGLE_TASKS {
             for task in tasks {
                 let measure = format!("{}, {}", task_label(&grid.tasks[task]), analysis.metric.id);
-                comparisons.extend(PairedDifferences::of_variants(
-                    context,
-                    &measure,
-                    &grid.values[task],
-                    Some(task),
-                    [0, 1],
-                ));
+                let values = &grid.values[task];
+                comparisons.extend(PairedDifferences::of_variants(context, &measure, values, Some(task), [0, 1]));
             }
         }
     } else if let Some(best) = combined.comparison.best() {
-        for other in combined.comparison.order.iter().skip(1) {
-            comparisons.extend(PairedDifferences::of_variants(
-                context,
-                &measure,
-                &combined.values,
-                None,
-                [best, *other],
-            ));
-        }
+        comparisons.extend(combined.comparison.order.iter().skip(1).filter_map(|other| compare_totals([best, *other])));
     }
     comparisons
 }

@@ -2,7 +2,7 @@
 
 use super::csv::SampleColumns;
 use crate::{error::Error, exporter::Exporter, report::Report};
-use fsarena_core::record::{CellRecord, DerivedMetric, MetricSpec, RunRecord};
+use fsarena_core::record::{CellRecord, MetricSpec, RunRecord};
 use fsarena_core::{cell::TaskId, metric::METRICS, observations::dropped_rounds};
 use std::{collections::BTreeSet, io::Write};
 
@@ -44,37 +44,20 @@ fn used_sample_columns(record: &RunRecord) -> SampleColumns<'_> {
     columns
 }
 
-/// A metric or reading of a run. The export has a row for each of its values.
-enum FigureColumn<'a> {
-    /// The definition and the values of a reading.
-    Reading(&'a MetricSpec, &'a [f64]),
-    /// A metric, whose values are derived from the readings.
-    Metric(DerivedMetric<'a>),
-}
-
-impl FigureColumn<'_> {
-    fn spec(&self) -> &MetricSpec {
-        match self {
-            FigureColumn::Reading(spec, _) => spec,
-            FigureColumn::Metric(metric) => &metric.spec,
-        }
-    }
-
-    /// The value in a row of the samples; NaN if it has none.
-    fn value(&self, row: usize) -> f64 {
-        match self {
-            FigureColumn::Reading(_, values) => values[row],
-            FigureColumn::Metric(metric) => metric.value(row),
-        }
-    }
-}
+/// The definition of a metric or reading, and a function that returns its value in a row of the samples, or NaN if it has none.
+type FigureColumn<'a> = (MetricSpec, Box<dyn Fn(usize) -> f64 + 'a>);
 
 /// The metrics of a run, then its readings. A reading with the name of a metric replaces it, as in claims.
 fn figure_columns(record: &RunRecord) -> Vec<FigureColumn<'_>> {
+    let mut columns: Vec<FigureColumn> = vec![];
     let metrics = METRICS.iter().filter(|def| record.reading_column(def.spec.id).is_none());
-    let metrics = metrics.filter_map(|def| record.derived_metric(def.spec.id)).map(FigureColumn::Metric);
-    let readings = record.readings.iter().zip(&record.samples.values);
-    metrics.chain(readings.map(|(spec, values)| FigureColumn::Reading(spec, values))).collect()
+    for metric in metrics.filter_map(|def| record.derived_metric(def.spec.id)) {
+        columns.push((metric.spec.clone(), Box::new(move |row| metric.value(row))));
+    }
+    for (spec, values) in record.readings.iter().zip(&record.samples.values) {
+        columns.push((spec.clone(), Box::new(move |row| values[row])));
+    }
+    columns
 }
 
 fn export_tidy(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
@@ -83,8 +66,8 @@ fn export_tidy(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(sample_columns.names().chain(FIGURE_COLUMNS))?;
     for row in 0..record.samples.len() {
-        for column in &figure_columns {
-            let (spec, value) = (column.spec(), column.value(row));
+        for (spec, value_in) in &figure_columns {
+            let value = value_in(row);
             if !value.is_nan() {
                 sample_columns.write(&mut writer, row)?;
                 writer.write_record([&spec.id, spec.unit.suffix(), spec.direction.name(), &value.to_string()])?;
