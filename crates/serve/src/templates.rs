@@ -7,6 +7,7 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use fsarena_core::metric::METRICS;
+use fsarena_report::html::NO_SAMPLES;
 use fsarena_report::{escape, format_start_time, history::HistoryQuery, number::plural};
 use std::sync::Arc;
 
@@ -42,8 +43,6 @@ pub struct ComparePage {
     pub metrics: Vec<String>,
     /// The comparison as HTML.
     pub body: String,
-    /// The data for the script of reports, as JSON.
-    pub data: &'static str,
 }
 
 /// The history of a metric over runs.
@@ -116,11 +115,7 @@ trait TextFilters {
     }
 }
 
-impl TextFilters for RunsPage {}
-impl TextFilters for ComparePage {}
-impl TextFilters for HistoryPage {}
-impl TextFilters for LivePage {}
-impl TextFilters for MessagePage {}
+impl<T: Template> TextFilters for T {}
 
 impl RunsPage {
     /// The date and time at which a run started.
@@ -143,11 +138,6 @@ impl RunsPage {
     /// The question of the plan of a run; empty if its plan cannot be read.
     fn plan_question(&self, run: &Overview) -> String {
         run.plan.as_ref().map_or(String::new(), |plan| self.in_one_line(&plan.question))
-    }
-
-    /// Whether the server can show a report of the run.
-    fn has_report(&self, run: &Overview) -> bool {
-        run.problem.is_none()
     }
 }
 
