@@ -222,8 +222,7 @@ trait TemplateFunctions {
     }
 }
 
-impl TemplateFunctions for PageTemplate {}
-impl TemplateFunctions for BodyTemplate<'_> {}
+impl<T: Template> TemplateFunctions for T {}
 
 #[cfg(test)]
 mod tests {

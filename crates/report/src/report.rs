@@ -95,8 +95,8 @@ fn check_study_conclusions(record: &RunRecord) -> Result<Vec<CheckedConclusion>,
 
 /// Whether the device under test, or the disk that held its image, is known to be a rotating disk.
 fn is_on_rotating_disk(record: &RunRecord) -> bool {
-    let storage = |prefix: &str| record.hosts.iter().find_map(|host| Storage::from_facts(&host.facts, prefix));
-    storage(host::ERASED_PREFIX).or_else(|| storage(host::IMAGES_PREFIX)).is_some_and(|disk| disk.is_rotating)
+    let erased = record.hosts.iter().find_map(|host| Storage::from_facts(&host.facts, host::ERASED_PREFIX));
+    erased.or_else(|| image_storage(record)).is_some_and(|disk| disk.is_rotating)
 }
 
 /// The variant in use today.

@@ -1,7 +1,7 @@
 //! The smallest differences that a machine can detect, measured by the self-test: a run of two identical variants, and of
 //! variants with more work. It yields the false verdicts, the noise, and the power to find real differences.
 
-use crate::advice::SELFTEST_COMMAND;
+use crate::{advice::SELFTEST_COMMAND, phrases::format_rounds_needed};
 use fsarena_core::{exit::ExitCode, number, observations::Grid, plan::Backing, record::RunRecord};
 use fsarena_core::{row::Row, setting_text::setting};
 use fsarena_stats::power::{
@@ -82,14 +82,14 @@ impl Row for Noise {
     ];
 
     fn table_text(&self, field: &str) -> Option<String> {
-        match field {
-            "sigma_percent" => Some(number::percent(self.sigma_percent / 100.0)),
+        Some(match field {
+            "sigma_percent" => number::percent(self.sigma_percent / 100.0),
             "resolves_8_percent" => {
-                Some(self.resolves_8_percent.map_or("–".into(), |effect| number::percent(effect / 100.0)))
+                self.resolves_8_percent.map_or("–".into(), |effect| number::percent(effect / 100.0))
             }
-            "rounds_for_1_percent" => self.rounds_for_1_percent.is_none().then(|| "over 400".into()),
-            _ => None,
-        }
+            "rounds_for_1_percent" => format_rounds_needed(self.rounds_for_1_percent),
+            _ => return None,
+        })
     }
 }
 
@@ -106,15 +106,15 @@ impl Row for Power {
     fn table_text(&self, field: &str) -> Option<String> {
         let [effect, low, high] =
             [self.effect_percent, self.low_percent, self.high_percent].map(|value| number::percent(value / 100.0));
-        match field {
-            "more_percent" => Some(format!("{}%", self.more_percent)),
-            "effect_percent" => Some(effect),
-            "low_percent" => Some(format!("{low} to {high}")),
+        Some(match field {
+            "more_percent" => format!("{}%", self.more_percent),
+            "effect_percent" => effect,
+            "low_percent" => format!("{low} to {high}"),
             "found_at_rounds" => {
-                Some(self.found_at_rounds.map_or("not found".into(), |rounds| format!("at {rounds} rounds")))
+                self.found_at_rounds.map_or("not found".into(), |rounds| format!("at {rounds} rounds"))
             }
-            _ => None,
-        }
+            _ => return None,
+        })
     }
 }
 

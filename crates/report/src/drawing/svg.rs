@@ -15,19 +15,17 @@ pub fn inline_svg(chart: &Chart) -> String {
 
 /// Returns the chart as the text of an SVG file, which is dark if the viewer prefers dark colours.
 pub fn svg_file_text(chart: &Chart) -> String {
-    let dark = format!("<style>@media (prefers-color-scheme:dark){{svg{{{}}}}}</style>", dark_page_rules());
-    let text = svg_element(chart, &chart.caption, &format!("{dark}{}", file_background()), FILE_MARGIN);
+    let (rules, paper) = (dark_page_rules(), theme::PAPER.hex());
+    let underlay = format!(
+        "<style>@media (prefers-color-scheme:dark){{svg{{{rules}}}}}</style>\
+         <rect x=\"-{FILE_MARGIN}\" y=\"-{FILE_MARGIN}\" width=\"100%\" height=\"100%\" fill=\"{paper}\"/>"
+    );
+    let text = svg_element(chart, &chart.caption, &underlay, FILE_MARGIN);
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{text}\n")
 }
 
 /// Room around a chart in a file, in CSS pixels.
 const FILE_MARGIN: f64 = 14.0;
-
-/// The background of a chart in a file.
-fn file_background() -> String {
-    let fill = theme::PAPER.hex();
-    format!("<rect x=\"-{FILE_MARGIN}\" y=\"-{FILE_MARGIN}\" width=\"100%\" height=\"100%\" fill=\"{fill}\"/>")
-}
 
 /// The `<svg>` element of a chart: `description` is for screen readers, `underlay` is markup drawn below the
 /// chart, `margin` is the room around it.
@@ -312,21 +310,11 @@ impl Plot<'_> {
 fn draw_mark(pen: &mut Pen, plot: &Plot, mark: &Mark) {
     let font = |bold: bool| Font { bold, ..PLOT_FONT };
     match mark {
-        Mark::Box { x, y, colour, opacity } => {
-            pen.draw_rectangle(plot.to_pixels((x.0, y.0)), plot.to_pixels((x.1, y.1)), Paint::Fill(*colour, *opacity));
-        }
-        Mark::Frame { x, y, colour } => {
-            pen.draw_rectangle(
-                plot.to_pixels((x.0, y.0)),
-                plot.to_pixels((x.1, y.1)),
-                Paint::Stroke(*colour, 2.0, Dash::Solid),
-            );
-        }
+        Mark::Box { x, y, colour, opacity } => draw_box(pen, plot, *x, *y, Paint::Fill(*colour, *opacity)),
+        Mark::Frame { x, y, colour } => draw_box(pen, plot, *x, *y, Paint::Stroke(*colour, 2.0, Dash::Solid)),
         Mark::Line { points, colour, width, dash } => {
-            pen.draw_polyline(
-                points.iter().copied().map(|point| plot.to_pixels(point)),
-                Paint::Stroke(*colour, *width, *dash),
-            );
+            let points = points.iter().map(|point| plot.to_pixels(*point));
+            pen.draw_polyline(points, Paint::Stroke(*colour, *width, *dash));
         }
         Mark::Band { points, colour } => {
             let low = points.iter().map(|(x, low, _)| plot.to_pixels((*x, *low)));
@@ -351,6 +339,11 @@ fn draw_mark(pen: &mut Pen, plot: &Plot, mark: &Mark) {
             pen.draw_text((right + 6.0, y), text, (font(*bold), *colour), Anchor::Start);
         }
     }
+}
+
+/// Draws a rectangle, given by its edges in the coordinates of the axes.
+fn draw_box(pen: &mut Pen, plot: &Plot, x: (f64, f64), y: (f64, f64), paint: Paint) {
+    pen.draw_rectangle(plot.to_pixels((x.0, y.0)), plot.to_pixels((x.1, y.1)), paint);
 }
 
 /// Draws a horizontal interval with an upright line at each end. If the interval ends beyond the plot,
