@@ -89,32 +89,28 @@ fn answer_paragraphs(state: &Bisection) -> Vec<String> {
             format_effect(&effect)
         )
     });
-    match &state.ending {
-        None => vec!["The bisection goes on.".into(), ends_sentence],
+    let answer = match &state.ending {
+        None => "The bisection goes on.".into(),
         Some(Ending::Found { last_good, first_bad, .. }) => {
             let last =
                 state.comparisons.iter().rfind(|pair| pair.candidates == [last_good.as_str(), first_bad.as_str()]);
             let effect =
                 last.and_then(|comparison| comparison.effect).map_or(String::new(), |effect| format_effect(&effect));
-            let answer = format!(
+            format!(
                 "{} is the first bad {}: compared with {}, {subject} changes by {effect}.",
                 title(first_bad),
                 candidate_kind(state),
                 title(last_good)
-            );
-            vec![answer, ends_sentence]
+            )
         }
         Some(Ending::NoChange) => {
-            vec![
-                format!("No change: BAD meets the claim `{}` against GOOD, so there is nothing to find.", state.claim),
-                ends_sentence,
-            ]
+            format!("No change: BAD meets the claim `{}` against GOOD, so there is nothing to find.", state.claim)
         }
-        Some(Ending::Inconclusive { why, .. }) => {
-            let remedy = "More rounds, a larger budget, a quieter machine or counts of instructions can decide it.";
-            vec![format!("Inconclusive: {why}. {remedy}"), ends_sentence]
-        }
-    }
+        Some(Ending::Inconclusive { why, .. }) => format!(
+            "Inconclusive: {why}. More rounds, a larger budget, a quieter machine or counts of instructions can decide it."
+        ),
+    };
+    vec![answer, ends_sentence]
 }
 
 /// A change with its interval: `+1.02% [+1.01% to +1.03%]`.
@@ -141,14 +137,11 @@ fn candidate_kind(state: &Bisection) -> &'static str {
 /// The row of a comparison.
 fn comparison_row(state: &Bisection, comparison: &Comparison) -> Vec<Cell> {
     let label = |id: &str| state.candidate(id).label;
-    let against = match comparison.purpose {
-        Purpose::Step => "GOOD and BAD".to_string(),
-        Purpose::Ends => "GOOD".to_string(),
-        Purpose::Confirmation => format!("{}, the last good one", label(&comparison.candidates[0])),
-    };
-    let name = match comparison.purpose {
-        Purpose::Ends => format!("{} (BAD)", label(comparison.tested_candidate())),
-        _ => label(comparison.tested_candidate()),
+    let tested = label(comparison.tested_candidate());
+    let (name, against) = match comparison.purpose {
+        Purpose::Step => (tested, "GOOD and BAD".to_string()),
+        Purpose::Ends => (format!("{tested} (BAD)"), "GOOD".to_string()),
+        Purpose::Confirmation => (tested, format!("{}, the last good one", label(&comparison.candidates[0]))),
     };
     let rounds = comparison.effect.map_or(String::new(), |effect| effect.rounds.to_string());
     let verdict = comparison.result.map_or("open", ComparisonResult::name);

@@ -8,8 +8,9 @@ use crate::{error::Error, phrases::group_digits};
 use fsarena_core::metric::{DataPath, MAX_GENERATOR_SHARE, reading};
 use fsarena_core::observations::{self, Grid};
 use fsarena_core::published::{Figure, PublishedSet};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_core::{cell::TaskId, factor, record::RunRecord};
+use fsarena_core::{cell::TaskId, factor};
 use fsarena_stats::analyse::{Analysis, TaskMedians, task_medians};
 use fsarena_stats::matrix::cells::{Matrix, MatrixRow};
 use fsarena_stats::{average::mean, comparison::median, ratio::Ratio};
@@ -54,33 +55,25 @@ pub struct MatrixFigure {
     pub task: Option<usize>,
 }
 
-/// The unit of figures, and whether higher or lower figures are better.
-pub type UnitAndDirection = (Unit, Direction);
-
 /// Adds a table for each mode. The best variant for each block size and number of threads is highlighted.
-pub fn add_matrix_tables(
-    document: &mut Document,
-    variants: &[&str],
-    figures: &[MatrixFigure],
-    unit_and_direction: UnitAndDirection,
-) {
+pub fn add_matrix_tables(document: &mut Document, variants: &[&str], figures: &[MatrixFigure], metric: &MetricSpec) {
     let modes: BTreeSet<&str> = figures.iter().map(|figure| figure.mode.as_str()).collect();
     for mode in modes {
         let of_mode: Vec<&MatrixFigure> = figures.iter().filter(|figure| figure.mode == mode).collect();
         document.heading(3, mode);
-        document.table(mode_table(variants, &of_mode, unit_and_direction));
+        document.table(mode_table(variants, &of_mode, metric));
     }
 }
 
 /// The table of one mode: a row for each block size and variant, a column for each number of threads.
-fn mode_table(variants: &[&str], figures: &[&MatrixFigure], unit_and_direction: UnitAndDirection) -> Table {
+fn mode_table(variants: &[&str], figures: &[&MatrixFigure], metric: &MetricSpec) -> Table {
     let sizes: BTreeSet<u64> = figures.iter().map(|figure| figure.coordinates.0).collect();
     let counts: BTreeSet<u32> = figures.iter().map(|figure| figure.coordinates.1).collect();
     let mut table = Table::of_figures(["block size, variant"]);
     table.header.extend(counts.iter().map(|count| format_threads(*count)));
     for bytes in sizes {
         for (variant, name) in variants.iter().enumerate() {
-            let cell = |count: &u32| figure_cell(figures, (bytes, *count), variant, unit_and_direction);
+            let cell = |count: &u32| figure_cell(figures, (bytes, *count), variant, metric);
             let cells: Vec<Cell> = counts.iter().map(cell).collect();
             if cells.iter().any(|cell| !cell.lines.is_empty()) {
                 table.rows.push(labelled_row(format!("{} {name}", format_size(bytes)), cells));
@@ -91,21 +84,16 @@ fn mode_table(variants: &[&str], figures: &[&MatrixFigure], unit_and_direction: 
 }
 
 /// The cell of a variant at one block size and number of threads; empty if the variant has no figure for these coordinates.
-fn figure_cell(
-    figures: &[&MatrixFigure],
-    coordinates: (u64, u32),
-    variant: usize,
-    (unit, direction): UnitAndDirection,
-) -> Cell {
+fn figure_cell(figures: &[&MatrixFigure], coordinates: (u64, u32), variant: usize, metric: &MetricSpec) -> Cell {
     let same_task = || figures.iter().filter(|figure| figure.coordinates == coordinates);
     let Some(figure) = same_task().find(|figure| figure.variant == variant) else { return Cell::default() };
-    let may_be_better = |a: f64, b: f64| match direction {
+    let may_be_better = |a: f64, b: f64| match metric.direction {
         Direction::Higher => a > b,
         Direction::Lower => a < b,
         // Without a direction any other variant may be better, so no variant is highlighted as the best.
         Direction::Neutral => true,
     };
-    let text = match unit {
+    let text = match metric.unit {
         Unit::PerSecond => format_iops(figure.value),
         unit => with_unit(figure.value, unit),
     };
@@ -147,7 +135,7 @@ pub fn add_median_tables(document: &mut Document, record: &RunRecord, analysis: 
         }
     }
     let has_device_shares = add_device_shares(&mut figures, analysis.metric.unit);
-    add_matrix_tables(document, &record.variant_names(), &figures, (analysis.metric.unit, analysis.metric.direction));
+    add_matrix_tables(document, &record.variant_names(), &figures, &analysis.metric);
     let mut text = String::from("Medians over rounds; the best of each block size and number of threads stands out.");
     let has_not_different = figures.iter().any(|figure| figure.mark.contains(NOT_DIFFERENT));
     if has_not_different || !analysis.is_provisional() {
@@ -410,7 +398,7 @@ pub fn cell_extent(cells: &BTreeSet<(u64, u32)>) -> String {
 mod tests {
     use super::*;
     use fsarena_core::cell::{TaskInfo, Variant};
-    use fsarena_core::record::{CellRecord, MetricSpec};
+    use fsarena_core::record::CellRecord;
 
     #[test]
     fn the_mean_of_several_values_of_a_round_counts() {
@@ -457,8 +445,8 @@ mod tests {
         };
         let highlighted = |figures: [MatrixFigure; 3]| {
             let figures: Vec<&MatrixFigure> = figures.iter().collect();
-            let cell = |variant| figure_cell(&figures, (4096, 1), variant, (Unit::PerSecond, Direction::Higher));
-            [0, 1, 2].map(|variant| cell(variant).is_highlighted)
+            let rate = MetricSpec::new("iops".into(), Unit::PerSecond, Direction::Higher, String::new());
+            [0, 1, 2].map(|variant| figure_cell(&figures, (4096, 1), variant, &rate).is_highlighted)
         };
         let with_device = [figure(0, 300.0, false), figure(1, 200.0, true), figure(2, 100.0, true)];
         assert_eq!(highlighted(with_device), [false, true, false]);

@@ -126,7 +126,7 @@ fn add_matrices(document: &mut Document, published: &PublishedSet, metric: &str)
     let of_metric = published.figures.iter().filter(|row| row.metric == metric);
     let figures: Vec<matrix::MatrixFigure> = of_metric.filter_map(matrix_figure).collect();
     let Some(spec) = published.spec(metric) else { return };
-    matrix::add_matrix_tables(document, &variants, &figures, (spec.unit, spec.direction));
+    matrix::add_matrix_tables(document, &variants, &figures, &spec);
 }
 
 /// A table of tasks by variants, with totals if the metric has any.

@@ -39,9 +39,15 @@ fn ratio_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     let variants =
         context.variants_where(|variant| comparisons.iter().any(|comparison| comparison.order.contains(&variant)));
     let limit = axis_end(comparisons.iter().copied());
+    // A group takes 84% of its row, and the gap between two bars is a tenth of their distance.
+    let bar_distance = 0.84 / variants.len() as f64;
     let mut marks = vec![];
     for (group, comparison) in comparisons.iter().enumerate() {
-        marks.extend(group_marks(context, &variants, group, comparison, limit));
+        for (bar, variant) in variants.iter().enumerate() {
+            let top = -(group as f64) - 0.08 - bar as f64 * bar_distance;
+            let (y, colour) = ((top - bar_distance * 0.9, top), context.styles[*variant].colour);
+            marks.extend(bar_marks(comparison, *variant, colour, y, limit));
+        }
     }
     // Room for the figures behind the bars.
     let x_axis = Axis::from_zero(axis_label(analysis), limit * 1.1, Unit::Percent);
@@ -88,26 +94,6 @@ fn axis_label(analysis: &Analysis) -> String {
         Direction::Neutral => "",
     };
     format!("{} in per cent of the best{better}", analysis.metric.id)
-}
-
-/// The bars of the variants in a group, from top to bottom. `group` is the index of the group, from 0 at the top; `limit` is
-/// the end of the axis.
-fn group_marks(
-    context: &ChartContext,
-    variants: &[usize],
-    group: usize,
-    comparison: &Comparison,
-    limit: f64,
-) -> Vec<Mark> {
-    // The group takes 84% of its row, and the gap between two bars is a tenth of their distance.
-    let bar_distance = 0.84 / variants.len() as f64;
-    let mut marks = vec![];
-    for (bar, variant) in variants.iter().enumerate() {
-        let top = -(group as f64) - 0.08 - bar as f64 * bar_distance;
-        let colour = context.styles[*variant].colour;
-        marks.extend(bar_marks(comparison, *variant, colour, (top - bar_distance * 0.9, top), limit));
-    }
-    marks
 }
 
 /// The end of the axis, in per cent of the best: the furthest end of a bar or whisker of these comparisons, but at most
