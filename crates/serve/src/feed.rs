@@ -73,17 +73,17 @@ impl Feeds {
     ) -> Option<(Arc<Feed>, watch::Receiver<u64>)> {
         let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
         let key = dir.path().to_string_lossy().into_owned();
-        // Drop feeds without listeners. Also drop feeds that have ended, because the run may have been resumed since.
+        // Drop feeds without clients. Also drop feeds that have ended, because the run may have been resumed since.
         feeds.retain(|_, feed| feed.last_id_sender.receiver_count() > 0 && !feed.state().has_ended);
         if let Some(feed) = feeds.get(&key)
-            && let Some(listener) = feed.subscribe()
+            && let Some(receiver) = feed.subscribe()
         {
-            return Some((feed.clone(), listener));
+            return Some((feed.clone(), receiver));
         }
         if feeds.len() >= MAX_FEEDS {
             return None;
         }
-        let (last_id_sender, listener) = watch::channel(0);
+        let (last_id_sender, receiver) = watch::channel(0);
         let (record, comparison) = initial_state();
         let state = FeedState {
             run: RunState::new(record),
@@ -97,7 +97,7 @@ impl Feeds {
         feeds.insert(key, feed.clone());
         let (dir, followed) = (dir.clone(), feed.clone());
         tokio::spawn(async move { followed.follow_log(dir).await });
-        Some((feed, listener))
+        Some((feed, receiver))
     }
 }
 

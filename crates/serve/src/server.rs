@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{io::ErrorKind, path::PathBuf, sync::Arc, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::{runtime::Runtime, sync::Semaphore};
 
 /// The largest number of open connections. Further clients wait until one closes.
@@ -105,7 +105,7 @@ impl Server {
     }
 
     /// Serves requests until SIGINT, SIGTERM or SIGHUP. Then it closes all connections at once, because no request changes
-    /// anything. A SIGHUP that was ignored at the start of this process stays ignored, so that nohup(1) works.
+    /// anything. If this process ignored SIGHUP when it started, SIGHUP does not end the server, so that nohup(1) works.
     ///
     /// # Errors
     /// The system does not deliver signals.
@@ -115,7 +115,7 @@ impl Server {
         let result = runtime.block_on(async move {
             let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Start)?;
             let mut terminate = signal(SignalKind::terminate()).map_err(Error::Start)?;
-            let hangup = if ignores_hangup { None } else { Some(signal(SignalKind::hangup()).map_err(Error::Start)?) };
+            let mut hangup = signal(SignalKind::hangup()).map_err(Error::Start)?;
             tokio::spawn(compute_answers_in_background(shared.clone()));
             // Read the folder before the first request, because the first listing of many runs takes a while.
             let data = shared.clone();
@@ -125,7 +125,7 @@ impl Server {
                 () = accept_connections(listener, router) => {}
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
-                () = receive(hangup) => {}
+                _ = hangup.recv(), if !ignores_hangup => {}
             }
             Ok(())
         });
@@ -140,16 +140,6 @@ fn ignores_hangup(status: &str) -> bool {
     // A mask in hexadecimal, in which the lowest bit stands for signal 1, SIGHUP.
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
-}
-
-/// Waits for a signal; forever without one.
-async fn receive(signal: Option<Signal>) {
-    match signal {
-        Some(mut signal) => {
-            signal.recv().await;
-        }
-        None => std::future::pending().await,
-    }
 }
 
 /// Accepts connections, each in a separate task; never returns.
@@ -246,8 +236,9 @@ impl HasExitCode for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Listen { source, .. } if source.kind() != ErrorKind::AddrNotAvailable => ExitCode::Missing,
-            Error::Folder { .. } | Error::Listen { .. } => ExitCode::Usage,
-            Error::ShortToken(_) | Error::TokenCharacter(_) => ExitCode::Usage,
+            Error::Folder { .. } | Error::Listen { .. } | Error::ShortToken(_) | Error::TokenCharacter(_) => {
+                ExitCode::Usage
+            }
             Error::Start(_) => ExitCode::Internal,
         }
     }
