@@ -73,7 +73,6 @@ impl FindingWriter<'_> {
         let is_whole_finding = part.cells() == finding.cells();
         let place = if is_whole_finding { String::new() } else { format!(" at {}", self.extent(&part.cells())) };
         let worst = part.worst_flag();
-        let (worst_ratio, mildest_ratio) = (worst.ratio.value, part.mildest_flag().ratio.value);
         let (iops, interval) = (self.iops_text(worst.cell), change_interval(&worst.ratio));
         match (part.rule, worst.reference) {
             (Rule::AboveDevice, device) => self.above_device_sentences(worst, &place, device),
@@ -82,13 +81,12 @@ impl FindingWriter<'_> {
                     Rule::BelowDevice => "It is below the bare device",
                     _ => "Sequential is slower than random",
                 };
-                let difference = value_range(percent_less(mildest_ratio), percent_less(worst_ratio));
-                let heading = self.introduce_worst("Worst", part);
+                let (loss, heading) = (loss_range(part), self.introduce_worst("Worst", part));
                 let other = self.compared_throughput(worst);
-                format!("{description}{place}: by {difference}. {heading}: {iops} IOPS{other}{interval}.")
+                format!("{description}{place}: by {loss}. {heading}: {iops} IOPS{other}{interval}.")
             }
             (Rule::FarBehind, _) => {
-                let share = value_range(percent(worst_ratio), percent(mildest_ratio));
+                let share = value_range(percent(worst.ratio.value), percent(part.mildest_flag().ratio.value));
                 let heading = self.introduce_worst("Least", part);
                 let other = self.compared_throughput(worst);
                 format!(
@@ -99,7 +97,7 @@ impl FindingWriter<'_> {
                 "Its block size and threads do not explain how low it is{place}. {}: {iops} IOPS, {} less than its \
                  neighbours predict{interval}.",
                 capitalise(&self.cell_phrase(worst.cell)),
-                percent_less(worst_ratio),
+                percent_less(worst.ratio.value),
             ),
             (Rule::ScalingCollapse, _) => self.scaling_collapse_sentence(part),
             (_, None) => String::new(),
@@ -127,11 +125,11 @@ impl FindingWriter<'_> {
 
     /// Sentences for smaller blocks that finish fewer operations a second than larger ones.
     fn iops_rise_sentences(&self, part: &FindingPart, place: &str, other: CellPosition) -> String {
-        let (worst, mildest_ratio) = (part.worst_flag(), part.mildest_flag().ratio.value);
+        let worst = part.worst_flag();
         format!(
             "Smaller blocks finish fewer operations a second than larger ones{place}: by {}. With {}: {} IOPS at {}, {} \
              at {}{}.",
-            value_range(percent_less(mildest_ratio), percent_less(worst.ratio.value)),
+            loss_range(part),
             self.threads_text(worst.cell),
             self.iops_text(worst.cell),
             self.size_text(worst.cell),
@@ -164,7 +162,7 @@ impl FindingWriter<'_> {
         }
         format!(
             "Larger blocks move fewer bytes than smaller ones{place}: {figures}; {} less over the region.",
-            value_range(percent_less(mildest_ratio), percent_less(worst_ratio)),
+            loss_range(part),
         )
     }
 
@@ -326,6 +324,11 @@ impl FindingWriter<'_> {
     fn bandwidth_text(&self, cell: CellPosition) -> String {
         self.matrix.bandwidth(cell).map_or("–".into(), format_bandwidth)
     }
+}
+
+/// By how much the cells of a part are below the cells that they are compared with: `20% to 45%`, the mildest first.
+fn loss_range(part: &FindingPart) -> String {
+    value_range(percent_less(part.mildest_flag().ratio.value), percent_less(part.worst_flag().ratio.value))
 }
 
 /// Makes the first letter of a text upper case.

@@ -3,14 +3,12 @@
 
 pub mod curves;
 pub mod file;
-
 pub mod growth;
 
 use crate::document::{Document, Table, row};
 use crate::number::{percent, plural, three_digits};
 use crate::page::Page;
 use crate::phrases::group_digits;
-
 use fsarena_core::cell::Variant;
 use fsarena_core::factor::sorted_for_names;
 use fsarena_core::record::RunRecord;
@@ -189,8 +187,8 @@ fn describe_choice(choice: Option<&LawChoice>, formula: impl Fn(&Law) -> String)
     }
 }
 
-/// The name of the law that fits best, with `inconclusive` if another law fits almost as well.
-pub fn law_name(scaling: &Scaling) -> String {
+/// The name of the law that fits best, with `inconclusive` if another law fits almost as well: `power law, inconclusive`.
+pub fn best_law_label(scaling: &Scaling) -> String {
     let Some(choice) = &scaling.choice else { return "too few numbers for a law".into() };
     let doubt = if choice.winner().is_some() { "" } else { ", inconclusive" };
     format!("{}{doubt}", choice.fits[0].law.name())

@@ -148,7 +148,7 @@ fn fit_panel(metric: &MetricSpec, curve: &DrawnClientCurve) -> Panel {
     marks.push(Mark::line(curve.law_points(), curve.style.colour, 2.0));
     marks.extend(curve.style.point_marks(&curve.points()));
     marks.extend(curve.peak_marks());
-    marks.push(Mark::text((x_axis.range.1, 0.0), (-4, -10), scaling::law_name(scaling), theme::INK, Anchor::End));
+    marks.push(Mark::text((x_axis.range.1, 0.0), (-4, -10), scaling::best_law_label(scaling), theme::INK, Anchor::End));
     let (saturation, peak) = (scaling::saturation_range(scaling), scaling::peak_range(scaling));
     let title = format!("{}: saturation {saturation}, peak {peak}", scaling.series.name);
     Panel::new(title, x_axis, y_axis, 230, marks)

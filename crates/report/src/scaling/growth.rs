@@ -53,13 +53,13 @@ pub struct GrowthCurve {
     pub growth: Growth,
 }
 
-/// The setting of the grid of a run; `None` if the run has no grid.
+/// The first setting over which a run has a grid, with at least three values; `None` if it has no such setting.
 pub fn grid_setting(record: &RunRecord) -> Option<&str> {
     let grids = record.plan.workloads.iter().flat_map(|workload| &workload.grid_settings);
     grids.map(String::as_str).find(|setting| setting_values(record, setting).len() >= MIN_VALUES)
 }
 
-/// The metrics of a report whose growth it shows: those of the report, then the space on the device and the memory of the kernel.
+/// The metrics whose growth a report shows: the metrics of the report, the bytes on the device, and the memory of the kernel.
 pub fn growth_metrics<'m>(report_metrics: impl Iterator<Item = &'m str>) -> Vec<&'m str> {
     distinct(report_metrics.chain(["stored_bytes", reading::SLAB_GROWTH]))
 }
@@ -132,8 +132,8 @@ pub fn growth_of_published(published: &PublishedSet, metric: Option<&str>) -> Re
     };
     let is_per_unit = is_amount(&metric);
     let mut points = CurvePoints::default();
-    let of_metric = |row: &&fsarena_core::published::Figure| row.metric == metric.id && row.kind.is_evidence();
-    for figure in published.figures.iter().filter(of_metric) {
+    let of_metric = published.figures.iter().filter(|figure| figure.metric == metric.id && figure.kind.is_evidence());
+    for figure in of_metric {
         let mut task = figure.task_id();
         let Some(amount) = task.params.remove(*setting).and_then(|text| parse_positive(&text)) else { continue };
         let variant = published.variants().iter().position(|variant| *variant == figure.variant).unwrap_or(0);
