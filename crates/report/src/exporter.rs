@@ -73,7 +73,8 @@ pub struct Exporter {
     pub file_in_run_dir: fn(&Report) -> Option<&'static str>,
     /// Whether the format shows the commands of the run, so that fsarena must read the command log, which takes time.
     pub shows_commands: bool,
-    /// If [`write`](Self::write) writes charts into this folder, the folder as Markdown reports link to it.
+    /// The link by which Markdown reports refer to this folder, after [`write`](Self::write) has written charts into it; `None`
+    /// if the format has no folder of charts.
     pub charts_folder_link: fn(&Path) -> Option<String>,
     /// The part of the run that the format leaves out because it is too large, in words; `None` if it leaves out nothing.
     pub describe_omissions: fn(&Report) -> Option<String>,

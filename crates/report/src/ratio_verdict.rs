@@ -49,12 +49,12 @@ impl RatioVerdict {
         }
     }
 
-    /// The verdict in words, with the better side if the two differ. The ratio is B/A.
+    /// The verdict in words; if A and B differ significantly, also which of them is better. The ratio is B/A.
     pub fn describe(self, ratio: Option<Ratio>, direction: Direction, margin: f64) -> String {
         let margin = percent(margin);
         match self {
             RatioVerdict::Different => {
-                format!("significantly different: {}", describe_better_side(ratio, direction))
+                format!("significantly different: {}", describe_difference(ratio, direction))
             }
             RatioVerdict::Negligible => format!("significant, but within {margin}"),
             RatioVerdict::Equivalent => format!("equivalent within {margin}"),
@@ -70,8 +70,8 @@ pub fn ratio_cell(ratio: impl Into<Estimate>, mark: &str) -> Cell {
     Cell::two_lines(format!("{}{mark}", number::three_digits_beside(value, &[1.0])), number::ratio_interval(low, high))
 }
 
-/// Which of the two sides, A or B, is better; if no direction is better, whether B has more or less.
-fn describe_better_side(ratio: Option<Ratio>, direction: Direction) -> &'static str {
+/// Which of A and B is better; if no direction is better, whether B has more or less.
+fn describe_difference(ratio: Option<Ratio>, direction: Direction) -> &'static str {
     let is_b_larger = ratio.is_some_and(|ratio| ratio.value > 1.0);
     match direction {
         Direction::Neutral if is_b_larger => "B has more",

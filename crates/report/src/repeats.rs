@@ -76,9 +76,9 @@ impl Row for FilesystemSpread {
     const COLUMNS: &'static [&'static str] = &["filesystem", "tasks", "median: MEDIAN SPREAD", "worst", "worst_task"];
 }
 
-/// The largest difference between restored and booted cells, in per cent of kernel instructions: the median over the tasks. Their
-/// kernels have another memory layout, so small differences are normal; a cell that reads the images of the saved machine would
-/// differ by more.
+/// The largest median difference over the tasks between restored and booted cells, in per cent of kernel instructions. The kernel
+/// of a restored cell has another memory layout, so small differences are normal. A cell that wrongly reads the images of the
+/// saved machine instead of its own would differ by more.
 pub const MAX_RESTORED_DIFFERENCE_PERCENT: f64 = 2.0;
 
 /// The differences between cells that started from a saved machine and cells that booted, in per cent of kernel instructions,

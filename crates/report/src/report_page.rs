@@ -79,15 +79,12 @@ fn fitting_columns(report: &Report, max_bytes: usize) -> (Vec<MetricColumn>, usi
             continue;
         }
         // Too many samples do not fit, whatever their values.
-        if bytes + smallest_column_bytes > max_bytes {
+        let may_fit = bytes + smallest_column_bytes <= max_bytes;
+        let json = may_fit.then(|| values_json(record, &values)).filter(|json| bytes + json.len() <= max_bytes);
+        let Some(json) = json else {
             left_out += 1;
             continue;
-        }
-        let json = values_json(record, &values);
-        if bytes + json.len() > max_bytes {
-            left_out += 1;
-            continue;
-        }
+        };
         bytes += json.len();
         columns.push(MetricColumn { spec, json });
     }

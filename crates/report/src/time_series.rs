@@ -18,8 +18,8 @@ pub struct TimeSeries {
     pub variant: usize,
     /// The number of rounds that have a series.
     pub rounds: usize,
-    /// The stretches, in the order of time. Their number is about [`MAX_SERIES_POINTS`] if all rounds took the same
-    /// time, and at most twice that number and a last one in any case.
+    /// The stretches, in the order of time: about [`MAX_SERIES_POINTS`] if all rounds took the same time, and never more than
+    /// twice that number plus one.
     pub stretches: Vec<Stretch>,
 }
 

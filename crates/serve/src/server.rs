@@ -273,12 +273,10 @@ fn compute_pending_answers(shared: &SharedData) {
 
 /// The answer of a run in one line, or the error.
 fn compute_answer(shared: &SharedData, run: &Overview) -> String {
-    match fsarena_store::read(&run.entry.dir) {
-        Ok(record) => match (shared.analysis.analyse_run)(record) {
-            Ok(report) => report.one_line_answer(),
-            Err(error) => error,
-        },
-        Err(error) => error.to_string(),
+    let record = fsarena_store::read(&run.entry.dir).map_err(|error| error.to_string());
+    match record.and_then(shared.analysis.analyse_run) {
+        Ok(report) => report.one_line_answer(),
+        Err(error) => error,
     }
 }
 
