@@ -39,16 +39,16 @@ fn find_age_series(variants: &[Variant]) -> Vec<AgeSeries> {
         levels.remove(AGE);
         levels
     };
+    let ages: Vec<Option<(String, f64)>> = variants.iter().map(age_kind_and_amount).collect();
     let mut all_series = vec![];
-    for (fresh, fresh_variant) in
-        variants.iter().enumerate().filter(|(_, variant)| age_kind_and_amount(variant).is_none())
-    {
+    for fresh in (0..variants.len()).filter(|variant| ages[*variant].is_none()) {
+        let fresh_levels = other_levels(&variants[fresh]);
         let mut aged_by_kind: BTreeMap<_, Vec<(f64, usize)>> = BTreeMap::new();
-        for (index, variant) in variants.iter().enumerate() {
-            if let Some((kind, amount)) =
-                age_kind_and_amount(variant).filter(|_| other_levels(variant) == other_levels(fresh_variant))
+        for (variant, age) in ages.iter().enumerate() {
+            if let Some((kind, amount)) = age
+                && other_levels(&variants[variant]) == fresh_levels
             {
-                aged_by_kind.entry(kind).or_default().push((amount, index));
+                aged_by_kind.entry(kind.clone()).or_default().push((*amount, variant));
             }
         }
         aged_by_kind.values_mut().for_each(|aged| aged.sort_by(|a, b| a.0.total_cmp(&b.0)));
