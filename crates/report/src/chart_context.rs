@@ -83,8 +83,7 @@ impl<'a> ChartContext<'a> {
     }
 
     /// A panel of horizontal bars from zero, one in each row, with their values and whiskers. It cuts whiskers at
-    /// [`CUT_OFF_MULTIPLE`] times the longest bar. `label` is that of the horizontal axis; `heights` are those of
-    /// [`Panel::with_rows`].
+    /// [`CUT_OFF_MULTIPLE`] times the longest bar. `label` labels the horizontal axis; [`Panel::with_rows`] explains `heights`.
     pub fn bar_panel(
         &self,
         (title, label): (&str, &str),
@@ -111,7 +110,7 @@ impl<'a> ChartContext<'a> {
 }
 
 /// The whisker of a bar at the height `y`, and the text behind the bar's figure. If the whisker ends beyond the limit, its mark
-/// ends in an arrow and the text has its end, formatted by `format_end`; else the text is empty.
+/// ends in an arrow, and the text states where the whisker ends, formatted by `format_end`; else the text is empty.
 pub fn clipped_whisker(
     limit: f64,
     interval: Option<(f64, f64)>,

@@ -111,8 +111,8 @@ pub fn fewest_mean_cost_rounds(comparison: &Comparison) -> Option<usize> {
     comparison.variants.iter().filter_map(|variant| Some(variant.mean_ratio?.rounds)).min()
 }
 
-/// A table row with the ratio of each variant's mean cost to that of the best variant. The best variant's cell also shows its
-/// mean, and variants without a ratio have only the mean.
+/// A table row with the ratio of each variant's mean cost to the mean cost of the best variant. The best variant's cell also
+/// shows its mean, and variants without a ratio have only the mean.
 pub fn mean_cost_row(title: String, combined: &CombinedTasks, unit: Unit) -> Vec<Cell> {
     let best = combined.comparison.best();
     let costs = combined.mean_costs.as_ref().unwrap_or(&combined.values);

@@ -200,7 +200,7 @@ trait TemplateFunctions {
         Some(svg::inline_svg(&Chart { id, width: PHONE_WIDTH, columns: 1, ..chart.clone() }))
     }
 
-    /// The attribute by which the script shows the charts of one scale and hides those of the other.
+    /// The attribute by which the script finds the charts of one scale, to show or to hide them.
     fn scale_attribute(&self, scale: &ValueScale) -> &'static str {
         match scale {
             ValueScale::Single => "only",

@@ -177,7 +177,7 @@ const MIXED_SIGN: char = '~';
 const UNSTEADY_SIGN: char = '±';
 const CLIENT_BOUND_SIGN: char = '!';
 
-/// The signs after figures, and their meanings. The limits in the texts are those of [`DataPath`] and [`MAX_GENERATOR_SHARE`].
+/// The signs after figures, and their meanings. [`DataPath`] and [`MAX_GENERATOR_SHARE`] define the limits in the texts.
 const SIGNS: [(char, &str); 4] = [
     (PAGE_CACHE_SIGN, "data path page cache, under a tenth of the bytes reached the device"),
     (MIXED_SIGN, "data path mixed, under nine tenths of the bytes reached the device"),

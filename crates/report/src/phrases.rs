@@ -124,7 +124,7 @@ pub fn shorten_sentence(text: &str) -> String {
     }
 }
 
-/// Splits a list at its commas, except for commas in brackets.
+/// Splits a list at its commas, but not at commas in brackets.
 fn split_list(list: &str) -> Vec<&str> {
     let (mut items, mut item_start, mut depth) = (vec![], 0, 0_usize);
     for (index, character) in list.char_indices() {
@@ -155,7 +155,7 @@ pub fn format_rounds_needed(rounds: Option<usize>) -> String {
     }
 }
 
-/// Whether a metric is the time of tasks, so that the variant with less of it is called faster.
+/// Whether a metric is the time of tasks. By such a metric, reports call the variant with the smaller value faster.
 pub fn is_task_time(metric: &MetricSpec) -> bool {
     let time_ids = ["elapsed", "synced", reading::ELAPSED, reading::SYNCED];
     metric.direction == Direction::Lower

@@ -98,8 +98,8 @@ pub fn restored_differences(restored: &[InstructionSpread], booted: &[Instructio
     differences
 }
 
-/// A summary for each filesystem with a task that was counted at least twice; `spreads` must be ordered by filesystem, as in
-/// [`InstructionSpread::of_all_tasks`].
+/// A summary for each filesystem with a task that was counted at least twice; `spreads` must be ordered by filesystem, like the
+/// result of [`InstructionSpread::of_all_tasks`].
 pub fn summarize_by_filesystem(spreads: &[InstructionSpread]) -> Vec<FilesystemSpread> {
     let summary = |spreads: &[InstructionSpread]| {
         let worst = repeated(spreads).max_by(|a, b| a.percent.total_cmp(&b.percent))?;

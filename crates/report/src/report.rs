@@ -60,18 +60,18 @@ pub struct ReportOptions {
     pub metrics: Vec<String>,
     /// The weights of tasks in the ranking, by name or number. Other tasks have the weight 1.
     pub weights: Vec<(String, f64)>,
-    /// The smallest difference that matters, as a fraction; `None` for that of the plan.
+    /// The smallest difference that matters, as a fraction; with `None`, the plan defines it.
     pub margin: Option<f64>,
     /// The name of the variant in use today.
     pub current: Option<String>,
-    /// Claims to judge in addition to those of the plan.
+    /// Claims to judge in addition to the claims of the plan.
     pub claims: Vec<Claim>,
 }
 
 /// The metrics of a report if the options have none.
 const DEFAULT_METRICS: [&str; 2] = ["elapsed", "synced"];
 
-/// Checks the conclusions of the study's author with the measurements of this run. Empty if the plan is not that of a study.
+/// Checks the conclusions of the study's author with the measurements of this run. Empty if the run is not of a study.
 fn check_study_conclusions(record: &RunRecord) -> Result<Vec<CheckedConclusion>, Error> {
     let Some(study) = study::find(&record.plan.name) else { return Ok(vec![]) };
     let mut conclusions = conclusion::conclusions_of_study(study)?;
@@ -124,7 +124,7 @@ fn guess_current_variant(record: &RunRecord) -> Option<CurrentVariant> {
     Some(CurrentVariant { variant, is_guess: true })
 }
 
-/// The index of the variant that the user names as in use today; `None` without a name.
+/// The index of the variant with this name, by which the user states which variant is in use today; `None` without a name.
 ///
 /// # Errors
 /// No variant has this name.

@@ -324,7 +324,7 @@ fn formula_over_clients(law: &Law) -> String {
         Law::Hinge { a, b, knee } => {
             format!("{}·N^{} up to {} clients, constant beyond", three_digits(a), three_digits(b), three_digits(knee))
         }
-        // The other laws are those of growth; their parameters are in the unit of the values.
+        // The other laws are laws of growth, whose parameters are in the unit of the values.
         law => formula_of_growth(&law, three_digits),
     }
 }

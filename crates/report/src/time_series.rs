@@ -144,8 +144,8 @@ struct RoundFigures {
 
 impl RoundFigures {
     /// The figures of a round between two times. Rates are means over the points, weighted by the part of each point between
-    /// these times. Percentiles, which have no mean, are those of the point with the longest such part. `None` if no point
-    /// overlaps the time.
+    /// these times. Percentiles, which have no mean, come from the point with the longest such part. `None` if no point overlaps
+    /// the time.
     fn between(points: &[SeriesPoint], start_s: f64, end_s: f64) -> Option<RoundFigures> {
         let overlap_s = |point: &SeriesPoint| (point.end_s().min(end_s) - point.start_s.max(start_s)).max(0.0);
         let longest = points.iter().max_by(|a, b| overlap_s(a).total_cmp(&overlap_s(b)))?;

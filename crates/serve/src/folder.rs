@@ -19,7 +19,7 @@ pub struct Folder {
 /// A run in the folder, with the state of its files.
 #[derive(Debug, Clone)]
 pub struct RunEntry {
-    /// The name of the run, which is that of its directory.
+    /// The name of the run: the name of its directory.
     pub id: String,
     /// The directory of the run.
     pub dir: RunDir,

@@ -53,7 +53,7 @@ async fn serve_icon() -> Response {
     ([(CONTENT_TYPE, "image/svg+xml")], ICON).into_response()
 }
 
-/// Serves the report of a run, the same as that of `fsarena report --format html`.
+/// Serves the report of a run: the page that `fsarena report --format html` prints.
 async fn report_page(shared: SharedState, Path(id): Path<String>) -> PageResult {
     let entry = find_run(&shared, id).await?;
     let key = ("report", entry.id.clone(), entry.stamp.clone());

@@ -28,7 +28,7 @@ fn age_kind_and_amount(variant: &Variant) -> Option<(String, f64)> {
 struct AgeSeries {
     /// The index of the variant that is not aged.
     fresh: usize,
-    /// The aged variants by the kind of their age. Each has its amount and its index; the amounts ascend.
+    /// The aged variants by the kind of their age: the amount of age and the index of each variant, by ascending amount.
     aged_by_kind: BTreeMap<String, Vec<(f64, usize)>>,
 }
 
@@ -76,8 +76,8 @@ fn titled_values<'a>(context: &ChartContext, analysis: &'a Analysis) -> Vec<(Str
     titled
 }
 
-/// For each kind of age a chart with a panel for each task: the primary metric of each aged variant divided by that of the
-/// fresh one.
+/// For each kind of age a chart with a panel for each task: the ratio of each aged variant to the fresh one in the primary
+/// metric.
 pub fn age_charts(context: &ChartContext) -> Vec<Chart> {
     let all_series = find_age_series(&context.record().variants);
     let Some(analysis) = context.report.analyses.first().filter(|_| !all_series.is_empty()) else {

@@ -11,7 +11,7 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::comparison::{Comparison, median};
 use fsarena_stats::{analyse::Analysis, critical_values::FIRST_LOOK_ROUNDS, ratio::Ratio, simulate::in_parallel};
 
-/// Explains a bar that is better than 100%. The best variant is the one that beats most other variants, but not always all of them.
+/// Explains a bar that is better than 100%. The best variant beats most other variants, but not always all.
 const CYCLE_NOTE: &str = " A bar can be better than 100% if A is typically better than B in the same round, B better than C, and C \
                       better than A. The difference between such a bar and the best is then not significant. A bar can also be \
                       better than 100% if some variants share no round.";
@@ -67,8 +67,8 @@ fn ratio_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     Some(Chart { value_scale: ValueScale::Normalised, panels: vec![panel], legend, ..chart })
 }
 
-/// The comparisons that the chart shows as groups of bars, with their names: those over all tasks, and those of single tasks
-/// unless there are too many.
+/// The comparisons that the chart shows as groups of bars, with their names: over all tasks, and, if the tasks are not too many,
+/// of each task.
 fn named_comparisons(analysis: &Analysis) -> Vec<(String, &Comparison)> {
     let task_count = analysis.tasks_in_totals().count();
     let mut groups = vec![];

@@ -7,8 +7,8 @@ use fsarena_core::observations::{ReadingTotal, reading_totals};
 use fsarena_core::{event::Activity, sample::Unit};
 use fsarena_stats::{comparison::median, ratio::Ratio};
 
-/// The parts of the CPU time: id of the metric, text of the legend, and position on the colour scale of heat maps, whose
-/// colours differ from those of filesystems.
+/// The parts of the CPU time: id of the metric, text of the legend, and position on the colour scale of heat maps, whose colours
+/// differ from the colours of filesystems.
 const CPU_PARTS: [(&str, &str, Option<f64>); 4] = [
     ("user", "process, user mode", Some(0.95)),
     ("system", "process, in the kernel", Some(0.7)),

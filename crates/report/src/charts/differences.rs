@@ -18,7 +18,7 @@ pub struct PairedDifferences {
     pub log_ratios: Vec<f64>,
     /// The index of variant B, the numerator; `None` for a claim.
     pub variant: Option<usize>,
-    /// The samples behind the differences: those of both variants in one task or in all tasks.
+    /// The samples behind the differences: of both variants, in one task or in all tasks.
     pub source: Option<FigureSource>,
 }
 

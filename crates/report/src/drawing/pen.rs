@@ -80,8 +80,8 @@ impl Pen {
         ));
     }
 
-    /// Draws a line of text. `point` is halfway up the line, and at its start, middle or end as `anchor` states. The font family
-    /// is that of the whole SVG document.
+    /// Draws a line of text. `point` is halfway up the line, and at its start, middle or end as `anchor` states. The SVG document
+    /// defines the font family.
     pub fn draw_text(&mut self, point: PixelPoint, text: &str, (font, colour): (Font, Colour), anchor: Anchor) {
         self.write_text(point, text, (font, colour), anchor, "");
     }

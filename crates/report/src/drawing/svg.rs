@@ -346,9 +346,8 @@ fn draw_box(pen: &mut Pen, plot: &Plot, x: (f64, f64), y: (f64, f64), paint: Pai
     pen.draw_rectangle(plot.to_pixels((x.0, y.0)), plot.to_pixels((x.1, y.1)), paint);
 }
 
-/// Draws a horizontal interval with an upright line at each end. If the interval ends beyond the plot,
-/// `clipped_end` has its end as text: then the line ends in an arrow at the edge of the plot, with this text
-/// behind it.
+/// Draws a horizontal interval with an upright line at each end. If the interval ends beyond the plot, `clipped_end` is the text
+/// of its end. The line then ends in an arrow at the edge of the plot, followed by this text.
 fn draw_interval(pen: &mut Pen, plot: &Plot, (low, high): (f64, f64), y: f64, clipped_end: Option<&str>) {
     let high = if clipped_end.is_some() { plot.panel.x_axis.range.1 } else { high };
     let ((low, y), (high, _)) = (plot.to_pixels((low, y)), plot.to_pixels((high, y)));

@@ -8,9 +8,9 @@ use csv::StringRecord;
 use fsarena_stats::scaling::{Series, SeriesError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The largest size of a file in bytes, far above that of any curve that people measure.
+/// The largest size of a file in bytes. Files that people measure are far smaller.
 pub const MAX_BYTES: u64 = 16 << 20;
-/// The largest number of rows in a file. The time to fit a law grows with the number of rows times that of different client
+/// The largest number of rows in a file. The time to fit a law grows with the number of rows times the number of different client
 /// counts.
 const MAX_ROWS: usize = 10_000;
 /// The largest number of different client counts in a file.
@@ -44,7 +44,7 @@ fn parse_curves(bytes: &[u8]) -> Result<FileCurves, FileFault> {
     let sheet = Sheet::parse(&decode_text(bytes)?)?;
     check_limit("rows", sheet.rows.len() + usize::from(!sheet.is_headerless), MAX_ROWS)?;
     let columns = CurveColumns::find(&sheet)?;
-    // By the parts of their names: joined, `a b` and `c` would be the same as `a` and `b c`.
+    // The keys are the parts of the names, not the joined names: `a b` and `c` joined would equal `a` and `b c` joined.
     let mut curves: BTreeMap<Vec<String>, Vec<Point>> = BTreeMap::new();
     let outcomes = OutcomeColumns::find(&sheet);
     let (mut client_counts, mut failure_counts) = (BTreeSet::new(), BTreeMap::new());
