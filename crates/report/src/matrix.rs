@@ -112,7 +112,7 @@ pub fn is_matrix(analysis: &Analysis) -> bool {
 
 /// Adds the tables of an analysis with the median of each task, and explains the marks after the figures.
 pub fn add_median_tables(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
-    let medians = SignMedians::new(record);
+    let sign_medians = sign_medians(record);
     let mut figures = vec![];
     for task in analysis.tasks_in_totals() {
         let Some(coordinates) = block_size_and_threads(&task.task.id) else { continue };
@@ -127,7 +127,7 @@ pub fn add_median_tables(document: &mut Document, record: &RunRecord, analysis: 
                 coordinates,
                 variant,
                 value,
-                mark: format!("{not_different_mark}{}", medians.signs(&task.task.id, variant)),
+                mark: format!("{not_different_mark}{}", signs(&sign_medians, &task.task.id, variant)),
                 is_bare_device,
                 can_be_best: !is_bare_device && task.unranked_because.is_none(),
                 task: record.task_index(&task.task.id),
@@ -147,7 +147,7 @@ pub fn add_median_tables(document: &mut Document, record: &RunRecord, analysis: 
         text.push_str(" A percentage after a figure is its share of the bare device's figure.");
     }
     let all_marks: String = figures.iter().map(|figure| figure.mark.as_str()).collect();
-    for (sign, meaning) in SIGNS {
+    for (sign, meaning, ..) in SIGNS {
         let count = all_marks.matches(sign).count();
         if count > 0 {
             text.push_str(&format!(" {sign} ({}): {meaning}.", plural(count, "figure")));
@@ -172,57 +172,45 @@ fn add_device_shares(figures: &mut [MatrixFigure], unit: Unit) -> bool {
     !device_figures.is_empty()
 }
 
-const PAGE_CACHE_SIGN: char = '°';
-const MIXED_SIGN: char = '~';
-const UNSTEADY_SIGN: char = '±';
-const CLIENT_BOUND_SIGN: char = '!';
+/// A sign after figures, its meaning, and the metric and the condition of its median for which the sign applies.
+type Sign = (char, &'static str, &'static str, fn(f64) -> bool);
 
-/// The signs after figures, and their meanings. [`DataPath`] and [`MAX_GENERATOR_SHARE`] define the limits in the texts.
-const SIGNS: [(char, &str); 4] = [
-    (PAGE_CACHE_SIGN, "data path page cache, under a tenth of the bytes reached the device"),
-    (MIXED_SIGN, "data path mixed, under nine tenths of the bytes reached the device"),
-    (UNSTEADY_SIGN, "the load did not become steady in time"),
-    (CLIENT_BOUND_SIGN, "client-bound, the generator itself takes more than a tenth of the time of an operation"),
+/// The signs after figures. [`DataPath`] and [`MAX_GENERATOR_SHARE`] define the limits in the texts.
+const SIGNS: [Sign; 4] = [
+    ('°', "data path page cache, under a tenth of the bytes reached the device", "device_share", |share| {
+        DataPath::of(share) == DataPath::Cache
+    }),
+    ('~', "data path mixed, under nine tenths of the bytes reached the device", "device_share", |share| {
+        DataPath::of(share) == DataPath::Mixed
+    }),
+    // The reading is 1 or 0. A median under 0.5 means that the load was unsteady in most rounds.
+    ('±', "the load did not become steady in time", reading::STEADY, |steady| steady < 0.5),
+    (
+        '!',
+        "client-bound, the generator itself takes more than a tenth of the time of an operation",
+        reading::GENERATOR_SHARE,
+        |share| share > MAX_GENERATOR_SHARE,
+    ),
 ];
 
-/// The medians of the readings from which the signs after figures follow. A list is empty if the run did not measure it.
-struct SignMedians {
-    device_share: Vec<TaskMedians>,
-    steady: Vec<TaskMedians>,
-    client_share: Vec<TaskMedians>,
+/// The medians of the metric of each of [`SIGNS`]; empty for a metric that the run did not measure.
+type SignMedians = [Vec<TaskMedians>; SIGNS.len()];
+
+fn sign_medians(record: &RunRecord) -> SignMedians {
+    SIGNS.map(|(_, _, metric, _)| Grid::of(record, metric).map_or(vec![], |grid| task_medians(&grid)))
 }
 
-impl SignMedians {
-    fn new(record: &RunRecord) -> SignMedians {
-        let medians_of = |metric| Grid::of(record, metric).map_or(vec![], |grid| task_medians(&grid));
-        SignMedians {
-            device_share: medians_of("device_share"),
-            steady: medians_of(reading::STEADY),
-            client_share: medians_of(reading::GENERATOR_SHARE),
+/// The signs that apply to a task and a variant.
+fn signs(sign_medians: &SignMedians, task: &TaskId, variant: usize) -> String {
+    let mut signs = String::new();
+    for ((sign, _, _, applies), medians) in SIGNS.iter().zip(sign_medians) {
+        let task_medians = medians.iter().find(|medians| medians.task.id == *task);
+        let median = task_medians.and_then(|task| *task.medians.get(variant)?);
+        if median.is_some_and(applies) {
+            signs.push(*sign);
         }
     }
-
-    /// The signs of [`SIGNS`] that apply to a task and a variant.
-    fn signs(&self, task: &TaskId, variant: usize) -> String {
-        let median = |medians: &[TaskMedians]| {
-            let task_medians = medians.iter().find(|medians| medians.task.id == *task)?;
-            *task_medians.medians.get(variant)?
-        };
-        let mut signs = String::new();
-        match median(&self.device_share).map(DataPath::of) {
-            Some(DataPath::Cache) => signs.push(PAGE_CACHE_SIGN),
-            Some(DataPath::Mixed) => signs.push(MIXED_SIGN),
-            _ => {}
-        }
-        // The reading is 1 or 0, so the load was unsteady in most rounds.
-        if median(&self.steady).is_some_and(|steady| steady < 0.5) {
-            signs.push(UNSTEADY_SIGN);
-        }
-        if median(&self.client_share).is_some_and(|share| share > MAX_GENERATOR_SHARE) {
-            signs.push(CLIENT_BOUND_SIGN);
-        }
-        signs
-    }
+    signs
 }
 
 /// The metric of a [`Matrix`].
