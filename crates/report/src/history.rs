@@ -217,8 +217,8 @@ fn work_hash(record: &RunRecord) -> u64 {
 /// The note below the table: how fsarena finds and confirms changes.
 const METHOD_NOTE: &str = "Changes are found by E-divisive over one value a run (the Hodges–Lehmann estimate of its \
     ratios; without a reference, its median), at 5%, in at most the newest 200 runs. A change is confirmed if the \
-    next three runs after it was first found lie significantly beyond the old level (Mann–Whitney, one-sided, 5%); \
-    before, and if they do not, it is suspected. A question mark after a ratio means fewer than 8 rounds.";
+    next three runs after it was first found lie significantly beyond the old level (Mann–Whitney, one-sided, 5%). Until \
+    then, or if they do not, it is suspected. A question mark after a ratio means fewer than 8 rounds.";
 
 impl ComparableRuns {
     /// The title of the history: `study: metric of variant over reference, within rounds`.
@@ -246,14 +246,11 @@ impl ComparableRuns {
 
     /// States how many runs the history leaves out, and why; empty if none.
     fn left_out_note(&self) -> String {
+        let other_work =
+            "the scale, the settings of the work or the kind of device differ from those of the newest run";
+        let no_ratio = "no round has values of both the variant and the reference";
         let mut sentences = vec![];
-        for (count, why) in [
-            (
-                self.runs_of_other_work,
-                "the scale, the settings of the work or the kind of device differ from those of the newest run",
-            ),
-            (self.runs_without_ratio, "no round has values of both the variant and the reference"),
-        ] {
+        for (count, why) in [(self.runs_of_other_work, other_work), (self.runs_without_ratio, no_ratio)] {
             if count > 0 {
                 sentences.push(format!("{} left out: {why}.", plural(count, "run")));
             }
@@ -376,8 +373,9 @@ impl ComparableRuns {
     fn chart(&self, query: &HistoryQuery) -> Chart {
         let caption = "One point for each run, oldest first, with its 95% interval (with fewer than 8 rounds, the smallest and \
                      the largest value; with one round, none). The interval around a median is that of the \
-                     Hodges–Lehmann estimate (the typical value of a round). The level lines show the median level before, between and after the changes. A solid \
-                     upright line is a change that later runs confirmed, a broken one a change that is suspected.";
+                     Hodges–Lehmann estimate (the typical value of a round). The level lines show the median level before, \
+                     between and after the changes. A solid upright line is a change that later runs confirmed, a broken one \
+                     a change that is suspected.";
         let mut panels = vec![];
         panels.extend(self.follows_ratio.then(|| self.ratio_panel(query)));
         panels.push(self.median_panel(query));
