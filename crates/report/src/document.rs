@@ -189,8 +189,7 @@ pub fn labelled_row(label: impl Into<Cell>, cells: impl IntoIterator<Item = Cell
 }
 
 /// Returns the row with this source in every cell except the first, the label.
-pub fn row_with_source(source: Option<FigureSource>, cells: Vec<Cell>) -> Vec<Cell> {
-    let mut row = cells;
+pub fn row_with_source(source: Option<FigureSource>, mut row: Vec<Cell>) -> Vec<Cell> {
     for cell in row.iter_mut().skip(1) {
         cell.source = source.clone();
     }
@@ -260,11 +259,8 @@ impl Document {
         // The level of the next part that stays, if it is a heading. The end counts as a heading of level 0.
         let mut next_level = Some(0);
         for part in self.parts.iter().rev().filter(|part| !matches!(part, Part::Chart(_))) {
-            let is_empty_heading = match (level(part), next_level) {
-                (Some(level), Some(next_level)) => level > 1 && next_level <= level,
-                _ => false,
-            };
-            if !is_empty_heading {
+            let is_empty_heading = |(level, next_level): (u8, u8)| level > 1 && next_level <= level;
+            if !level(part).zip(next_level).is_some_and(is_empty_heading) {
                 parts_from_end.push(part);
                 next_level = level(part);
             }

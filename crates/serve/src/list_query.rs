@@ -46,12 +46,10 @@ impl ListQuery {
 
     /// The value of the `aria-sort` attribute of a column's heading.
     pub fn aria_sort(&self, column: &str) -> &'static str {
-        if self.sort != column {
-            "none"
-        } else if self.descending {
-            "descending"
-        } else {
-            "ascending"
+        match (self.sort == column, self.descending) {
+            (false, _) => "none",
+            (true, true) => "descending",
+            (true, false) => "ascending",
         }
     }
 

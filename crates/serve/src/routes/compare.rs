@@ -6,7 +6,8 @@ use crate::templates::{self, MessagePage};
 use crate::{folder::RunEntry, renderer::RenderResult};
 use axum::response::{Html, IntoResponse};
 use axum::{extract::Query, http::StatusCode};
-use fsarena_core::{names::distinct, published::PublishedSet, record::RunRecord, study::STUDIES};
+use fsarena_core::study::{STUDIES, Study};
+use fsarena_core::{names::distinct, published::PublishedSet, record::RunRecord};
 use fsarena_report::compare::{compare_published, compare_runs_or_watches};
 use fsarena_report::html::{self, Fragment};
 use std::sync::Arc;
@@ -63,12 +64,9 @@ fn take_published(ids: &mut Vec<String>) -> Result<Option<PublishedSet>, Message
 /// All published figures that can be compared with a run. Leaves out the published samples of services, which are compared only
 /// with each other.
 fn comparable_published_sets() -> Result<Vec<PublishedSet>, String> {
-    let mut sets = vec![];
-    for study in STUDIES {
-        sets.extend(study.published_sets().map_err(|error| error.to_string())?);
-    }
-    sets.retain(|set| set.samples().is_empty());
-    Ok(sets)
+    let sets = STUDIES.iter().map(Study::published_sets).collect::<Result<Vec<_>, _>>();
+    let sets = sets.map_err(|error| error.to_string())?.into_iter().flatten();
+    Ok(sets.filter(|set| set.samples().is_empty()).collect())
 }
 
 /// Reads and compares the runs, and renders the page.
