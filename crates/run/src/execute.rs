@@ -23,6 +23,7 @@ use fsarena_store::{RunDir, Writer};
 use fsarena_sys::undo::{self, Journal};
 use fsarena_sys::{Error, cancel, dirs, host, kernel::SysRoot, user::User};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::{Mutex, TryLockError};
 
 /// A plan to run, and where to store its samples.
@@ -294,22 +295,28 @@ pub fn execute_by(
     };
     requirements.remarks.extend(request.remarks);
     requirements.remarks.extend(agent_config.notes.iter().cloned());
-    let plan = preflight::choose_accelerator(request.plan, &mut requirements)?;
+    let mut plan = request.plan;
+    if let Backing::Guest(guest) = &mut plan.device.backing {
+        requirements.remarks.extend(preflight::guests::choose_accelerator(guest, &requirements.kernels)?);
+    }
     // From here on fsarena makes files and devices, so a signal must not end the process before it has removed them.
     let _deferred = cancel::defer_signals();
     undo::make_state_dir(&undo::state_dir())?;
     let run_storage = RunStorage::make(request.destination, &plan)?;
     let run = run_storage.stored_run().cloned();
-    let checked_run = CheckedRun {
+    let (dir, journal) = run_storage.open_journal()?;
+    let context = RunContext {
         kernel,
         plan,
-        variants,
         requirements,
+        journal,
+        dir,
         agent_config,
+        declared_metrics: Rc::default(),
         shell: request.shell,
         shared_machines_dir: request.shared_machines_dir,
     };
-    let (end, why, record) = checked_run.measure(run_storage, trials, clients, consumers)?;
+    let (end, why, record) = measure(context, &variants, run_storage, trials, clients, consumers)?;
     if let RunEnd::EveryVariantFailed(departures) = end {
         return Err(RunError::EveryVariantFailed(departures));
     }
@@ -369,106 +376,84 @@ impl RunStorage {
     }
 }
 
-/// A checked run that is about to begin.
-struct CheckedRun {
-    kernel: SysRoot,
-    plan: Plan,
-    variants: Vec<Variant>,
-    requirements: Requirements,
-    agent_config: AgentConfig,
-    shell: Option<ShellSession>,
-    shared_machines_dir: Option<PathBuf>,
+/// Measures a run: opens the store, starts the executor, runs the rounds and takes the executor down. `trials` are the
+/// commands of the trials of options, which the run records.
+fn measure(
+    mut context: RunContext,
+    variants: &[Variant],
+    storage: RunStorage,
+    trials: Vec<CommandRecord>,
+    clients: Box<dyn Clients>,
+    consumers: &mut [&mut dyn Consumer],
+) -> Result<(RunEnd, String, RunRecord)> {
+    let RunContext { plan, requirements, .. } = &context;
+    let run_dir = storage.stored_run();
+    consumers.iter_mut().for_each(|consumer| consumer.begin(&RunSetup { plan, variants, requirements, run_dir }));
+    let (host, version_commands) = collect_host(&context, &*clients, run_dir.is_some())?;
+    let (record, writer) = open_store(plan, variants, run_dir, &host)?;
+    let mut recorder = Recorder::new(record, writer, consumers);
+    for command in trials.into_iter().chain(version_commands) {
+        recorder.record(Event::Command(command))?;
+    }
+    context.declared_metrics = recorder.declared_metrics.clone();
+    let (plan, remarks) = (context.plan.clone(), context.requirements.remarks.clone());
+    let mut executor = start_executor(context, clients, &mut |event| recorder.record(event))?;
+    for note in remarks {
+        recorder.record(Event::Note(note))?;
+    }
+    let tasks_per_cell = outline_tasks(&plan).len() as u32;
+    let (end, why) = runner::run(&plan, variants, tasks_per_cell, &mut *executor, &mut recorder)?;
+    executor.finish(&mut |event| recorder.record(event))?;
+    if let RunStorage::Scratch(scratch) = storage {
+        scratch.remove()?;
+    }
+    Ok((end, why, recorder.state.record))
 }
 
-impl CheckedRun {
-    /// Measures the run: opens the store, starts the executor, runs the rounds and takes the executor down. `trials`
-    /// are the commands of the trials of options, which the run records.
-    fn measure(
-        self,
-        storage: RunStorage,
-        trials: Vec<CommandRecord>,
-        clients: Box<dyn Clients>,
-        consumers: &mut [&mut dyn Consumer],
-    ) -> Result<(RunEnd, String, RunRecord)> {
-        let setup = RunSetup {
-            plan: &self.plan,
-            variants: &self.variants,
-            requirements: &self.requirements,
-            run_dir: storage.stored_run(),
-        };
-        consumers.iter_mut().for_each(|consumer| consumer.begin(&setup));
-        let (host, version_commands) = self.collect_host(&*clients, storage.stored_run().is_some())?;
-        let (record, writer) = self.open_store(&storage, &host)?;
-        let CheckedRun { kernel, plan, variants, requirements, agent_config, shell, shared_machines_dir } = self;
-        let mut recorder = Recorder::new(record, writer, consumers);
-        for command in trials.into_iter().chain(version_commands) {
-            recorder.record(Event::Command(command))?;
-        }
-        let (dir, journal) = storage.open_journal()?;
-        let remarks = requirements.remarks.clone();
-        let context = RunContext {
-            kernel,
-            plan: plan.clone(),
-            requirements,
-            journal,
-            dir,
-            agent_config,
-            declared_metrics: recorder.declared_metrics.clone(),
-            shell,
-            shared_machines_dir,
-        };
-        let mut executor = start_executor(context, clients, &mut |event| recorder.record(event))?;
-        for note in remarks {
-            recorder.record(Event::Note(note))?;
-        }
-        let tasks_per_cell = outline_tasks(&plan).len() as u32;
-        let (end, why) = runner::run(&plan, &variants, tasks_per_cell, &mut *executor, &mut recorder)?;
-        executor.finish(&mut |event| recorder.record(event))?;
-        if let RunStorage::Scratch(scratch) = storage {
-            scratch.remove()?;
-        }
-        Ok((end, why, recorder.state.record))
+/// The record of a run so far, and the writer that stores its events; no writer if nothing is stored.
+fn open_store(
+    plan: &Plan,
+    variants: &[Variant],
+    run_dir: Option<&RunDir>,
+    host: &Host,
+) -> Result<(RunRecord, Option<Writer>)> {
+    if let Some(run) = run_dir {
+        let writer = Writer::open(run, host, &reading_defs().collect::<Vec<_>>())?;
+        return Ok((fsarena_store::read(run)?, Some(writer.with_live_metric(main_metric_of_plan(plan)))));
     }
+    let mut record = RunRecord::new(plan.clone(), variants.to_vec());
+    for def in reading_defs() {
+        record.define_reading((&def).into());
+    }
+    Ok((record, None))
+}
 
-    /// The record of the run so far, and the writer that stores its events; no writer if nothing is stored.
-    fn open_store(&self, storage: &RunStorage, host: &Host) -> Result<(RunRecord, Option<Writer>)> {
-        if let Some(run) = storage.stored_run() {
-            let writer = Writer::open(run, host, &reading_defs().collect::<Vec<_>>())?;
-            return Ok((fsarena_store::read(run)?, Some(writer.with_live_metric(main_metric_of_plan(&self.plan)))));
+/// Collects the facts of the machine, including the versions of the programs that the run uses; for a stored run also
+/// the digests of these programs. Also returns the commands that printed the versions.
+fn collect_host(run: &RunContext, clients: &dyn Clients, is_stored: bool) -> Result<(Host, Vec<CommandRecord>)> {
+    let RunContext { kernel, plan, requirements, agent_config, .. } = run;
+    let mut host = host::collect_facts(kernel);
+    let confined_by = if fsarena_sys::argv::has_landlock() { "Landlock" } else { "nothing" };
+    host.facts.insert("mkfs_confined_by".into(), confined_by.into());
+    let mut commands = Vec::new();
+    for program in &requirements.programs {
+        if let Some(version) = host::tool_version(program, &mut |record| commands.push(record)) {
+            host.facts.insert(format!("version of {program}"), version);
         }
-        let mut record = RunRecord::new(self.plan.clone(), self.variants.clone());
-        for def in reading_defs() {
-            record.define_reading((&def).into());
-        }
-        Ok((record, None))
     }
-
-    /// Collects the facts of the machine, including the versions of the programs that the run uses; for a stored run
-    /// also the digests of these programs. Also returns the commands that printed the versions.
-    fn collect_host(&self, clients: &dyn Clients, is_stored: bool) -> Result<(Host, Vec<CommandRecord>)> {
-        let mut host = host::collect_facts(&self.kernel);
-        let confined_by = if fsarena_sys::argv::has_landlock() { "Landlock" } else { "nothing" };
-        host.facts.insert("mkfs_confined_by".into(), confined_by.into());
-        let mut commands = Vec::new();
-        for program in &self.requirements.programs {
-            if let Some(version) = host::tool_version(program, &mut |record| commands.push(record)) {
-                host.facts.insert(format!("version of {program}"), version);
-            }
-        }
-        if !matches!(self.plan.device.backing, Backing::Guest(_)) {
-            host.facts.extend(self.agent_config.facts());
-        }
-        host.facts.extend(clients.facts());
-        host.facts.extend(self.requirements.storage.iter().flat_map(|(name, storage)| storage.to_facts(name)));
-        if is_stored {
-            host.facts.extend(digest_facts(&self.requirements)?);
-        }
-        if self.plan.stop.shard.is_some() {
-            // Reading a debug build takes a tenth of a second, so only a shard, which is merged later, has this fact.
-            host.facts.insert(BUILD_FACT.into(), program_build()?);
-        }
-        Ok((host, commands))
+    if !matches!(plan.device.backing, Backing::Guest(_)) {
+        host.facts.extend(agent_config.facts());
     }
+    host.facts.extend(clients.facts());
+    host.facts.extend(requirements.storage.iter().flat_map(|(name, storage)| storage.to_facts(name)));
+    if is_stored {
+        host.facts.extend(digest_facts(requirements)?);
+    }
+    if plan.stop.shard.is_some() {
+        // Reading a debug build takes a tenth of a second, so only a shard, which is merged later, has this fact.
+        host.facts.insert(BUILD_FACT.into(), program_build()?);
+    }
+    Ok((host, commands))
 }
 
 /// Identifies the build of this program: the first 16 hexadecimal digits of the BLAKE3 hash of its executable.

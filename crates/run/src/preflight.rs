@@ -260,18 +260,6 @@ fn with_filesystem(variants: &[Variant]) -> impl Iterator<Item = &Variant> {
     variants.iter().filter(|variant| !variant.is_bare_device())
 }
 
-/// Returns the plan with the accelerator of its guests, which a trial boot on this machine determines. Plans without
-/// guests do not change.
-///
-/// # Errors
-/// A run that began with KVM, on a machine where KVM does not work.
-pub fn choose_accelerator(mut plan: Plan, requirements: &mut Requirements) -> Result<Plan> {
-    if let Backing::Guest(guest) = &mut plan.device.backing {
-        requirements.remarks.extend(guests::choose_accelerator(guest, &requirements.kernels)?);
-    }
-    Ok(plan)
-}
-
 /// Whether this kernel mounts the filesystems of a plan.
 fn mounts_in_this_kernel(plan: &Plan) -> bool {
     !matches!(plan.device.backing, Backing::Dir | Backing::Guest(_))
