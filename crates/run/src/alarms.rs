@@ -2,8 +2,9 @@
 //! the directory of runs stores them. So each change raises one alarm only, and the alarms of a history are numbered:
 //! the number of an alarm decides its share of the error probability.
 
-use crate::error::{Result, RunError};
-use fsarena_sys::{Error, input};
+use crate::error::Result;
+use crate::json_files::{check_format, read_json, write_json};
+use fsarena_sys::Error;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 const FILE_NAME: &str = "alarms.json";
 /// The size limit of the file, in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
+/// The version of the format of the file.
+const FORMAT: u32 = 1;
 
 /// Identifies a history: the study, metric and variant that it follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,9 +88,9 @@ pub struct Alarms {
 }
 
 /// The contents of the file.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct AlarmFile {
-    /// The version of this format.
+    /// [`FORMAT`].
     format: u32,
     alarms: Vec<Alarm>,
 }
@@ -99,18 +102,8 @@ impl Alarms {
     /// The file is damaged, or cannot be read.
     pub fn open(runs_dir: &Path) -> Result<Alarms> {
         let file = runs_dir.join(FILE_NAME);
-        let bytes = match input::read(&file, MAX_FILE_BYTES) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Alarms { file, contents: AlarmFile { format: 1, alarms: vec![] } });
-            }
-            Err(error) => return Err(Error::io("reading", &file)(error).into()),
-        };
-        let unusable = |why: String| RunError::Plan(format!("{}: {why}", file.display()));
-        let contents: AlarmFile = serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?;
-        if contents.format != 1 {
-            return Err(unusable(format!("written by a newer fsarena (format {})", contents.format)));
-        }
+        let contents = read_json(&file, MAX_FILE_BYTES)?.unwrap_or(AlarmFile { format: FORMAT, alarms: vec![] });
+        check_format(&file, contents.format, FORMAT)?;
         Ok(Alarms { file, contents })
     }
 
@@ -141,11 +134,7 @@ impl Alarms {
             Some(stored_alarm) => *stored_alarm = alarm,
             None => self.contents.alarms.push(alarm),
         }
-        let text = serde_json::to_vec_pretty(&self.contents).map_err(|error| RunError::Plan(error.to_string()))?;
-        // A rename replaces the file at once, so another process never reads half of it.
-        let new_file = self.file.with_extension("json.new");
-        std::fs::write(&new_file, text).map_err(Error::io("writing", &new_file))?;
-        Ok(std::fs::rename(&new_file, &self.file).map_err(Error::io("writing", &self.file))?)
+        write_json(&self.file, &self.contents)
     }
 }
 

@@ -9,6 +9,7 @@
 use crate::digests::digest_file;
 use crate::error::{Result, RunError};
 use crate::guest::guest_modules;
+use crate::json_files::{check_format, dirs_with_file, read_json, write_json};
 use crate::preflight::guests;
 use crate::work;
 use fsarena_core::cell::Variant;
@@ -22,7 +23,7 @@ use fsarena_core::{factor, record::RunRecord};
 use fsarena_fs::filesystems;
 use fsarena_guest::kernel::{DEBIAN, GuestKernel};
 use fsarena_guest::{cache, emulator::QEMU};
-use fsarena_sys::{Error, input, kernel::SysRoot, program};
+use fsarena_sys::{Error, kernel::SysRoot, program};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,11 +36,13 @@ const FILE_NAME: &str = "baseline.json";
 const KERNEL_DIR: &str = "kernel";
 /// The largest file of a baseline, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
+/// The version of the format of the file.
+const FORMAT: u32 = 1;
 
 /// A saved baseline: the contents of `baseline.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
-    /// The version of this format.
+    /// [`FORMAT`].
     format: u32,
     /// Its name.
     pub name: String,
@@ -128,7 +131,7 @@ impl BaselineToSave {
         let plan = toml::to_string(&record.plan).map_err(|error| RunError::Plan(error.to_string()))?;
         let kernel = guest_kernel(&record.plan, &self.variant)?;
         let baseline = Baseline {
-            format: 1,
+            format: FORMAT,
             name: self.name.clone(),
             run: record.id.clone(),
             measured_at: record.started.clone(),
@@ -166,9 +169,7 @@ impl Baseline {
         {
             copy_kernel(&kernel, &new_dir.join(KERNEL_DIR))?;
         }
-        let file = new_dir.join(FILE_NAME);
-        let text = serde_json::to_vec_pretty(self).map_err(|error| RunError::Plan(error.to_string()))?;
-        Ok(std::fs::write(&file, text).map_err(Error::io("writing", &file))?)
+        write_json(&new_dir.join(FILE_NAME), self)
     }
 
     /// Gives the directory of the complete baseline its name, instead of an earlier baseline of that name.
@@ -188,21 +189,12 @@ impl Baseline {
     pub fn open(runs_dir: &Path, name: &str) -> Result<Baseline> {
         check_baseline_name(name).map_err(RunError::Plan)?;
         let file = runs_dir.join(BASELINES_DIR).join(name).join(FILE_NAME);
-        let bytes = match input::read(&file, MAX_FILE_BYTES) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let names = baseline_names(runs_dir);
-                let unknown = unknown_name("baseline", name, names.iter().map(String::as_str));
-                return Err(RunError::Plan(format!("{unknown}. Save one: {}", setting("save_baseline", name))));
-            }
-            Err(error) => return Err(Error::io("reading", &file)(error).into()),
+        let Some(baseline) = read_json::<Baseline>(&file, MAX_FILE_BYTES)? else {
+            let names = baseline_names(runs_dir);
+            let unknown = unknown_name("baseline", name, names.iter().map(String::as_str));
+            return Err(RunError::Plan(format!("{unknown}. Save one: {}", setting("save_baseline", name))));
         };
-        let damaged = |error: serde_json::Error| RunError::Plan(format!("{}: {error}", file.display()));
-        let baseline: Baseline = serde_json::from_slice(&bytes).map_err(damaged)?;
-        if baseline.format != 1 {
-            let why = format!("{}: written by a newer fsarena (format {})", file.display(), baseline.format);
-            return Err(RunError::Plan(why));
-        }
+        check_format(&file, baseline.format, FORMAT)?;
         Ok(baseline)
     }
 
@@ -249,11 +241,8 @@ impl Baseline {
 
 /// The names of the baselines in a directory of runs, sorted.
 pub fn baseline_names(runs_dir: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(runs_dir.join(BASELINES_DIR)).into_iter().flatten().flatten();
-    let baselines = entries.filter(|entry| entry.path().join(FILE_NAME).is_file());
-    let mut names: Vec<String> = baselines.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let mut names = dirs_with_file(&runs_dir.join(BASELINES_DIR), FILE_NAME);
     names.retain(|name| check_baseline_name(name).is_ok());
-    names.sort();
     names
 }
 

@@ -9,6 +9,7 @@ pub use candidates::{Candidates, FILE_PLACEHOLDER, LEVEL_PLACEHOLDER, TREE_PLACE
 
 use crate::error::{CellError, Result, RunError, require};
 use crate::execute::{Destination, RunRequest, check, execute};
+use crate::json_files::{check_format, damaged_error, dirs_with_file, read_json, write_json};
 use crate::recorder::{Consumer, RunSetup};
 use crate::work;
 use fsarena_core::bisect::{
@@ -26,7 +27,7 @@ use fsarena_stats::bisect::{
 };
 use fsarena_stats::sequential::Centre;
 use fsarena_store::RunDir;
-use fsarena_sys::{Error, cancel, dirs, input, kernel::SysRoot, lock};
+use fsarena_sys::{Error, cancel, dirs, kernel::SysRoot, lock};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
@@ -74,11 +75,7 @@ enum NextAction {
 
 /// The ids of the bisections in a directory of runs, the oldest first.
 fn bisection_ids(runs_dir: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(runs_dir.join(BISECTIONS_DIR)).into_iter().flatten().flatten();
-    let bisections = entries.filter(|entry| entry.path().join(FILE_NAME).is_file());
-    let mut ids: Vec<String> = bisections.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    ids.sort();
-    ids
+    dirs_with_file(&runs_dir.join(BISECTIONS_DIR), FILE_NAME)
 }
 
 /// Locks the directory of a bisection: two processes would build their candidates in the same clone.
@@ -178,14 +175,11 @@ impl Bisector {
         let dir = runs_dir.join(BISECTIONS_DIR).join(id);
         let lock = lock_dir(&dir)?;
         let file = dir.join(FILE_NAME);
-        let bytes = input::read(&file, MAX_FILE_BYTES).map_err(Error::io("reading", &file))?;
-        let damaged = |why: String| RunError::Plan(format!("{}: {why}", file.display()));
-        let state: Bisection = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        require(state.format == FORMAT_VERSION, || {
-            damaged(format!("written by a newer fsarena (format {})", state.format))
-        })?;
+        let state = read_json::<Bisection>(&file, MAX_FILE_BYTES)?;
+        let state = state.ok_or_else(|| damaged_error(&file, "the file has been removed"))?;
+        check_format(&file, state.format, FORMAT_VERSION)?;
         require(state.comparisons.iter().all(|comparison| comparison.candidates.len() >= 2), || {
-            damaged("a comparison has fewer than two candidates".into())
+            damaged_error(&file, "a comparison has fewer than two candidates")
         })?;
         let candidates = Candidates::open(&state, &dir)?;
         let counted_until = Instant::now();
@@ -296,7 +290,7 @@ impl Bisector {
 
     /// Writes the state to its file.
     fn save(&self) -> Result<()> {
-        write_state(&self.state, &self.dir.join(FILE_NAME))
+        write_json(&self.dir.join(FILE_NAME), &self.state)
     }
 
     /// Decides the next action, from nothing but the state and the candidates.
@@ -567,8 +561,7 @@ impl Bisector {
     /// Plans the next run of a comparison, with this number of rounds.
     fn plan_run(&self, index: usize, rounds: usize) -> Result<Plan> {
         let comparison = &self.state.comparisons[index];
-        let damaged = |why: String| RunError::Plan(format!("{}: {why}", self.dir.join(FILE_NAME).display()));
-        let base = Plan::of_stored(&self.state.plan).map_err(damaged)?;
+        let base = Plan::of_stored(&self.state.plan).map_err(|why| damaged_error(&self.dir.join(FILE_NAME), why))?;
         let variants: Vec<Variant> = comparison.candidates.iter().map(|id| self.variant(id)).collect();
         let title = self.state.candidate(comparison.tested_candidate()).title();
         let question = match comparison.purpose {
@@ -730,15 +723,6 @@ fn choose_candidate<'a>(open: &[&'a String], set_aside_count: usize) -> Option<&
     open.get((fraction * open.len() as f64) as usize).copied()
 }
 
-/// Writes the state of a bisection to a new file, which then replaces `file`: a crash leaves either the old or the new
-/// state.
-fn write_state(state: &Bisection, file: &Path) -> Result<()> {
-    let text = serde_json::to_vec_pretty(state).map_err(|error| RunError::Plan(error.to_string()))?;
-    let new_file = file.with_extension("new");
-    std::fs::write(&new_file, text).map_err(Error::io("writing", &new_file))?;
-    Ok(std::fs::rename(&new_file, file).map_err(Error::io("writing", file))?)
-}
-
 /// A consumer that adds a run to its comparison when the run begins, so that a bisection finds the run again after it
 /// was killed.
 struct RunRegistrar<'a> {
@@ -756,7 +740,7 @@ impl Consumer for RunRegistrar<'_> {
         let runs = &mut self.state.comparisons[self.index].runs;
         if !runs.contains(&id) {
             runs.push(id);
-            self.saved = write_state(self.state, &self.file);
+            self.saved = write_json(&self.file, self.state);
         }
     }
 

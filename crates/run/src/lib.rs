@@ -15,7 +15,7 @@
 //! | `ageing`, `ager`, `aged_images` | one step of ageing in the agent, the interface to agents that age, and the aged images of a run |
 //! | `backing`, `device_layout`, `erased_device`, `format_cache`, `checkpoint` | devices and images, and the stored contents of devices |
 //! | `packed_filesystems`, `packed_programs`, `digests` | read-only filesystems, the programs of guests, and digests of what a run uses |
-//! | `stages`, `baseline`, `bisect`, `alarms`, `confirmation` | several runs: the stages of a study, saved baselines, bisections, and changes in the history of runs |
+//! | `stages`, `baseline`, `bisect`, `alarms`, `confirmation`, `json_files` | several runs: the stages of a study, saved baselines, bisections, changes in the history of runs, and the files of these |
 //! | `config`, `shell`, `error` | the config file, a shell in a guest, and errors |
 
 mod aged_images;
@@ -47,6 +47,7 @@ mod format_cache;
 pub mod guest;
 pub mod guest_init;
 pub mod idle;
+mod json_files;
 pub mod layers;
 pub mod local;
 mod packed_filesystems;
