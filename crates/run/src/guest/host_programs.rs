@@ -62,25 +62,23 @@ impl HostPrograms {
     /// The programs of a run before any rehearsal; None if the guests of the run start no programs of this machine.
     pub fn of_run(run: &RunContext, guest: &GuestPlan) -> Option<HostPrograms> {
         let needed = run.requirements.host_programs.as_ref()?;
-        let (path, user) = path_and_user(run);
         Some(HostPrograms {
-            user,
-            path_variable: path,
-            copies: needed.copies.clone(),
-            rehearsed: vec![],
             memory_bytes: guest.memory.as_u64() / MEMORY_DIVISOR,
             counts_instructions: needed.counts_instructions,
-            verified: vec![],
-            max_requests: BTreeMap::new(),
+            ..HostPrograms::for_ageing(run, needed.copies.clone())
         })
     }
 
-    /// The programs that age filesystems, with the rights of the run's workloads.
+    /// The programs that age filesystems, with the rights of the run's workloads. `copies` are the paths that guests read
+    /// from copies.
     pub fn for_ageing(run: &RunContext, copies: Vec<PathBuf>) -> HostPrograms {
-        let (path, user) = path_and_user(run);
+        let mut user = run.agent_config.user.clone();
+        if user.home.is_none() && user.uid == rustix::process::getuid().as_raw() {
+            user.home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        }
         HostPrograms {
             user,
-            path_variable: path,
+            path_variable: std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into()),
             copies,
             rehearsed: vec![],
             memory_bytes: 0,
@@ -264,17 +262,6 @@ fn format_percent(share: f64) -> String {
         percent if percent < 0.95 => format!("{percent:.1}%"),
         percent => format!("{percent:.0}%"),
     }
-}
-
-/// The value of the variable `PATH` of this process, and the user of the workloads with a home directory if one is
-/// known.
-fn path_and_user(run: &RunContext) -> (String, User) {
-    let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
-    let mut user = run.agent_config.user.clone();
-    if user.home.is_none() && user.uid == rustix::process::getuid().as_raw() {
-        user.home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    }
-    (path, user)
 }
 
 /// The longest silence of the guest of a cell, in seconds: its commands may be silent up to their time limit. A guest
