@@ -15,7 +15,7 @@ use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
 use fsarena_core::event::{CellEvent, Event, TreeState};
 use fsarena_core::matrix;
 use fsarena_fs::def::FsDef;
-use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
+use fsarena_fs::lifecycle::{Devices, VariantOptions};
 use fsarena_fs::safety::ScratchDevice;
 use fsarena_load::ageing::AGED_DIR;
 use fsarena_sys::undo::{MadeDir, UndoStep};
@@ -173,16 +173,7 @@ impl Ager for LocalAger<'_> {
         let VariantFilesystem { variant, def, options, devices, .. } = filesystem;
         let (run, target) = (self.run, self.backing.mount_point.path());
         let cell = ageing_cell(run, variant, workload)?;
-        let mount = MountRequest {
-            source: devices.source(def).into(),
-            target: target.into(),
-            fs_type: def.id.into(),
-            options: lifecycle::mount_options(def, options, devices),
-            journal: devices.journal.map(|device| device.path().into()),
-            by_syscall: false,
-            layer: None,
-            packed_bytes: None,
-        };
+        let mount = MountRequest::on_devices(def, options, devices, target);
         let (root, source_dir) = match step {
             AgeingStep::Setup => (target.join(WORK_DIR), self.backing.source_disk.root().to_path_buf()),
             _ => (target.join(AGED_DIR), self.stage_dir()?),
@@ -218,7 +209,7 @@ impl Ager for LocalAger<'_> {
     }
 }
 
-/// Turns an event of an agent that ages a filesystem into an event of the run. None for events that the run does not
+/// Turns an event of an agent that measures nothing into an event of the run. None for events that the run does not
 /// store.
 pub fn to_run_event(event: CellEvent) -> Option<Event> {
     match event {

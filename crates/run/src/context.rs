@@ -6,7 +6,9 @@ use crate::shell::ShellSession;
 use crate::{device_layout::DeviceLayout, file_layout, preflight::Requirements, work::find_workload};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::{event::Note, metric::DeclaredMetrics, plan::Plan};
+use fsarena_fs::def::FsDef;
 use fsarena_fs::fairness::{self, VariantFacts};
+use fsarena_fs::lifecycle::VariantOptions;
 use fsarena_sys::{kernel::SysRoot, undo::Journal};
 use std::path::{Path, PathBuf};
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
@@ -86,4 +88,17 @@ impl RunContext {
         let varied_alone: Vec<&str> = self.plan.vary.keys().map(String::as_str).collect();
         fairness::lint(&facts.values().cloned().collect::<Vec<_>>(), may_clone, &varied_alone)
     }
+}
+
+/// The facts of the filesystem of a variant that has not been mounted yet, so that the mount options in effect are
+/// unknown.
+pub fn facts_before_mount(
+    variant: &Variant,
+    def: &'static FsDef,
+    options: VariantOptions,
+    size_bytes: u64,
+    features: String,
+) -> VariantFacts {
+    let Variant { name, levels } = variant.clone();
+    VariantFacts { name, def, options, effective_options: String::new(), size_bytes, features, levels }
 }

@@ -18,7 +18,7 @@ pub use start::GuestExecutor;
 
 use crate::aged_images::AgedImages;
 use crate::axes;
-use crate::context::RunContext;
+use crate::context::{RunContext, facts_before_mount};
 use crate::error::{CellError, Result, RunError};
 use crate::executor::{CellSink, CommandLog, Executor, RunSink, emit_logged_commands};
 use crate::format_cache::{self, FormatCache, MadeFilesystem};
@@ -27,13 +27,13 @@ use crate::preflight::Kernels;
 use crate::shell::HostTerminal;
 use ager::GuestAger;
 use early::EarlyGuests;
-use fsarena_core::cell::{Cell, Variant};
+use fsarena_core::cell::Cell;
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, Phase};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, matrix, metric::reading};
+use fsarena_fs::def::FsDef;
 use fsarena_fs::lifecycle::{self, Devices};
-use fsarena_fs::{def::FsDef, fairness::VariantFacts};
 use fsarena_guest::cache;
 use fsarena_guest::emulator::QEMU;
 use fsarena_guest::instruction_counter::{COUNTS_FILE, CounterPlugin, read_counts};
@@ -169,16 +169,8 @@ impl GuestExecutor {
                 emit(CellEvent::Note(note.variant(&cell.variant.name)));
             }
         }
-        let Variant { name, levels } = cell.variant.clone();
-        let facts = VariantFacts {
-            name,
-            def,
-            options,
-            effective_options: String::new(),
-            features,
-            size_bytes: self.images.mkfs_image.size_bytes(),
-            levels,
-        };
+        let size_bytes = self.images.mkfs_image.size_bytes();
+        let facts = facts_before_mount(&cell.variant, def, options, size_bytes, features);
         Ok(CellFilesystem { facts, image, packed_bytes, has_filesystem })
     }
 

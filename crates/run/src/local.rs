@@ -5,7 +5,7 @@ use crate::aged_images::AgedImages;
 use crate::ager::LocalAger;
 use crate::axes::{self, Conditions, Confinement};
 use crate::bench::{self, Bench};
-use crate::context::RunContext;
+use crate::context::{RunContext, facts_before_mount};
 use crate::error::{CellError, Result, RunError, require};
 use crate::executor::{CellSink, CommandLog, Executor, RunSink};
 use crate::packed_filesystems::{PackedFilesystems, WORK_DIR};
@@ -43,13 +43,6 @@ pub struct LocalExecutor {
 /// instructions.
 const IGNORE_MARKS: fn(Mark) = |_| ();
 
-/// A filesystem that is ready to be mounted.
-struct ReadyFilesystem {
-    facts: VariantFacts,
-    /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
-    packed_bytes: Option<u64>,
-}
-
 impl LocalExecutor {
     /// Makes the devices and the inputs that all cells share.
     ///
@@ -66,30 +59,31 @@ impl LocalExecutor {
         Ok(LocalExecutor { run, facts: BTreeMap::new(), erased, packed, aged_images, backing, inputs })
     }
 
-    /// Makes the filesystem of a cell: by mkfs, from an aged image, from the image of a read-only filesystem, or by the
-    /// mount. An error is a failure of this cell only.
+    /// Makes the filesystem of a cell: by mkfs, from an aged image, or from the image of a read-only filesystem. A
+    /// filesystem in memory is made by its mount. Returns the facts of the filesystem, and for a read-only one the size
+    /// with all its files, in bytes. An error is a failure of this cell only.
     fn make_filesystem(
         &self,
         cell: &Cell,
         def: &'static FsDef,
         devices: &Devices,
         emit: CellSink,
-    ) -> Result<ReadyFilesystem, CellError> {
+    ) -> Result<(VariantFacts, Option<u64>), CellError> {
         if def.traits.read_only {
-            return self.write_packed_image(cell, def, devices, emit);
+            let (facts, packed_bytes) = self.write_packed_image(cell, def, devices, emit)?;
+            return Ok((facts, Some(packed_bytes)));
         }
-        if def.traits.volatile {
-            // The mount makes it.
+        let facts = if def.traits.volatile {
             let mut options = lifecycle::variant_options(def, &cell.variant)?;
             let size_bytes = self.run.requirements.size_bytes;
             options.limit_size(def, size_bytes);
-            let facts = facts_of(cell, def, options, size_bytes, String::new());
-            return Ok(ReadyFilesystem { facts, packed_bytes: None });
-        }
-        if let Some(facts) = self.restore_aged(cell, def, devices, emit)? {
-            return Ok(ReadyFilesystem { facts, packed_bytes: None });
-        }
-        Ok(ReadyFilesystem { facts: self.format(cell, def, devices, emit)?, packed_bytes: None })
+            facts_of(cell, def, options, size_bytes, String::new())
+        } else if let Some(facts) = self.restore_aged(cell, def, devices, emit)? {
+            facts
+        } else {
+            self.format(cell, def, devices, emit)?
+        };
+        Ok((facts, None))
     }
 
     /// Writes the aged image of a cell to its devices. None if the cell does not begin with an aged image. An error is
@@ -116,14 +110,15 @@ impl LocalExecutor {
     }
 
     /// Writes the image of a read-only filesystem to its device. In the first cell of a variant mkfs makes the image,
-    /// as a measured task. An error is a failure of this cell only.
+    /// as a measured task. Returns the facts of the filesystem, and its size with all files, in bytes. An error is a
+    /// failure of this cell only.
     fn write_packed_image(
         &self,
         cell: &Cell,
         def: &'static FsDef,
         devices: &Devices,
         emit: CellSink,
-    ) -> Result<ReadyFilesystem, CellError> {
+    ) -> Result<(VariantFacts, u64), CellError> {
         let mut packed = self.packed.borrow_mut();
         let packed = packed.as_mut().ok_or_else(|| CellError::internal("no files to pack were made"))?;
         let options = packed.options(cell, def)?;
@@ -147,8 +142,7 @@ impl LocalExecutor {
         let text = format!("once in the run, then copied to the device: {bytes} bytes; {description}");
         self.note_mkfs(variant, text, &mut bench);
         let features = image.filesystem.features.clone();
-        let facts = facts_of(cell, def, options, devices.members[0].size_bytes(), features);
-        Ok(ReadyFilesystem { facts, packed_bytes: Some(bytes) })
+        Ok((facts_of(cell, def, options, devices.members[0].size_bytes(), features), bytes))
     }
 
     /// Runs mkfs as a measured task. An error is a failure of this cell only.
@@ -242,7 +236,7 @@ impl LocalExecutor {
             finished.map_err(|error| CellError::missing(error.to_string()))?;
             Ok(ready)
         });
-        let ReadyFilesystem { mut facts, packed_bytes } = match ready {
+        let (mut facts, packed_bytes) = match ready {
             Ok(ready) => ready,
             Err(error) => return Ok((error.into_setup_outcome(), None)),
         };
@@ -250,16 +244,8 @@ impl LocalExecutor {
         let layer = layers::layer_request(cell.variant.level(factor::LAYER), target, None);
         let root = layers::layer_root(target, cell.variant.level(factor::LAYER));
         let mut request = self.agent_request(cell, measured, &root.join(WORK_DIR));
-        request.mount = Some(MountRequest {
-            source: devices.source(def).into(),
-            target: target.into(),
-            fs_type: def.id.into(),
-            options: lifecycle::mount_options(def, &facts.options, devices),
-            journal: devices.journal.map(|device| device.path().into()),
-            by_syscall: false,
-            layer,
-            packed_bytes,
-        });
+        let mount = MountRequest::on_devices(def, &facts.options, devices, target);
+        request.mount = Some(MountRequest { layer, packed_bytes, ..mount });
         let filesystem_unmount = self.run.journal.record(UndoStep::unmount(target))?;
         let layer_unmount = self.run.journal.record(UndoStep::unmount(&root))?;
         let is_reported = self.facts.contains_key(&cell.variant.name);
@@ -323,9 +309,7 @@ fn facts_of(
     features: String,
 ) -> VariantFacts {
     let copies = if options.raid.is_some_and(|raid| raid.mirrored) { 2 } else { 1 };
-    let size_bytes = device_bytes / copies;
-    let Variant { name, levels } = cell.variant.clone();
-    VariantFacts { name, def, options, effective_options: String::new(), size_bytes, features, levels }
+    facts_before_mount(&cell.variant, def, options, device_bytes / copies, features)
 }
 
 /// The major and minor number of the first device, which readings cover; None for a filesystem in memory.

@@ -2,6 +2,7 @@
 //! directory. For each filesystem and set of options mkfs packs this directory into an image. The cells start from
 //! these images.
 
+use crate::ager::to_run_event;
 use crate::axes::Confinement;
 use crate::child;
 use crate::context::RunContext;
@@ -10,7 +11,7 @@ use crate::executor::{CommandLog, RunSink, emit_logged_commands, remove_run_dir}
 use crate::format_cache::{FormatCache, FormattedImage};
 use crate::protocol::{AgentRequest, ProcessRole};
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
-use fsarena_core::event::{CellEvent, Event, Outcome};
+use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::{factor, matrix};
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{def::FsDef, filesystems};
@@ -93,11 +94,7 @@ impl PackedFilesystems {
         let request =
             AgentRequest { only_makes_files: true, role: role.clone(), ..run.agent_request(&cell, &root, source_dir) };
         let mut events = vec![];
-        let mut collect_event = |event: CellEvent| match event {
-            CellEvent::Command(record) => events.push(Event::Command(record)),
-            CellEvent::Note(note) => events.push(Event::Note(note)),
-            _ => {}
-        };
+        let mut collect_event = |event: CellEvent| events.extend(to_run_event(event));
         let outcome = child::run_agent(&run.journal, &request, &Confinement::default(), &mut collect_event);
         events.into_iter().try_for_each(emit)?;
         self.files.insert(name, (files, outcome?));

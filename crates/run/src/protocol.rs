@@ -10,7 +10,8 @@ use fsarena_core::{
     metric::DeclaredMetrics,
     plan::IdlePlan,
 };
-use fsarena_fs::filesystems;
+use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
+use fsarena_fs::{def::FsDef, filesystems};
 use fsarena_guest::{access_recorder::AccessedPaths, memory_layout::MemoryLayout};
 use fsarena_load::workload::Client;
 use fsarena_sys::{Error, user::User};
@@ -239,6 +240,20 @@ pub struct MountRequest {
 }
 
 impl MountRequest {
+    /// The request to mount a filesystem on devices of this machine by mount(8), without a layer.
+    pub fn on_devices(def: &'static FsDef, options: &VariantOptions, devices: &Devices, target: &Path) -> MountRequest {
+        MountRequest {
+            source: devices.source(def).into(),
+            target: target.into(),
+            fs_type: def.id.into(),
+            options: lifecycle::mount_options(def, options, devices),
+            journal: devices.journal.map(|device| device.path().into()),
+            by_syscall: false,
+            layer: None,
+            packed_bytes: None,
+        }
+    }
+
     /// Whether an unmount loses all files of the filesystem, so that only its caches can be dropped.
     pub fn is_volatile(&self) -> bool {
         filesystems::find(&self.fs_type).is_ok_and(|def| def.traits.volatile)

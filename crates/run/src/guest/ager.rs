@@ -5,6 +5,7 @@ use super::start::{AgeingGuest, CellFilesystem, GuestExecutor, GuestRun, Started
 use crate::ageing::AgeingStep;
 use crate::ager::{Ager, VariantFilesystem, ageing_cell, to_run_event};
 use crate::axes::age::{age_of, is_aged_by_program};
+use crate::context::facts_before_mount;
 use crate::device_layout::DeviceLayout;
 use crate::error::{CellError, Result};
 use crate::executor::{RunSink, emit_logged_commands};
@@ -14,7 +15,6 @@ use fsarena_core::cell::{Variant, WorkloadPlan};
 use fsarena_core::event::{CellEvent, TreeState};
 use fsarena_core::factor::{self, age::Age};
 use fsarena_core::matrix;
-use fsarena_fs::fairness::VariantFacts;
 use fsarena_fs::lifecycle::Devices;
 use fsarena_fs::safety::ScratchDevice;
 use fsarena_guest::{cache, host_root::is_in_own_dir};
@@ -134,15 +134,8 @@ impl Ager for GuestAger<'_> {
         // Limits and layers are for the work.
         cell.variant.levels.retain(|id, _| [factor::FS, factor::KERNEL].contains(&id.as_str()));
         let stage_disk = self.stage_disk(guests, emit)?;
-        let facts = VariantFacts {
-            name: cell.variant.name.clone(),
-            def: filesystem.def,
-            options: filesystem.options.clone(),
-            effective_options: String::new(),
-            features: String::new(),
-            size_bytes: self.mkfs_image.size_bytes(),
-            levels: cell.variant.levels.clone(),
-        };
+        let (options, size_bytes) = (filesystem.options.clone(), self.mkfs_image.size_bytes());
+        let facts = facts_before_mount(&cell.variant, filesystem.def, options, size_bytes, String::new());
         let image = self.mkfs_image.path().to_path_buf();
         let has_filesystem = !filesystem.needs_mkfs.take();
         let formatted = CellFilesystem { facts, image, packed_bytes: None, has_filesystem };
