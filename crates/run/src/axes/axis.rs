@@ -2,7 +2,7 @@
 
 use crate::error::{Result, RunError};
 use fsarena_core::{cell::Variant, event::Note, factor::FactorDef, plan::Plan};
-use fsarena_sys::cgroup::{self, ControlGroup};
+use fsarena_sys::cgroup::{self, ControlGroup, Controller};
 use fsarena_sys::undo::{self, UndoGuard};
 use fsarena_sys::{device::BlockDevice, kernel::SysRoot};
 use std::{fmt::Display, path::PathBuf};
@@ -113,11 +113,20 @@ impl<'a> CellSetup<'a> {
         parse(self.level()).map_err(|why| fsarena_sys::Error::Unusable { object: self.factor.into(), why })
     }
 
-    /// The error of a kernel without the cgroup controller of this name, which the level needs. fsarena checks that before
-    /// a run begins, except for the kernels of guests.
-    pub fn missing_controller(&self, name: &str) -> fsarena_sys::Error {
-        let why = format!("this kernel has no cgroup controller {name}");
-        fsarena_sys::Error::Unusable { object: format!("{}={}", self.factor, self.level()).into(), why }
+    /// Finds the cgroup controller that the level needs. `v1_name` is its name in version 1 of control groups, `v2_name`
+    /// its name in version 2.
+    ///
+    /// # Errors
+    /// The kernel has no such controller. fsarena checks that before a run begins, except for the kernels of guests.
+    pub fn find_controller(
+        &self,
+        v1_name: &'static str,
+        v2_name: &'static str,
+    ) -> Result<Controller, fsarena_sys::Error> {
+        Controller::find(self.kernel, v1_name, v2_name).ok_or_else(|| {
+            let why = format!("this kernel has no cgroup controller {v2_name}");
+            fsarena_sys::Error::Unusable { object: format!("{}={}", self.factor, self.level()).into(), why }
+        })
     }
 }
 

@@ -33,17 +33,12 @@ fn find_policies(kernel: &SysRoot) -> Vec<PathBuf> {
     policies
 }
 
-/// The cgroup controller of CPU time, if the kernel has one.
-fn cpu_controller(kernel: &SysRoot) -> Option<Controller> {
-    Controller::find(kernel, "cpu", "cpu")
-}
-
 fn check(check: &LevelCheck) -> Result<()> {
     let speed = parse(check.level()).map_err(|why| check.plan_error(why))?;
     let policies = find_policies(check.kernel);
     let Some(speed) = speed else { return Ok(()) };
     let why = match (speed, policies.first()) {
-        (Speed::Share(_), None) if cpu_controller(check.kernel).is_none() => {
+        (Speed::Share(_), None) if Controller::find(check.kernel, "cpu", "cpu").is_none() => {
             "this machine sets no frequency and its kernel offers no CPU quota (cgroup)".into()
         }
         (Speed::Share(_), _) => return Ok(()),
@@ -105,7 +100,7 @@ fn set_all_policies(
 
 /// Limits the CPU time to a share of all CPUs that the load may use, by a cgroup quota.
 fn set_quota(setup: &mut CellSetup, share: f64) -> Result<(), Error> {
-    let controller = cpu_controller(setup.kernel).ok_or_else(|| setup.missing_controller("cpu"))?;
+    let controller = setup.find_controller("cpu", "cpu")?;
     let bound_cpus = parse_cpus(setup.variant.level(factor::CPUS)).ok().flatten();
     let online = setup.kernel.read_trimmed("sys/devices/system/cpu/online");
     let online_cpus = || online.and_then(|online| parse_cpus(&online).ok().flatten());

@@ -10,7 +10,7 @@ use crate::error::{Result, require};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::{self, parse_level_bytes};
 use fsarena_core::plan::Backing;
-use fsarena_sys::{Error, attribute, cgroup::Controller, device::BlockDevice, kernel::SysRoot};
+use fsarena_sys::{Error, attribute, cgroup::Controller, device::BlockDevice};
 use std::path::Path;
 
 /// The axis.
@@ -23,11 +23,6 @@ pub const AXIS: Axis = Axis::new(
 .with_check(check)
 .with_set_up(set_up);
 
-/// The cgroup controller of block I/O, if the kernel has one.
-fn io_controller(kernel: &SysRoot) -> Option<Controller> {
-    Controller::find(kernel, "blkio", "io")
-}
-
 fn check(check: &LevelCheck) -> Result<()> {
     if check.level().is_empty() {
         return Ok(());
@@ -36,7 +31,8 @@ fn check(check: &LevelCheck) -> Result<()> {
     // setting the limit fails.
     let can_throttle = |controller: Controller| controller.is_v2 || controller.root.join(WRITE_BYTES_FILE).exists();
     let why = "this kernel throttles no I/O (cgroup io.max or blkio.throttle)";
-    require(io_controller(check.kernel).is_some_and(can_throttle), || check.missing_error(why))?;
+    let controller = Controller::find(check.kernel, "blkio", "io");
+    require(controller.is_some_and(can_throttle), || check.missing_error(why))?;
     // Only a device of the user that is erased can be a partition: fsarena makes the others as whole disks.
     match &check.plan.device.backing {
         Backing::Erase { path, .. } if check.variant.level(factor::DEVICE).is_empty() => {
@@ -57,7 +53,7 @@ const WRITE_BYTES_FILE: &str = "blkio.throttle.write_bps_device";
 
 fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
     let Some(limit) = setup.parse_level(parse)? else { return Ok(()) };
-    let controller = io_controller(setup.kernel).ok_or_else(|| setup.missing_controller("io"))?;
+    let controller = setup.find_controller("blkio", "io")?;
     if controller.is_v2 {
         throttle_unified(setup, &controller, &limit)?;
     } else {
@@ -164,6 +160,7 @@ fn requests_per_s(latency: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_sys::kernel::SysRoot;
 
     #[test]
     fn partitions_are_told_from_disks() {

@@ -4,7 +4,7 @@ use super::axis::{Axis, CellSetup, LevelCheck};
 use crate::error::{Result, require};
 use bytesize::ByteSize;
 use fsarena_core::factor::{self, parse_level_bytes};
-use fsarena_sys::kernel::{SysRoot, parse_cpu_list};
+use fsarena_sys::kernel::parse_cpu_list;
 use fsarena_sys::{Error, cgroup::Controller};
 use std::time::Duration;
 
@@ -100,19 +100,15 @@ pub const MEMORY: Axis = Axis::new(
 .with_check(check_memory)
 .with_set_up(set_up_memory);
 
-fn memory_controller(kernel: &SysRoot) -> Option<Controller> {
-    Controller::find(kernel, "memory", "memory")
-}
-
 fn check_memory(check: &LevelCheck) -> Result<()> {
     let why = "this kernel offers no memory controller (cgroup)";
-    let is_possible = check.level().is_empty() || memory_controller(check.kernel).is_some();
+    let is_possible = check.level().is_empty() || Controller::find(check.kernel, "memory", "memory").is_some();
     require(is_possible, || check.missing_error(why))
 }
 
 fn set_up_memory(setup: &mut CellSetup) -> Result<(), Error> {
     let Some(max_bytes) = setup.parse_level(parse_memory)? else { return Ok(()) };
-    let controller = memory_controller(setup.kernel).ok_or_else(|| setup.missing_controller("memory"))?;
+    let controller = setup.find_controller("memory", "memory")?;
     let group = controller.make_group(setup.journal)?;
     let attribute = if controller.is_v2 { "memory.max" } else { "memory.limit_in_bytes" };
     group.set(attribute, &max_bytes.to_string())?;
