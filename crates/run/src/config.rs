@@ -93,8 +93,18 @@ impl Config {
     /// # Errors
     /// The first value that its flag refuses, with its place.
     pub fn check_against(self, cli: &Command) -> Result<Config, PlanError> {
-        let origin = self.path.as_ref().map_or(String::new(), |path| path.display().to_string());
-        check_settings(&origin, &self.settings, cli)?;
+        for Setting { key, commands, value, position } in &self.settings {
+            let command = commands.first().filter(|command| **command != "*").unwrap_or(&"run");
+            // Parse a command line that has the flag of the setting.
+            let line = ["fsarena", command, &format!("--{}={value}", flag_name(key))];
+            if let Err(error) = cli.clone().try_get_matches_from(line)
+                && [ErrorKind::InvalidValue, ErrorKind::ValueValidation].contains(&error.kind())
+            {
+                let origin = self.path.as_ref().map_or(String::new(), |path| path.display().to_string());
+                let message = first_line(&error.to_string());
+                return Err(PlanError { origin, position: Some(*position), message });
+            }
+        }
         Ok(self)
     }
 
@@ -175,21 +185,6 @@ fn parse_settings(origin: &str, text: &str, home: Option<&str>) -> Result<Vec<Se
         settings.push(Setting { key, commands, value: value_text.leak(), position });
     }
     Ok(settings)
-}
-
-/// Checks each setting by parsing a command line that has its flag.
-fn check_settings(origin: &str, settings: &[Setting], cli: &Command) -> Result<(), PlanError> {
-    for Setting { key, commands, value, position } in settings {
-        let command = commands.first().filter(|command| **command != "*").unwrap_or(&"run");
-        let line = ["fsarena", command, &format!("--{}={value}", flag_name(key))];
-        if let Err(error) = cli.clone().try_get_matches_from(line)
-            && [ErrorKind::InvalidValue, ErrorKind::ValueValidation].contains(&error.kind())
-        {
-            let message = first_line(&error.to_string());
-            return Err(PlanError { origin: origin.into(), position: Some(*position), message });
-        }
-    }
-    Ok(())
 }
 
 /// The first line of an error message, without `error: `.
