@@ -2,8 +2,8 @@
 //! done by one agent on this machine, or by one agent on each of several machines ([`Clients`]).
 
 use crate::context::RunContext;
-use crate::error::{CellError, Result, RunError, require};
-use crate::executor::{CellSink, Executor, RunSink, remove_run_dir};
+use crate::error::{CellError, Result};
+use crate::executor::{CellSink, Executor, RunSink, check_absent, remove_run_dir};
 use crate::work::{DrawnInputsState, make_inputs};
 use crate::{axes, axes::Confinement, bench::device_numbers, child, protocol::AgentRequest};
 use fsarena_core::cell::{Cell, Variant};
@@ -104,12 +104,6 @@ impl Executor for DirectoryExecutor {
 /// Makes the path of a directory absolute, because `fsarena recover` can be started in any directory.
 fn absolute(dir: &Path) -> Result<PathBuf> {
     Ok(std::path::absolute(dir).map_err(Error::io("finding", dir))?)
-}
-
-/// Checks that a directory does not exist yet. fsarena must not remove files that it did not make.
-fn check_absent(dir: &Path) -> Result<()> {
-    let why = || format!("{dir:?} exists already; if a killed run left it: fsarena recover; else move it elsewhere");
-    require(!dir.exists(), || RunError::Plan(why()))
 }
 
 /// Notes on a directory under test: its filesystem and mount options, how full it is, and whether it shares its

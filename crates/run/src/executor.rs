@@ -61,6 +61,15 @@ pub fn emit_logged_commands<T>(emit: RunSink, work: impl FnOnce(CommandLog) -> T
     Ok(result)
 }
 
+/// Checks that a directory does not exist yet. fsarena must not remove files that it did not make.
+///
+/// # Errors
+/// Something has its name, with what to do.
+pub fn check_absent(dir: &Path) -> Result<()> {
+    let why = || format!("{dir:?} exists already; if a killed run left it: fsarena recover; else move it elsewhere");
+    require(dir.symlink_metadata().is_err(), || RunError::Plan(why()))
+}
+
 /// A temporary directory, removed with everything in it when it is dropped; after a SIGKILL `fsarena recover` removes
 /// it.
 pub struct ScratchDir {
@@ -79,10 +88,7 @@ impl ScratchDir {
         let parent = parent.canonicalize().map_err(Error::io("reading", parent))?;
         let dir = parent.join(format!("{name}-{}", std::process::id()));
         let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
-        require(dir.symlink_metadata().is_err(), || {
-            let fix = "if a killed run left it: fsarena recover; else move it elsewhere";
-            RunError::Plan(format!("{dir:?} exists already; {fix}"))
-        })?;
+        check_absent(&dir)?;
         Ok(ScratchDir { dir: MadeDir::make_tree(&journal, &dir)?, journal })
     }
 
