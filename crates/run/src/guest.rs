@@ -243,7 +243,7 @@ impl GuestExecutor {
         let exit = if self.run.shell.is_some() {
             self.run_shell(cell, formatted, supply, emit)?
         } else {
-            match self.begin_or_run(cell, formatted, supply, emit)? {
+            match self.begin_or_run(cell, formatted, GuestRun::for_tasks(supply), emit)? {
                 Some(exit) => exit,
                 None => {
                     if purpose == GuestPurpose::Measure {
@@ -255,20 +255,19 @@ impl GuestExecutor {
         };
         self.boot_times.extend(exit.boot_time);
         let Some(programs) = &mut self.programs else { return Ok(exit.outcome) };
-        match (purpose, exit.outcome) {
+        match (purpose, &exit.outcome) {
             (GuestPurpose::Rehearse, Outcome::Done) => programs.record_rehearsal(cell, exit.accessed_paths),
             (GuestPurpose::Verify, outcome) => {
                 if let Some(missed) = programs.verify_packed_files(cell, &exit.accessed_paths) {
                     return Ok(CellError::missing(missed_file_message(&missed)).into());
                 }
                 if let Outcome::Failed { why, cause: Cause::Work } = outcome {
-                    return Ok(CellError::missing(fails_without_host_message(&why)).into());
+                    return Ok(CellError::missing(fails_without_host_message(why)).into());
                 }
-                return Ok(outcome);
             }
-            (_, outcome) => return Ok(outcome),
+            _ => {}
         }
-        Ok(Outcome::Done)
+        Ok(exit.outcome)
     }
 
     /// Begins to run the guest of a cell on a separate thread, unless it has begun already, and returns None. A guest
@@ -277,13 +276,13 @@ impl GuestExecutor {
         &mut self,
         cell: &Cell,
         formatted: &CellFilesystem,
-        supply: &PowerSupply,
+        run: GuestRun,
         emit: CellSink,
     ) -> Result<Option<GuestExit>> {
         if self.early_guests.has_begun(cell) {
             return Ok(None);
         }
-        match self.start_guest(cell, formatted, GuestRun::for_tasks(supply), emit)? {
+        match self.start_guest(cell, formatted, run, emit)? {
             StartedGuest::Ended(exit) => Ok(Some(exit)),
             StartedGuest::Restored(guest) => {
                 self.early_guests.begin(cell, vec![], *guest);
@@ -337,12 +336,9 @@ impl GuestExecutor {
             emit(event);
         };
         let run = GuestRun { terminal: Some(guest_end), ..GuestRun::for_tasks(supply) };
-        let exit = match self.start_guest(cell, formatted, run, &mut emit)? {
-            StartedGuest::Ended(exit) => exit,
-            StartedGuest::Restored(guest) => {
-                self.early_guests.begin(cell, vec![], *guest);
-                self.early_guests.wait(cell, &mut emit)?
-            }
+        let exit = match self.begin_or_run(cell, formatted, run, &mut emit)? {
+            Some(exit) => exit,
+            None => self.early_guests.wait(cell, &mut emit)?,
         };
         if let (Some(shell), Some(code)) = (&self.run.shell, exit.shell_exit_code) {
             shell.set_exit_code(code);

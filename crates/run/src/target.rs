@@ -10,7 +10,7 @@ use bytesize::ByteSize;
 use fsarena_core::event::{Activity, Cause, Note, NoteKind};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::setting_text::setting;
-use fsarena_core::{cell::TaskInfo, metric::reading};
+use fsarena_core::{cell::TaskInfo, metric::reading, number::plural};
 use fsarena_sys::device::{self, BlockDevice};
 use fsarena_sys::{Error, dirs::FilesystemSpace, kernel::SysRoot, mount};
 use std::{fs::File, os::unix::fs::FileTypeExt, path::Path};
@@ -91,8 +91,8 @@ pub fn commit_layer(request: &MountRequest, log: CommandLog) -> Result<(), Error
 pub fn copies_note(request: &MountRequest, task: &str) -> Result<Option<Note>, Error> {
     let Some(layer) = &request.layer else { return Ok(None) };
     let (files, bytes) = layers::count_new_copies(&request.target, layer)?;
-    let files_text = if files == 1 { "1 file".into() } else { format!("{files} files") };
-    let text = format!("copied up to the upper directory: {files_text}, {} after the task", ByteSize(bytes));
+    let (files_text, size) = (plural(files as usize, "file"), ByteSize(bytes));
+    let text = format!("copied up to the upper directory: {files_text}, {size} after the task");
     Ok((files > 0).then(|| Note::new(NoteKind::Remark, text).task(task)))
 }
 

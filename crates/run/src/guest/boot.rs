@@ -1,12 +1,12 @@
 //! Starts the guest of a cell: from a snapshot of a booted machine, or by booting its kernel.
 
 use super::initramfs::{InitramfsPacker, KernelDemands};
-use super::session::{BOOT_CATEGORY, GuestExit, GuestOwner, run_guest};
+use super::session::{GuestExit, GuestOwner, run_guest};
 use super::snapshot_pool::{MIN_MEMORY_BYTES, SnapshotPool, file_size, write_command_line};
 use crate::error::{CellError, Result, RunError};
 use crate::executor::CellSink;
 use bytesize::ByteSize;
-use fsarena_core::event::{CellEvent, Outcome};
+use fsarena_core::event::{Activity, CellEvent, Outcome};
 use fsarena_core::setting_text::setting;
 use fsarena_guest::instruction_counter::{COUNTS_FILE, CounterPlugin};
 use fsarena_guest::{config::GuestConfig, emulator::Machine, launch::GuestCommand};
@@ -84,7 +84,7 @@ impl GuestStarter<'_> {
         // difference.
         let unrecorded = Machine { write_recording: None, ..machine.clone() };
         let snapshot = pool.get_or_make(&unrecorded, cell.config, cell.demands, self.packer, self.owner)?;
-        emit(CellEvent::Spent { activity: BOOT_CATEGORY, ns: started.elapsed().as_nanos() as u64 });
+        emit(CellEvent::Spent { activity: Activity::Boot, ns: started.elapsed().as_nanos() as u64 });
         let Some(snapshot) = snapshot else {
             if cancel::received_signal().is_some() {
                 return Ok(GuestExit::not_started(Outcome::Interrupted));

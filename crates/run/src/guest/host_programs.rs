@@ -7,7 +7,7 @@ use crate::context::RunContext;
 use crate::error::{Result, RunError};
 use crate::executor::{RunSink, emit_logged_commands};
 use crate::protocol::{AgentRequest, GuestPrograms, ProcessRole, Rights};
-use crate::{child, shell::ShellSession, work};
+use crate::{child, shell::ShellSession};
 use fsarena_core::cell::{Cell, WorkloadPlan};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::metric::reading;
@@ -20,14 +20,11 @@ use fsarena_sys::user::User;
 use fsarena_sys::{cancel, undo::MadeDir};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The report warns if requests for files of this machine take a larger share of the time of a task than this.
 const MAX_REQUEST_SHARE: f64 = 0.05;
 /// Copies of programs may take this part of the memory of a guest: one fourth.
 const MEMORY_DIVISOR: u64 = 4;
-/// A guest may be silent for this time longer than the time limit of its commands.
-const SILENCE_SLACK: Duration = Duration::from_secs(60);
 
 /// The programs of this machine in the guests of a run.
 pub struct HostPrograms {
@@ -262,13 +259,6 @@ fn format_percent(share: f64) -> String {
         percent if percent < 0.95 => format!("{percent:.1}%"),
         percent => format!("{percent:.0}%"),
     }
-}
-
-/// The longest silence of the guest of a cell, in seconds: its commands may be silent up to their time limit. A guest
-/// that is silent for longer hangs.
-pub fn max_silence_s(guest: &GuestPlan, cell: &Cell) -> f64 {
-    let limit = work::time_limit(cell).map_or(0.0, |limit| (limit + SILENCE_SLACK).as_secs_f64());
-    guest.silence_timeout_s.max(limit)
 }
 
 /// Fills a directory that becomes the source disk: an agent with the rights of the workloads makes the inputs that the

@@ -8,7 +8,7 @@ use crate::device_layout::{DeviceLayout, DeviceRole, DeviceSpec};
 use crate::error::Result;
 use crate::executor::{CommandLog, RunSink, emit_logged_commands, remove_run_dir};
 use crate::packed_filesystems::PackedFilesystems;
-use crate::work::{DrawnInputsState, has_drawn_inputs, make_inputs};
+use crate::work::{self, DrawnInputsState, has_drawn_inputs, make_inputs};
 use crate::{backing, packed_programs};
 use fsarena_core::cell::{Cell, CellId};
 use fsarena_core::plan::Plan;
@@ -59,9 +59,7 @@ impl Images {
         let RunContext { requirements, journal, .. } = run;
         let dir = MadeDir::make(journal, dir)?;
         let guest_files = MadeDir::make_tree(journal, &dir.path().join("guests"))?;
-        let make_image = |name: &str, size_bytes| -> Result<ScratchDevice> {
-            Ok(ScratchDevice::from_image(image::create(journal, &dir.path().join(name), size_bytes, false)?))
-        };
+        let make_image = |name: &str, size_bytes| make_image(run, &dir.path().join(name), size_bytes);
         let mkfs_image = Rc::new(make_image("test.img", requirements.size_bytes)?);
         let mut other_images = BTreeMap::new();
         for spec in requirements.devices.iter().filter(|spec| spec.role != DeviceRole::Whole) {
@@ -110,8 +108,7 @@ impl Images {
         if !self.source_disks_by_round.contains_key(&cell.round) {
             drawn.draw(&run.plan, cell, inputs.path())?;
             let path = self.dir.path().join(format!("other-{}.img", cell.round + 1));
-            let image = image::create(&run.journal, &path, run.requirements.source_disk_bytes, false)?;
-            let device = ScratchDevice::from_image(image);
+            let device = make_image(run, &path, run.requirements.source_disk_bytes)?;
             format_source_disk(&run.plan, &device, inputs.path(), log)?;
             self.source_disks_by_round.insert(cell.round, device);
         }
@@ -138,8 +135,7 @@ impl Images {
         let id = cell.id();
         if !self.cell_images.contains_key(&id) {
             let path = self.dir.path().join(format!("aged-{id}.img"));
-            let image = image::create(&run.journal, &path, run.requirements.size_bytes, false)?;
-            let device = ScratchDevice::from_image(image);
+            let device = make_image(run, &path, run.requirements.size_bytes)?;
             checkpoint.restore(&(&device).into())?;
             self.cell_images.insert(id.clone(), device);
         }
@@ -238,6 +234,11 @@ impl Images {
         }
         inputs.map(|(dir, _)| dir).into_iter().chain([guest_files, dir]).try_for_each(|dir| remove_run_dir(dir, emit))
     }
+}
+
+/// Makes an image of `size_bytes` at `path`.
+fn make_image(run: &RunContext, path: &Path, size_bytes: u64) -> Result<ScratchDevice> {
+    Ok(ScratchDevice::from_image(image::create(&run.journal, path, size_bytes, false)?))
 }
 
 /// Makes the filesystem of the source disk: makes its inputs in the directory `dir`, which mkfs then copies into the

@@ -24,8 +24,6 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
 const FIRST_TASK: &str = "mount";
 /// The text between the reason of a failure and the last lines of the console.
 pub const CONSOLE_HEADING: &str = "; the end of its console:\n";
-/// The category of the time that guests take to boot.
-pub const BOOT_CATEGORY: Activity = Activity::Boot;
 
 /// The run that a guest belongs to.
 #[derive(Clone, Copy)]
@@ -106,7 +104,7 @@ pub fn run_guest(
         }
     })?;
     if let Some(time) = boot_time {
-        emit(CellEvent::Spent { activity: BOOT_CATEGORY, ns: time.as_nanos() as u64 });
+        emit(CellEvent::Spent { activity: Activity::Boot, ns: time.as_nanos() as u64 });
     }
     let outcome = match end {
         // A filesystem that lost synced files is a finding. The guest reports it in full, so the console is not quoted.

@@ -2,7 +2,7 @@
 
 use super::boot::{GuestCell, GuestStarter};
 use super::early::EarlyGuests;
-use super::host_programs::{self, HostPrograms};
+use super::host_programs::HostPrograms;
 use super::images::Images;
 use super::initramfs::{InitramfsPacker, KernelDemands};
 use super::saved_machines::{RestoredGuest, SavedMachines};
@@ -19,7 +19,7 @@ use crate::packed_filesystems::WORK_DIR;
 use crate::packed_programs::{self, SOURCE_DIR};
 use crate::preflight::guests;
 use crate::protocol::{AgentRequest, GuestRequest, MountRequest, Power, ProcessRole};
-use crate::{layers, power_cut::PowerSupply, shell::ShellSession};
+use crate::{layers, power_cut::PowerSupply, shell::ShellSession, work};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::factor;
@@ -42,6 +42,8 @@ use std::{collections::BTreeMap, time::Duration};
 const AGEING_MAX_SILENCE_S: f64 = 3600.0;
 /// The longest silence of a guest in which a command of the user ages a filesystem, in seconds.
 const COMMAND_MAX_SILENCE_S: f64 = 25.0 * 3600.0;
+/// A guest may be silent for this time longer than the time limit of its commands.
+const SILENCE_SLACK: Duration = Duration::from_secs(60);
 
 /// If the host has less free space than this, in bytes, a failure is explained by it: sparse images cannot grow any
 /// more.
@@ -149,14 +151,6 @@ impl AgeingGuest<'_> {
     /// Whether its step starts programs of this machine.
     pub fn starts_programs(&self) -> bool {
         matches!(self.step, AgeingStep::Part { method: AgeingMethod::Git(_) | AgeingMethod::Command { .. }, .. })
-    }
-
-    /// The longest silence of the guest, in seconds.
-    pub fn max_silence_s(&self) -> f64 {
-        match self.step {
-            AgeingStep::Part { method: AgeingMethod::Command { .. }, .. } => COMMAND_MAX_SILENCE_S,
-            _ => AGEING_MAX_SILENCE_S,
-        }
     }
 }
 
@@ -276,14 +270,17 @@ impl GuestExecutor {
         Ok(StartedGuest::Ended(exit))
     }
 
-    /// The longest silence of the guest of a cell, in seconds.
+    /// The longest silence of the guest of a cell, in seconds. A guest that is silent for longer hangs.
     fn max_silence_s(&self, cell: &Cell, ageing: Option<&AgeingGuest>) -> f64 {
-        match (&self.run.shell, ageing) {
-            (_, Some(ageing)) => self.guest_plan.silence_timeout_s.max(ageing.max_silence_s()),
+        let work_s = match ageing.map(|ageing| ageing.step) {
+            Some(AgeingStep::Part { method: AgeingMethod::Command { .. }, .. }) => COMMAND_MAX_SILENCE_S,
+            Some(_) => AGEING_MAX_SILENCE_S,
             // The user of a shell may be silent for any time.
-            (Some(_), None) => f64::INFINITY,
-            (None, None) => host_programs::max_silence_s(&self.guest_plan, cell),
-        }
+            None if self.run.shell.is_some() => f64::INFINITY,
+            // A command may be silent up to its time limit.
+            None => work::time_limit(cell).map_or(0.0, |limit| (limit + SILENCE_SLACK).as_secs_f64()),
+        };
+        self.guest_plan.silence_timeout_s.max(work_s)
     }
 
     /// Whether the guest of a cell begins with a saved machine. `host_tree` has the files of this machine that the
@@ -306,7 +303,9 @@ impl GuestExecutor {
         layout: &DeviceLayout,
     ) -> Result<StackConfig> {
         let VariantFacts { def, options, size_bytes, .. } = &formatted.facts;
-        let mut stack = guests::guest_stack(&cell.variant, layout, options.raid)?;
+        let mut stack = guests::guest_stack(&cell.variant, options.raid)?;
+        stack.further_disk_count = layout.members.len().saturating_sub(1);
+        stack.has_journal = layout.journal.is_some();
         if !stack.links.is_empty() {
             stack.size_bytes = *size_bytes;
         }

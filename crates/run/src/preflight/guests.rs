@@ -2,7 +2,7 @@
 
 use super::fs_capabilities;
 use crate::axes;
-use crate::device_layout::{DeviceLayout, filesystem_of};
+use crate::device_layout::filesystem_of;
 use crate::error::{Result, RunError, require};
 use crate::{layers, power_cut};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
@@ -406,16 +406,14 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     require(["", "0"].contains(&variant.level(factor::CPUS)), || {
         RunError::Missing(format!("variant {}: a guest has one CPU, number 0", variant.name))
     })?;
-    let faults = device::parse_faults(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
-    let links = link_names(variant)?;
-    require(links.is_empty() || options.journal.is_none(), || {
+    let stack = guest_stack(variant, options.raid)?;
+    require(stack.links.is_empty() || options.journal.is_none(), || {
         let why = "the journal of a filesystem on stacked devices lies inside it: leave out `journal` or `stack`";
         RunError::in_variant(variant, why)
     })?;
     let level = variant.level(factor::STACK);
     let missing = |why| RunError::Missing(format!("variant {}: stack={level}: {why}", variant.name));
     links::check_programs(level).map_err(missing)?;
-    let stack = StackConfig { array: options.raid, faults, links, ..StackConfig::default() };
     for module in further_modules(variant, &stack, &options.mount) {
         if kernel.modules.is_known() && !kernel.modules.has(&module) {
             let (variant, kernel) = (&variant.name, kernel.name());
@@ -427,21 +425,13 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
 }
 
 /// The config of the devices between the disks of a guest and the filesystem of a variant: an array, links, or a device
-/// that injects faults.
+/// that injects faults. It does not have the number of disks.
 ///
 /// # Errors
-/// An invalid level of the factor `faults`.
-pub fn guest_stack(variant: &Variant, layout: &DeviceLayout, raid: Option<Raid>) -> Result<StackConfig> {
+/// An invalid level of the factor `faults` or `stack`.
+pub fn guest_stack(variant: &Variant, raid: Option<Raid>) -> Result<StackConfig> {
     let faults = device::parse_faults(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
-    let (further_disk_count, has_journal) = (layout.members.len().saturating_sub(1), layout.journal.is_some());
-    Ok(StackConfig {
-        further_disk_count,
-        has_journal,
-        array: raid,
-        faults,
-        links: link_names(variant)?,
-        ..StackConfig::default()
-    })
+    Ok(StackConfig { array: raid, faults, links: link_names(variant)?, ..StackConfig::default() })
 }
 
 /// The names of the links of a variant's stack.
