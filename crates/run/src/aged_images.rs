@@ -11,7 +11,7 @@ use crate::axes::{age::age_of, age::keeps_images, age::setup_once_script, fill::
 use crate::checkpoint::{Checkpoint, CheckpointCache, CheckpointInfo};
 use crate::context::RunContext;
 use crate::device_layout::filesystem_of;
-use crate::digests::digest_of_input;
+use crate::digests::{digest_of_input, program_path};
 use crate::error::{CellError, Result};
 use crate::executor::{CommandLog, RunSink, emit_logged_commands};
 use crate::work;
@@ -24,7 +24,7 @@ use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, filesystems, grammar};
 use fsarena_load::ageing::{ChurnPlan, GitPulls};
 use fsarena_load::workloads::SETUP_ONCE;
-use fsarena_sys::{Error, cancel, image::Image, program};
+use fsarena_sys::{Error, cancel, image::Image};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -305,7 +305,7 @@ impl ImageMaker<'_> {
     fn age_image(&mut self, variant: &Variant, seed: u64, emit: RunSink) -> Result<Checkpoint, CellError> {
         let method = self.ageing_method(variant, seed)?;
         let checkpoint = self.with_filesystem(variant, emit, |maker, filesystem, emit| {
-            let history = to_json(&maker.history(filesystem, ImageFiles::Aged(&method))?)?;
+            let history = maker.history(filesystem, ImageFiles::Aged(&method))?;
             let mut checkpoint = maker.checkpoints.find_last(&history);
             let parts_done = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.info.parts_done);
             let part_count = method.part_count();
@@ -355,7 +355,7 @@ impl ImageMaker<'_> {
         let source = self.base_image(model, seed).ok_or_else(missing)?;
         let tree = tree_of(&source)?;
         let history = self.with_filesystem(variant, emit, |maker, filesystem, _| {
-            to_json(&maker.history(filesystem, ImageFiles::Fresh(&tree))?)
+            maker.history(filesystem, ImageFiles::Fresh(&tree))
         })?;
         if let Some(checkpoint) = self.checkpoints.find_last(&history) {
             return Ok(checkpoint);
@@ -399,7 +399,7 @@ impl ImageMaker<'_> {
         let checkpoint = self.with_filesystem(variant, emit, |maker, filesystem, emit| {
             setup.before = match &base {
                 Some(base) => base.info.history.clone(),
-                None => to_json(&maker.history(filesystem, ImageFiles::Empty)?)?,
+                None => maker.history(filesystem, ImageFiles::Empty)?,
             };
             let history = to_json(&setup)?;
             if let Some(checkpoint) = maker.checkpoints.find_last(&history) {
@@ -472,10 +472,10 @@ impl ImageMaker<'_> {
         result
     }
 
-    /// Everything that decides the content of an image.
-    fn history<'b>(&self, filesystem: &'b VariantFilesystem, files: ImageFiles<'b>) -> Result<History<'b>, CellError> {
+    /// The history of an image of this filesystem with these files, as JSON.
+    fn history(&self, filesystem: &VariantFilesystem, files: ImageFiles) -> Result<String, CellError> {
         let VariantFilesystem { variant, def, options, devices, .. } = filesystem;
-        Ok(History {
+        to_json(&History {
             generator: GENERATOR_VERSION,
             work: files,
             filesystem: def.id,
@@ -569,8 +569,7 @@ fn to_json(value: &impl Serialize) -> Result<String, CellError> {
 
 /// The digest of a program, by its name or path. Another version of the program may work differently.
 fn digest_of_program(name: &str) -> Result<String, CellError> {
-    let path = if name.contains('/') { Some(PathBuf::from(name)) } else { program::find(name) };
-    let path = path.ok_or_else(|| CellError::missing(format!("{name} is not installed")))?;
+    let path = program_path(name).ok_or_else(|| CellError::missing(format!("{name} is not installed")))?;
     let bytes = std::fs::read(&path).map_err(Error::io("reading", &path))?;
     Ok(blake3::hash(&bytes).to_hex()[..32].into())
 }

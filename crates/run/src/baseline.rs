@@ -6,7 +6,7 @@
 //! kernel, the directory also has a copy of it with the modules that guests need, because the next build overwrites the
 //! original.
 
-use crate::digests::digest_file;
+use crate::digests::{digest_file, digest_guest_modules};
 use crate::error::{Result, RunError};
 use crate::guest::guest_modules;
 use crate::json_files::{check_format, dirs_with_file, read_json, write_json};
@@ -277,9 +277,7 @@ fn find_dependencies(plan: &Plan, variant: &Variant) -> Result<Dependencies> {
     match (&plan.device.backing, guest_kernel(plan, variant)?) {
         (Backing::Guest(guest), Some(kernel)) => {
             parts.insert("the kernel".into(), digest_file(&kernel.code)?);
-            let modules = guest_modules(&kernel.modules);
-            let bytes = modules.iter().flat_map(|module| [module.name.as_bytes(), &module.elf[..]]);
-            parts.insert("its modules".into(), cache::digest_parts(bytes));
+            parts.insert("its modules".into(), digest_guest_modules(&kernel.modules));
             parts.insert("the memory of guests".into(), guest.memory.to_string());
             if let Some(path) = program::find(QEMU) {
                 parts.insert("QEMU".into(), digest_file(&path)?);

@@ -4,11 +4,12 @@
 use crate::error::{Result, RunError};
 use crate::guest::guest_modules;
 use crate::preflight::Requirements;
-use fsarena_guest::cache;
+use fsarena_guest::{cache, modules::Modules};
 use fsarena_sys::{Error, program};
 use std::collections::BTreeMap;
 use std::os::unix::{ffi::OsStrExt, fs::MetadataExt};
-use std::{fs::File, io, path::Path};
+use std::path::{Path, PathBuf};
+use std::{fs::File, io};
 use walkdir::WalkDir;
 
 /// The prefix of the names of facts that have the digest of a program or kernel.
@@ -24,21 +25,29 @@ pub const RELEASE_PREFIX: &str = "release of kernel ";
 pub fn digest_facts(requirements: &Requirements) -> Result<BTreeMap<String, String>> {
     let mut facts = BTreeMap::new();
     for name in requirements.programs.iter().chain(&requirements.user_programs) {
-        let path = if name.contains('/') { Some(name.into()) } else { program::find(name) };
-        let Some(path) = path else { continue };
+        let Some(path) = program_path(name) else { continue };
         match digest_file(&path) {
             Err(RunError::System(Error::Io { source, .. })) if source.kind() == io::ErrorKind::PermissionDenied => {}
             digest => drop(facts.insert(format!("{DIGEST_PREFIX}{name}"), digest?)),
         }
     }
     for (level, kernel) in &requirements.kernels.by_level {
-        let modules = guest_modules(&kernel.modules);
-        let modules = modules.iter().flat_map(|module| [module.name.as_bytes(), &module.elf[..]]);
-        let parts = [digest_file(&kernel.code)?, cache::digest_parts(modules)];
+        let parts = [digest_file(&kernel.code)?, digest_guest_modules(&kernel.modules)];
         facts.insert(format!("{DIGEST_PREFIX}kernel {level}"), cache::digest_parts(parts));
         facts.insert(format!("{RELEASE_PREFIX}{level}"), kernel.release.clone());
     }
     Ok(facts)
+}
+
+/// The path of a program that is named by a path with a slash, or by a name to find. None if it is not found.
+pub fn program_path(program: &str) -> Option<PathBuf> {
+    if program.contains('/') { Some(program.into()) } else { program::find(program) }
+}
+
+/// Computes the digest of those modules of a kernel that guests need.
+pub fn digest_guest_modules(modules: &Modules) -> String {
+    let modules = guest_modules(modules);
+    cache::digest_parts(modules.iter().flat_map(|module| [module.name.as_bytes(), &module.elf[..]]))
 }
 
 /// Computes the digest of the content of a file.

@@ -2,6 +2,7 @@
 
 use super::axis::{Axis, LevelCheck};
 use crate::device_layout::{DeviceRole, DeviceSpec};
+use crate::digests::program_path;
 use crate::error::{Result, RunError, require};
 use fsarena_core::cell::{Variant, WorkloadPlan};
 use fsarena_core::factor::{self, age, age::Age};
@@ -97,9 +98,6 @@ fn check(check: &LevelCheck) -> Result<()> {
     match age {
         Age::Churn { .. } => Ok(()),
         Age::Git { .. } => require(program::find("git").is_some(), || missing("git")),
-        Age::Command { argv, .. } => {
-            let is_found = argv[0].contains('/') || program::find(&argv[0]).is_some();
-            require(is_found, || missing(&argv[0]))
-        }
+        Age::Command { argv, .. } => require(program_path(&argv[0]).is_some(), || missing(&argv[0])),
     }
 }

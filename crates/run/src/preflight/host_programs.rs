@@ -1,6 +1,7 @@
 //! Finds what guests need to start programs of this machine, and checks that they have it.
 
 use super::guests::Kernels;
+use crate::digests::program_path;
 use crate::error::{Result, RunError, require};
 use crate::work::{find_workload, workload_versions};
 use fsarena_core::cell::Variant;
@@ -8,7 +9,7 @@ use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::setting_text::setting;
 use fsarena_guest::emulator::{HOST_FILES_QEMU_DEVICE, MEMORY_DISK_DRIVERS, QEMU};
 use fsarena_guest::host_root::{MODULES, is_in_own_dir};
-use fsarena_sys::{Error, argv::Argv, dirs, program};
+use fsarena_sys::{Error, argv::Argv, dirs};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::fs::PermissionsExt};
@@ -53,12 +54,8 @@ pub fn find_needs(
              machine; leave out {fresh}"
         ))
     })?;
-    let files = all_programs.iter().filter_map(|name| match name.contains('/') {
-        true => Some(PathBuf::from(name)),
-        false => program::find(name),
-    });
     let mut copies = vec![];
-    for file in files {
+    for file in all_programs.into_iter().filter_map(program_path) {
         check_readable(&file)?;
         // A guest has its own directory there, so it cannot read the program from the directory of this machine.
         copies.extend(is_in_own_dir(&file).then_some(file));
