@@ -14,7 +14,7 @@ use fsarena_guest::host_root;
 use fsarena_load::task::{Action, StartState, Task, TaskError};
 use fsarena_load::workload::{Client, Place};
 use fsarena_probe::trace::{TraceError, TraceOptions, TracedTasks, Tracer};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 /// Samples per second of a traced task. It is a prime, so that samples do not coincide with periodic work.
@@ -39,22 +39,19 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
     make_root(&place)?;
     if let Some(step) = &request.ageing_step {
         if *step == AgeingStep::Setup {
-            for action in
-                workload.input_commands(&job, &place).into_iter().chain(workload.setup_once_actions(&job, &place))
-            {
-                action.perform(&mut bench.log())?;
-            }
+            perform_all(workload.input_commands(&job, &place), bench)?;
+            perform_all(workload.setup_once_actions(&job, &place), bench)?;
         }
         let tree = ageing::perform_step(step, &request.root, &request.source_dir, &mut bench.log())?;
         tree.into_iter().for_each(|tree| bench.emit(CellEvent::Tree(tree)));
         return Ok(());
     }
     if request.only_makes_files {
-        let fill_actions = workload.fill_actions(&job, &place)?;
-        return fill_actions.into_iter().try_for_each(|action| Ok(action.perform(&mut bench.log()).map(drop)?));
+        return perform_all(workload.fill_actions(&job, &place)?, bench);
     }
     if let Some(paths) = &request.paths_to_copy {
-        return stage_inputs(request, paths, workload.input_commands(&job, &place), bench);
+        perform_all(workload.input_commands(&job, &place), bench)?;
+        return Ok(packed_programs::copy_host_paths(paths, &request.source_dir, &mut bench.log())?);
     }
     if let Some(shell) = &request.shell {
         return shell.run(&place.root, bench);
@@ -93,18 +90,12 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
     Ok(())
 }
 
-/// Makes the inputs of guests on the source disk, with the rights of the workload: runs the commands that make inputs,
-/// and copies the files `paths` of this machine.
-fn stage_inputs(
-    request: &AgentRequest,
-    paths: &[PathBuf],
-    input_commands: Vec<Action>,
-    bench: &mut Bench,
-) -> CellResult {
-    for action in input_commands {
+/// Performs actions that are not measured.
+fn perform_all(actions: Vec<Action>, bench: &mut Bench) -> CellResult {
+    for action in actions {
         action.perform(&mut bench.log())?;
     }
-    Ok(packed_programs::copy_host_paths(paths, &request.source_dir, &mut bench.log())?)
+    Ok(())
 }
 
 /// Makes the directory to work in. Does nothing on a bare device.
