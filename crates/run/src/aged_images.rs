@@ -38,14 +38,14 @@ const GENERATOR_VERSION: u32 = 1;
 pub struct AgedImages {
     /// Kept open, because its lock prevents other runs from attaching the same images.
     _checkpoints: CheckpointCache,
-    images: Images,
+    images: ImageResults,
     /// Whether any variant of the run is aged.
     has_aged_variants: bool,
 }
 
 /// The images, or why each could not be made. The key is the name of the variant, the seed, and the directory of the
 /// workload whose setup the image includes; the directory is empty for an image without a setup.
-type Images = BTreeMap<(String, u64, String), Result<Rc<Checkpoint>, CellError>>;
+type ImageResults = BTreeMap<(String, u64, String), Result<Rc<Checkpoint>, CellError>>;
 
 /// Whether the filesystem of a variant can be aged. Other filesystems are made anew for each cell.
 fn can_be_aged(variant: &Variant) -> bool {
@@ -65,7 +65,7 @@ impl AgedImages {
         }
         let has_aged_variants = variants.iter().any(|variant| age_of(variant).is_some());
         let checkpoints = CheckpointCache::open()?;
-        let (images, trees) = (Images::new(), BTreeMap::new());
+        let (images, trees) = (ImageResults::new(), BTreeMap::new());
         let mut maker = ImageMaker { run, ager, checkpoints: &checkpoints, images, trees, staged_tree: None };
         let (aged, fresh): (Vec<&Variant>, Vec<&Variant>) =
             variants.iter().filter(|variant| can_be_aged(variant)).partition(|variant| age_of(variant).is_some());
@@ -108,24 +108,28 @@ impl AgedImages {
 /// the image without a setup. If it is missing because an earlier image of the variant could not be made, returns why that
 /// one could not. None if the cells begin with a new filesystem.
 fn find_image<'a>(
-    images: &'a Images,
+    images: &'a ImageResults,
     variant: &str,
     seed: u64,
     workload: &WorkloadPlan,
 ) -> Option<&'a Result<Rc<Checkpoint>, CellError>> {
-    let get = |dir: String| images.get(&(variant.to_string(), seed, dir));
-    let of_variant = || images.iter().filter(move |((name, ..), _)| name == variant);
-    let failed_before_setup = || {
-        let mut of_seed = of_variant().filter(|((_, image_seed, _), _)| *image_seed == seed);
-        let (_, failed) = of_seed.find(|(_, image)| image.is_err())?;
-        setup_once_script(workload).map(|_| failed)
-    };
-    let failed_for_earlier_seed = || {
-        let (_, failed) = of_variant().find(|(_, image)| image.is_err())?;
-        of_variant().any(|((.., dir), _)| dir.is_empty()).then_some(failed)
-    };
-    let with_setup = get(workload.directory_name()).or_else(failed_before_setup);
-    with_setup.or_else(|| get(String::new())).or_else(failed_for_earlier_seed)
+    let image_in = |dir: String| images.get(&(variant.to_string(), seed, dir));
+    let of_variant: Vec<_> = images.iter().filter(|((name, ..), _)| name == variant).collect();
+    let mut failed = of_variant.iter().filter(|(_, image)| image.is_err());
+    if let Some(with_setup) = image_in(workload.directory_name()) {
+        return Some(with_setup);
+    }
+    if setup_once_script(workload).is_some()
+        && let Some((_, failed_of_seed)) = failed.clone().find(|((_, image_seed, _), _)| *image_seed == seed)
+    {
+        return Some(*failed_of_seed);
+    }
+    if let Some(without_setup) = image_in(String::new()) {
+        return Some(without_setup);
+    }
+    // If the variant has images without a setup, that of this seed is missing because an earlier one failed.
+    let has_images_without_setup = of_variant.iter().any(|((.., dir), _)| dir.is_empty());
+    failed.next().filter(|_| has_images_without_setup).map(|(_, failed)| *failed)
 }
 
 /// The seed of the images of a run without aged variants, which only has images with setups.
@@ -159,7 +163,7 @@ fn describe_images(
     variant: &Variant,
     model: Option<&Variant>,
     seeds: &BTreeSet<u64>,
-    images: &Images,
+    images: &ImageResults,
 ) -> Option<String> {
     let of_seed = |seed: &u64| images.get(&(variant.name.clone(), *seed, String::new()))?.as_ref().ok();
     let checkpoints: Vec<&Rc<Checkpoint>> = seeds.iter().filter_map(of_seed).collect();
@@ -248,7 +252,7 @@ struct ImageMaker<'a> {
     run: &'a RunContext,
     ager: &'a dyn Ager,
     checkpoints: &'a CheckpointCache,
-    images: Images,
+    images: ImageResults,
     /// The tree that each method of ageing, as JSON, left first.
     trees: BTreeMap<String, TreeDigest>,
     /// The tree that an agent has copied out, to be copied to variants without age.
@@ -409,12 +413,11 @@ impl ImageMaker<'_> {
             let mut info = match &base {
                 Some(base) => {
                     base.restore(&filesystem.devices)?;
-                    CheckpointInfo::new(&history, 1, &base.info.mkfs, &base.info.features)
+                    CheckpointInfo::new(&history, &base.info.mkfs, &base.info.features)
                 }
                 None => make_filesystem(filesystem, &history, emit)?,
             };
             info.final_tree = maker.ager.perform_step(filesystem, AgeingStep::Setup, Some(workload), emit)?;
-            info.parts_done = 1;
             Ok(maker.checkpoints.save(info, &filesystem.devices)?)
         })?;
         let tree = tree_of(&checkpoint)?;
@@ -527,7 +530,7 @@ fn make_filesystem_and_log(
     if def.pool.is_some() {
         filesystem.needs_mkfs.set(true);
         let words = lifecycle::mkfs_words(def, &options)?;
-        return Ok(CheckpointInfo::new(history, 1, &format!("{}, in the guest", words.join(" ")), ""));
+        return Ok(CheckpointInfo::new(history, &format!("{}, in the guest", words.join(" ")), ""));
     }
     let formatted = lifecycle::format(devices.clone(), def, &options, log);
     let formatted = formatted.map_err(|error| CellError::from(error).blame_options(variant.level(factor::MKFS)))?;
@@ -538,7 +541,7 @@ fn make_filesystem_and_log(
         .try_for_each(|device| device.finish_stack())
         .map_err(Error::io("finishing", devices.first()))?;
     let features = lifecycle::describe_features(devices.members[0], def, log).unwrap_or_default();
-    Ok(CheckpointInfo::new(history, 1, &formatted.argv.join(" "), &features))
+    Ok(CheckpointInfo::new(history, &formatted.argv.join(" "), &features))
 }
 
 /// The files and directories of this machine that a workload names, each with a digest.
@@ -590,14 +593,15 @@ mod tests {
         let (first, second, without_setup) = (workload("first", "a"), workload("second", "b"), workload("third", ""));
         let key = |variant: &str, seed| (variant.to_string(), seed, first.directory_name());
         let failed = || Err(CellError::missing("the setup failed"));
-        let images = Images::from([(key("ext4", 1), failed()), (key("ext4", 2), failed()), (key("xfs", 2), failed())]);
+        let images =
+            ImageResults::from([(key("ext4", 1), failed()), (key("ext4", 2), failed()), (key("xfs", 2), failed())]);
         let is_failure = |variant: &str, seed, workload: &WorkloadPlan| {
             matches!(find_image(&images, variant, seed, workload), Some(Err(_)))
         };
         assert!(is_failure("ext4", 1, &first) && is_failure("ext4", 1, &second));
         assert!(!is_failure("ext4", 1, &without_setup), "it needs no setup");
         assert!(!is_failure("xfs", 1, &second) && !is_failure("ext4", 3, &second), "nothing failed there");
-        let aged = Images::from([(("ext4".to_string(), 1, String::new()), failed())]);
+        let aged = ImageResults::from([(("ext4".to_string(), 1, String::new()), failed())]);
         assert!(matches!(find_image(&aged, "ext4", 2, &without_setup), Some(Err(_))), "it was skipped after seed 1");
         assert!(find_image(&aged, "xfs", 2, &without_setup).is_none());
     }

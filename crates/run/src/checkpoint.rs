@@ -60,14 +60,14 @@ pub struct CheckpointInfo {
 }
 
 impl CheckpointInfo {
-    /// The description of devices after `parts_done` parts of a history.
-    pub fn new(history: &str, parts_done: u32, mkfs: &str, features: &str) -> CheckpointInfo {
-        let (history, mkfs, features) = (history.into(), mkfs.into(), features.into());
+    /// The description of devices after the first part of a history. [`CheckpointCache::save`] sets the fields that
+    /// describe the devices and the file.
+    pub fn new(history: &str, mkfs: &str, features: &str) -> CheckpointInfo {
         CheckpointInfo {
-            history,
-            parts_done,
-            mkfs,
-            features,
+            history: history.into(),
+            parts_done: 1,
+            mkfs: mkfs.into(),
+            features: features.into(),
             device_bytes: vec![],
             final_tree: None,
             block_bytes: BLOCK_BYTES,
@@ -368,8 +368,9 @@ mod tests {
         content[500_000..500_100].fill(9);
         std::fs::write(device.path(), &content).unwrap();
 
-        cache.save(CheckpointInfo::new("history", 1, "mkfs", ""), &(&device).into()).unwrap();
-        let saved = cache.save(CheckpointInfo::new("history", 2, "mkfs", ""), &(&device).into()).unwrap();
+        cache.save(CheckpointInfo::new("history", "mkfs", ""), &(&device).into()).unwrap();
+        let second_part = CheckpointInfo { parts_done: 2, ..CheckpointInfo::new("history", "mkfs", "") };
+        let saved = cache.save(second_part, &(&device).into()).unwrap();
         assert!(saved.file_bytes < 30_000, "{} bytes", saved.file_bytes);
         assert_eq!(checkpoint_files(&cache.dir, "").len(), 1, "the earlier one is replaced");
         assert!(cache.find_last("other").is_none());

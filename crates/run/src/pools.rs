@@ -78,15 +78,13 @@ impl Pool {
     }
 
     /// Limits the filesystem's own cache, which no control group limits, to `bytes` or the least that the kernel
-    /// accepts. Returns the limit.
+    /// accepts.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn limit_cache(&self, bytes: u64) -> Result<u64, Error> {
+    pub fn limit_cache(&self, bytes: u64) -> Result<(), Error> {
         let (path, min_bytes) = self.def.cache_limit;
-        let bytes = bytes.max(min_bytes);
-        std::fs::write(path, bytes.to_string()).map_err(Error::io("writing", path))?;
-        Ok(bytes)
+        std::fs::write(path, bytes.max(min_bytes).to_string()).map_err(Error::io("writing", path))
     }
 
     /// Runs the program of the pool with these arguments, and returns its standard output.

@@ -11,6 +11,7 @@
 use super::boot::{GuestCell, GuestStarter};
 use super::session::{GuestExit, GuestOwner, SessionEnd, run_guest, run_until_ready};
 use super::snapshot_pool::write_command_line;
+use super::start::StartedGuest;
 use crate::error::{Result, RunError};
 use crate::executor::CellSink;
 use crate::preflight::Kernels;
@@ -150,13 +151,13 @@ impl GuestStarter<'_> {
         key: &str,
         tree: Option<&HostTree>,
         cell: &GuestCell,
-    ) -> Result<std::result::Result<RestoredGuest, GuestExit>> {
+    ) -> Result<StartedGuest> {
         if !machines.saved.contains_key(key) {
             match self.save_machine(machines, tree, cell)? {
                 SessionEnd::Value(machine) => drop(machines.saved.insert(key.into(), machine)),
-                SessionEnd::Failed(error) => return Ok(Err(GuestExit::not_started(error.into()))),
+                SessionEnd::Failed(error) => return Ok(StartedGuest::Ended(GuestExit::not_started(error.into()))),
                 SessionEnd::PowerCut | SessionEnd::Interrupted => {
-                    return Ok(Err(GuestExit::not_started(Outcome::Interrupted)));
+                    return Ok(StartedGuest::Ended(GuestExit::not_started(Outcome::Interrupted)));
                 }
             }
         }
@@ -180,7 +181,8 @@ impl GuestStarter<'_> {
         write_command_line(machine.dir, "command.json", &launch)?;
         let (journal, plan) = (self.owner.journal.clone(), self.owner.guest_plan.clone());
         let cut_after = self.cut_after;
-        Ok(Ok(RestoredGuest { journal, plan, launch, monitor, state_file, config_file, cut_after }))
+        let guest = RestoredGuest { journal, plan, launch, monitor, state_file, config_file, cut_after };
+        Ok(StartedGuest::Restored(Box::new(guest)))
     }
 
     /// Boots a machine, lets it copy the files of `tree` from the host, and saves it. Returns a shared machine that was

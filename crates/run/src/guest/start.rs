@@ -101,7 +101,7 @@ impl GuestPurpose {
 }
 
 /// The result of starting a guest.
-pub(super) enum StartedGuest {
+pub enum StartedGuest {
     /// The guest was run to its end.
     Ended(GuestExit),
     /// The guest is ready, and can run on a separate thread.
@@ -255,12 +255,11 @@ impl GuestExecutor {
             let workload = host_tree.as_ref().map_or(String::new(), |_| format!("{:?}", cell.workload));
             let key = [level, &further_modules.join(" "), &workload].join("\n");
             match starter.prepare_restored(&mut self.saved_machines, &key, host_tree.as_ref(), &guest_cell)? {
-                Ok(guest) => return Ok(StartedGuest::Restored(Box::new(guest))),
                 // Cells without programs of this machine can boot instead.
-                Err(GuestExit { outcome: Outcome::Failed { why, .. }, .. }) if host_tree.is_none() => {
+                StartedGuest::Ended(GuestExit { outcome: Outcome::Failed { why, .. }, .. }) if host_tree.is_none() => {
                     self.why_not_restored = Some(why);
                 }
-                Err(exit) => return Ok(StartedGuest::Ended(exit)),
+                started => return Ok(started),
             }
         }
         let exit = match self.snapshots.as_mut().filter(|_| starter.terminal.is_none()) {
