@@ -335,16 +335,17 @@ impl ImageMaker<'_> {
             checkpoint.ok_or_else(|| CellError::internal("the history has no parts"))
         })?;
         let tree = tree_of(&checkpoint)?;
-        if method.is_reproducible() && self.first_tree_of(to_json(&method)?, &tree) != tree {
+        if method.is_reproducible() && !self.equals_first_tree(to_json(&method)?, &tree) {
             let why = format!("its history left other files than on another filesystem: {tree:?}");
             return Err(CellError::internal(why));
         }
         Ok(checkpoint)
     }
 
-    /// The tree that a history left first in this run. If this is the first time, records `tree` as that.
-    fn first_tree_of(&mut self, history: String, tree: &TreeDigest) -> TreeDigest {
-        self.trees.entry(history).or_insert_with(|| tree.clone()).clone()
+    /// Whether a history has left the same tree as the first time in this run. The first time it records `tree` and
+    /// returns true.
+    fn equals_first_tree(&mut self, history: String, tree: &TreeDigest) -> bool {
+        *self.trees.entry(history).or_insert_with(|| tree.clone()) == *tree
     }
 
     /// Makes the image of a variant without age: a copy of the files of its model.
@@ -421,7 +422,7 @@ impl ImageMaker<'_> {
             Ok(maker.checkpoints.save(info, &filesystem.devices)?)
         })?;
         let tree = tree_of(&checkpoint)?;
-        if self.first_tree_of(setup_json, &tree) != tree {
+        if !self.equals_first_tree(setup_json, &tree) {
             let why = "setup_once left other files than before: its result differs from time to time, or from filesystem to \
                        filesystem; use `setup`, which runs in each round";
             return Err(CellError::new(Cause::Usage, why));

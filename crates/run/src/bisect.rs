@@ -196,7 +196,7 @@ impl Bisector {
         for id in bisection_ids(runs_dir).iter().rev() {
             let Ok(mut earlier) = Bisector::open(runs_dir, id) else { continue };
             if earlier.has_same_question(new, ignores_seed) {
-                let continues = earlier.extend(new.budget_s, new.max_rounds)?;
+                let continues = earlier.allow_more(new.budget_s, new.max_rounds)?;
                 earlier.state.command.clone_from(&new.command);
                 return Ok(Some(earlier).filter(|_| continues));
             }
@@ -226,7 +226,7 @@ impl Bisector {
     ///
     /// # Errors
     /// The bisection has taken longer than this budget already.
-    fn extend(&mut self, budget_s: Option<f64>, max_rounds: usize) -> Result<bool> {
+    fn allow_more(&mut self, budget_s: Option<f64>, max_rounds: usize) -> Result<bool> {
         let has_more_time = self.state.budget_s.is_some_and(|old_s| budget_s.is_none_or(|new_s| new_s > old_s));
         if !has_more_time && max_rounds <= self.state.max_rounds {
             return Ok(false);

@@ -209,7 +209,7 @@ fn check_devices(
     };
     defs.sort_by_key(|def| def.id);
     defs.dedup_by_key(|def| def.id);
-    fs_capabilities::check(with_filesystem(variants), demands)?;
+    fs_capabilities::check(variants_with_filesystem(variants), demands)?;
     let mut programs = journal_programs(variants, is_in_guest)?;
     programs.extend(defs.iter().map(|def| def.mkfs.to_string()).filter(|mkfs| !mkfs.is_empty()));
     if !is_in_guest {
@@ -256,7 +256,7 @@ fn storage_below(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs_dir: 
 }
 
 /// The variants that have a filesystem instead of a bare device.
-fn with_filesystem(variants: &[Variant]) -> impl Iterator<Item = &Variant> {
+fn variants_with_filesystem(variants: &[Variant]) -> impl Iterator<Item = &Variant> {
     variants.iter().filter(|variant| !variant.is_bare_device())
 }
 
@@ -377,7 +377,7 @@ fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
 fn find_mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<&'static FsDef>> {
     let surveyed = survey(kernel)?;
     let mut defs = vec![];
-    let ids = with_filesystem(variants).map(|variant| variant.level(factor::FS));
+    let ids = variants_with_filesystem(variants).map(|variant| variant.level(factor::FS));
     for id in ids.chain([plan.device.other_fs.as_str()]) {
         let Some(filesystem) = surveyed.iter().find(|filesystem| filesystem.def.id == id) else {
             return Err(RunError::Plan(format!("fsarena knows no filesystem {id}")));
@@ -400,7 +400,7 @@ fn check_options(plan: &Plan, variants: &[Variant]) -> Result<()> {
     if plan.device.backing == Backing::Dir {
         return Ok(());
     }
-    for variant in with_filesystem(variants) {
+    for variant in variants_with_filesystem(variants) {
         filesystem_of(variant)?;
     }
     Ok(())
@@ -409,7 +409,7 @@ fn check_options(plan: &Plan, variants: &[Variant]) -> Result<()> {
 /// The programs that make journals on separate devices, or in separate image files if `in_files` is set.
 fn journal_programs(variants: &[Variant], in_files: bool) -> Result<BTreeSet<String>> {
     let mut programs = BTreeSet::new();
-    for variant in with_filesystem(variants) {
+    for variant in variants_with_filesystem(variants) {
         let (def, options) = filesystem_of(variant)?;
         if let Some(journal) = options.journal.and(def.journal) {
             programs.extend(journal.programs(in_files).map(String::from));
@@ -431,7 +431,7 @@ fn check_directories(variants: &[Variant], room: Room, demands: &Demands) -> Res
             let error = std::io::Error::from(error);
             RunError::Plan(format!("{path:?}: {error}; name a directory that you can write to"))
         })?;
-        fs_capabilities::check_directory(path, demands)?;
+        fs_capabilities::check_direct_io(path, demands)?;
         let meta = path.metadata().map_err(fsarena_sys::Error::io("looking at", path))?;
         if let Some(earlier) = dirs_by_inode.insert((meta.dev(), meta.ino()), dir).filter(|earlier| *earlier != dir) {
             let message = format!("{earlier} and {dir} are the same directory; name it once");

@@ -90,13 +90,13 @@ impl Images {
         })
     }
 
-    /// The image of the source disk for the guest of a cell, with the inputs of its round. Guests that count
-    /// instructions can begin before the turns of their cells, so each round gets a separate image. For other guests,
-    /// the image is made again in each round.
+    /// Prepares the image of the source disk for the guest of a cell, with the inputs of its round, and returns its path.
+    /// Guests that count instructions can begin before the turns of their cells, so each round gets a separate image.
+    /// For other guests, the image is made again in each round.
     ///
     /// # Errors
     /// There is not enough space, or the inputs cannot be made.
-    pub fn source_disk_of(&mut self, run: &RunContext, cell: &Cell, log: CommandLog) -> Result<&Path> {
+    pub fn prepare_source_disk(&mut self, run: &RunContext, cell: &Cell, log: CommandLog) -> Result<&Path> {
         let Some((inputs, drawn)) = &mut self.inputs else { return Ok(self.source_disk.path()) };
         if !run.plan.device.backing.counts_instructions() {
             if drawn.draw(&run.plan, cell, inputs.path())? {
@@ -131,7 +131,12 @@ impl Images {
     ///
     /// # Errors
     /// There is not enough space.
-    pub fn cell_image(&mut self, run: &RunContext, cell: &Cell, checkpoint: &Checkpoint) -> Result<PathBuf> {
+    pub fn get_or_make_cell_image(
+        &mut self,
+        run: &RunContext,
+        cell: &Cell,
+        checkpoint: &Checkpoint,
+    ) -> Result<PathBuf> {
         let id = cell.id();
         if !self.cell_images.contains_key(&id) {
             let path = self.dir.path().join(format!("aged-{id}.img"));
@@ -189,13 +194,13 @@ impl Images {
         files.into_iter().try_for_each(Image::clear)
     }
 
-    /// The images that a guest gets as disks for the filesystem under test. For an array, these are the images of its
-    /// members, over which this function spreads the contents of `image`. For links, they are the images below the
-    /// links, on which the guest makes the filesystem. Else it is `image` itself.
+    /// Prepares the images that a guest gets as disks for the filesystem under test, and returns their paths. For an
+    /// array, these are the images of its members, over which this function spreads the contents of `image`. For links,
+    /// they are the images below the links, on which the guest makes the filesystem. Else it is `image` itself.
     ///
     /// # Errors
     /// The contents cannot be copied to the members.
-    pub fn disks(&self, image: &Path, layout: &DeviceLayout, stack: &StackConfig) -> Result<Vec<PathBuf>> {
+    pub fn prepare_disks(&self, image: &Path, layout: &DeviceLayout, stack: &StackConfig) -> Result<Vec<PathBuf>> {
         if stack.array.is_none() && stack.links.is_empty() {
             return Ok(vec![image.to_path_buf()]);
         }

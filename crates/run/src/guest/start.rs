@@ -196,14 +196,14 @@ impl GuestExecutor {
         let layout = self.run.device_layout(&cell.variant)?;
         let options = &formatted.facts.options;
         let stack = self.stack_config(cell, formatted, &layout)?;
-        let test_images = self.images.disks(image, &layout, &stack)?;
+        let test_images = self.images.prepare_disks(image, &layout, &stack)?;
         let mut further_modules = guests::further_modules(&cell.variant, &stack, &options.mount);
         let kernel = &self.run.requirements.kernels.by_level[level];
         further_modules.extend(stack.accelerator_modules().filter(|name| kernel.modules.has(name)).map(String::from));
         let mut log = |record| emit(CellEvent::Command(record));
         let source_disk = match ageing {
             Some(ageing) => ageing.stage_disk.to_path_buf(),
-            None => self.images.source_disk_of(&self.run, cell, &mut log)?.to_path_buf(),
+            None => self.images.prepare_source_disk(&self.run, cell, &mut log)?.to_path_buf(),
         };
         let machine = Machine {
             emulator: self.guest_plan.emulator,

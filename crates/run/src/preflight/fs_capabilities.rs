@@ -75,7 +75,7 @@ fn direct_io_refusal() -> String {
 ///
 /// # Errors
 /// The missing feature, with what to do.
-pub fn check_directory(path: &Path, demands: &Demands) -> Result<()> {
+pub fn check_direct_io(path: &Path, demands: &Demands) -> Result<()> {
     if !demands.direct_io {
         return Ok(());
     }

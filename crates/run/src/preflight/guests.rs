@@ -296,9 +296,9 @@ pub fn check_guest_variants(
     }
     for variant in variants {
         if emulator == Emulator::Exact {
-            check_exact_axes(variant)?;
+            check_exact_levels(variant)?;
         }
-        check_axes(variant, &kernels.by_level[variant.level(factor::KERNEL)])?;
+        check_levels(variant, &kernels.by_level[variant.level(factor::KERNEL)])?;
     }
     Ok(defs)
 }
@@ -360,7 +360,7 @@ fn check_aged_on_one_disk(variants: &[Variant]) -> Result<()> {
 }
 
 /// Refuses axes of devices and the machine in a guest that counts instructions: its only disk is memory.
-fn check_exact_axes(variant: &Variant) -> Result<()> {
+fn check_exact_levels(variant: &Variant) -> Result<()> {
     let (_, options) = filesystem_of(variant)?;
     let mut set_factors = variant.levels.iter().filter(|(_, level)| !level.is_empty()).map(|(id, _)| id.as_str());
     let refused = set_factors.find(|id| {
@@ -378,7 +378,7 @@ fn check_exact_axes(variant: &Variant) -> Result<()> {
 
 /// Refuses levels that no guest can have, such as another backing device or a second CPU, and levels that require a
 /// module which the kernel lacks.
-fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
+fn check_levels(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     let (def, options) = filesystem_of(variant)?;
     require(def.pool.is_none() || variant.level(factor::LIMIT).is_empty(), || {
         let why = format!(
