@@ -88,8 +88,8 @@ fn run_programs(
     let tried_network = host_root::count_network_attempts() > attempts_before;
     write_message(events, &AgentMessage::End(if tried_network { explain_missing_network(outcome) } else { outcome }))?;
     // The mounts of copies would keep the source disk in use.
-    let unmount = |copy: &PathBuf| rustix::mount::unmount(copy, rustix::mount::UnmountFlags::empty());
-    Ok(programs.copies.iter().try_for_each(unmount)?)
+    let unmount = |path: &PathBuf| rustix::mount::unmount(path, rustix::mount::UnmountFlags::empty());
+    Ok(programs.copied_paths.iter().try_for_each(unmount)?)
 }
 
 /// Connects a shell with the terminal of the host.
@@ -139,7 +139,7 @@ fn prepare_cell(booted: &mut BootedGuest, guest: &mut GuestRequest) -> io::Resul
         .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
     if let Some(programs) = &guest.programs {
         let copies = request.source_dir.join(COPIES_DIR);
-        for path in &programs.copies {
+        for path in &programs.copied_paths {
             host_root::mount_copy(&copies.join(path.strip_prefix("/").unwrap_or(path)), path)?;
         }
         host_root::copy_up(&programs.in_memory);

@@ -297,7 +297,8 @@ pub struct GuestPrograms {
     /// Their whole environment.
     pub environment: Vec<(String, String)>,
     /// Paths of the host that the guest reads from the copies on its source disk.
-    pub copies: Vec<PathBuf>,
+    #[serde(rename = "copies")]
+    pub copied_paths: Vec<PathBuf>,
     /// Files of the host to copy into the memory of the guest before the first task.
     pub in_memory: Vec<PathBuf>,
     /// Paths of the host to look up before the first task.

@@ -78,8 +78,8 @@ impl<'a> GuestAger<'a> {
         if let Some(device) = &*stage_disk {
             return Ok(device.path().into());
         }
-        let copies = self.programs.as_ref().map_or(&[][..], |programs| programs.copies());
-        let device = emit_logged_commands(emit, |log| guests.images.make_stage_disk(&guests.run, copies, log))??;
+        let copied_paths = self.programs.as_ref().map_or(&[][..], |programs| programs.copied_paths());
+        let device = emit_logged_commands(emit, |log| guests.images.make_stage_disk(&guests.run, copied_paths, log))??;
         let path = device.path().to_path_buf();
         *stage_disk = Some(device);
         Ok(path)

@@ -32,7 +32,7 @@ pub struct HostPrograms {
     /// The value of `PATH` in the guests.
     path_variable: String,
     /// The paths that guests read from copies on their source disk.
-    copies: Vec<PathBuf>,
+    copied_paths: Vec<PathBuf>,
     /// For each workload, the files and names that its programs accessed in the rehearsal. Files that do not fit into
     /// the memory of guests are left out.
     rehearsed: Vec<(WorkloadPlan, AccessedPaths)>,
@@ -62,13 +62,13 @@ impl HostPrograms {
         Some(HostPrograms {
             memory_bytes: guest.memory.as_u64() / MEMORY_DIVISOR,
             counts_instructions: needed.counts_instructions,
-            ..HostPrograms::for_ageing(run, needed.copies.clone())
+            ..HostPrograms::for_ageing(run, needed.copied_paths.clone())
         })
     }
 
-    /// The programs that age filesystems, with the rights of the run's workloads. `copies` are the paths that guests read
-    /// from copies.
-    pub fn for_ageing(run: &RunContext, copies: Vec<PathBuf>) -> HostPrograms {
+    /// The programs that age filesystems, with the rights of the run's workloads. `copied_paths` are the paths
+    /// that guests read from copies.
+    pub fn for_ageing(run: &RunContext, copied_paths: Vec<PathBuf>) -> HostPrograms {
         let mut user = run.agent_config.user.clone();
         if user.home.is_none() && user.uid == rustix::process::getuid().as_raw() {
             user.home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
@@ -76,7 +76,7 @@ impl HostPrograms {
         HostPrograms {
             user,
             path_variable: std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into()),
-            copies,
+            copied_paths,
             rehearsed: vec![],
             memory_bytes: 0,
             counts_instructions: false,
@@ -91,8 +91,8 @@ impl HostPrograms {
     }
 
     /// The paths that guests read from copies.
-    pub fn copies(&self) -> &[PathBuf] {
-        &self.copies
+    pub fn copied_paths(&self) -> &[PathBuf] {
+        &self.copied_paths
     }
 
     /// The role of the agent in a guest: the supervisor, with a worker that has the rights of the user of the workload.
@@ -135,7 +135,7 @@ impl HostPrograms {
             is_listed || tree.names.contains(name) || tree.files.contains(name)
         };
         let is_missed = |name: &&PathBuf| {
-            let is_of_host = !is_in_own_dir(name) && !self.copies.iter().any(|copy| name.starts_with(copy));
+            let is_of_host = !is_in_own_dir(name) && !self.copied_paths.iter().any(|path| name.starts_with(path));
             is_of_host && name.is_absolute() && !is_in_guest(name) && name.symlink_metadata().is_ok()
         };
         let missed = accessed.names.iter().find(is_missed).cloned();
@@ -188,7 +188,7 @@ impl HostPrograms {
         let is_rehearsal = shell.is_none() && (self.needs_rehearsal(cell) || self.needs_verification(cell));
         GuestPrograms {
             environment: variables.map(|(name, value)| (name.into(), value.into())).collect(),
-            copies: self.copies.clone(),
+            copied_paths: self.copied_paths.clone(),
             in_memory: rehearsed
                 .iter()
                 .flat_map(|(_, accessed)| &accessed.files)
@@ -266,18 +266,18 @@ fn format_percent(share: f64) -> String {
 ///
 /// # Errors
 /// A command fails, or a file cannot be copied.
-pub fn fill_source_dir(run: &RunContext, copies: &[PathBuf], dir: &Path, emit: RunSink) -> Result<()> {
+pub fn fill_source_dir(run: &RunContext, copied_paths: &[PathBuf], dir: &Path, emit: RunSink) -> Result<()> {
     run.agent_config.role.give_to_workload_user(dir)?;
     let root = MadeDir::make_tree(&run.journal, &dir.with_file_name("staging"))?;
     let variants = matrix::expand(&run.plan);
     let all_variants: Vec<usize> = (0..variants.len()).collect();
-    let (mut staged_workloads, mut copies) = (vec![], copies.to_vec());
+    let (mut staged_workloads, mut unstaged_paths) = (vec![], copied_paths.to_vec());
     for cell in matrix::cells_of_round(&run.plan, &variants, &all_variants, 0) {
         if staged_workloads.contains(&cell.workload) {
             continue;
         }
         let request = AgentRequest {
-            paths_to_copy: Some(std::mem::take(&mut copies)),
+            paths_to_copy: Some(std::mem::take(&mut unstaged_paths)),
             ..run.agent_request(&cell, root.path(), dir)
         };
         let outcome = emit_logged_commands(emit, |log| {
@@ -307,11 +307,11 @@ mod tests {
 
     fn programs(memory_bytes: u64) -> HostPrograms {
         let user = User { home: Some("/home/u".into()), ..User::of_process() };
-        let (path, copies, verified) = ("/usr/bin".into(), vec![], vec![]);
+        let (path, copied_paths, verified) = ("/usr/bin".into(), vec![], vec![]);
         HostPrograms {
             user,
             path_variable: path,
-            copies,
+            copied_paths,
             rehearsed: vec![],
             memory_bytes,
             counts_instructions: false,

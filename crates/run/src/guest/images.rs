@@ -159,17 +159,22 @@ impl Images {
     }
 
     /// Makes the stage disk, on which guests that age filesystems keep copies of trees, and what later steps of a
-    /// history need. It has the programs that these guests need, and copies of the files `copies` of this machine. Its
+    /// history need. It has the programs that these guests need, and copies of these paths of this machine. Its
     /// image grows as it is written.
     ///
     /// # Errors
     /// A file cannot be copied, or mkfs fails.
-    pub fn make_stage_disk(&self, run: &RunContext, copies: &[PathBuf], log: CommandLog) -> Result<ScratchDevice> {
+    pub fn make_stage_disk(
+        &self,
+        run: &RunContext,
+        copied_paths: &[PathBuf],
+        log: CommandLog,
+    ) -> Result<ScratchDevice> {
         let RunContext { plan, requirements, journal, .. } = run;
         let files = MadeDir::make_tree(journal, &self.guest_files.path().join("stage"))?;
         packed_programs::pack_programs(requirements.packed_programs.iter().map(String::as_str), files.path(), log)?;
         packed_programs::pack_file(Path::new("/etc/mke2fs.conf"), files.path())?;
-        packed_programs::copy_host_paths(copies, files.path(), log)?;
+        packed_programs::copy_host_paths(copied_paths, files.path(), log)?;
         run.agent_config.role.give_to_workload_user(files.path())?;
         let bytes = (requirements.size_bytes + requirements.size_bytes / 2).next_multiple_of(STAGE_DISK_STEP_BYTES);
         let image = image::create_sparse(journal, &self.dir.path().join("stage.img"), bytes)?;
@@ -255,7 +260,7 @@ fn make_source_disk(run: &RunContext, source_disk: &ScratchDevice, dir: &Path, e
     emit_logged_commands(emit, |log| packed_programs::pack_programs(packed, dir, log))??;
     packed_programs::pack_file(Path::new("/etc/mke2fs.conf"), dir)?;
     if let Some(programs) = &requirements.host_programs {
-        host_programs::fill_source_dir(run, &programs.copies, dir, emit)?;
+        host_programs::fill_source_dir(run, &programs.copied_paths, dir, emit)?;
     }
     emit_logged_commands(emit, |log| format_source_disk(plan, source_disk, dir, log))?
 }

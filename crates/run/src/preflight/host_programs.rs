@@ -22,7 +22,7 @@ const MIN_FILE_BYTES: u64 = 16 << 10;
 #[derive(Debug, Clone, Default)]
 pub struct HostProgramNeeds {
     /// The paths of this machine that guests read from copies on their source disk.
-    pub copies: Vec<PathBuf>,
+    pub copied_paths: Vec<PathBuf>,
     /// The room that the copies take, in bytes.
     pub copied_bytes: u64,
     /// Whether the guests count instructions.
@@ -54,22 +54,22 @@ pub fn find_needs(
              machine; leave out {fresh}"
         ))
     })?;
-    let mut copies = vec![];
+    let mut copied_paths = vec![];
     for file in all_programs.into_iter().filter_map(program_path) {
         check_readable(&file)?;
         // A guest has its own directory there, so it cannot read the program from the directory of this machine.
-        copies.extend(is_in_own_dir(&file).then_some(file));
+        copied_paths.extend(is_in_own_dir(&file).then_some(file));
     }
     for planned in &plan.workloads {
         for version in workload_versions(planned, variants) {
             let (workload, job) = find_workload(plan, &version)?;
-            copies.extend(workload.paths_in_settings(&job).into_iter().filter(|path| is_input(path)));
+            copied_paths.extend(workload.paths_in_settings(&job).into_iter().filter(|path| is_input(path)));
         }
     }
-    let copies = outermost_paths(copies);
-    let sizes = copies.iter().map(|path| dirs::tree_bytes(path, MIN_FILE_BYTES));
+    let copied_paths = outermost_paths(copied_paths);
+    let sizes = copied_paths.iter().map(|path| dirs::tree_bytes(path, MIN_FILE_BYTES));
     let copied_bytes = sizes.sum::<Result<u64, Error>>()?;
-    Ok(Some(HostProgramNeeds { copies, copied_bytes, counts_instructions }))
+    Ok(Some(HostProgramNeeds { copied_paths, copied_bytes, counts_instructions }))
 }
 
 /// Refuses a program that this process may not read, because QEMU reads it for the guest.
