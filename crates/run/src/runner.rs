@@ -78,11 +78,6 @@ fn all_have_failed(variants: &[Variant], departed: &BTreeMap<String, VariantDepa
     variants.iter().all(|variant| has_failed(variant) || (has_filesystems && variant.is_bare_device()))
 }
 
-/// The advice of a note on a variant that is not compared because the budget is too short.
-fn larger_budget_advice() -> String {
-    format!("a larger {}", setting("budget", ""))
-}
-
 struct Runner<'a, 'b, 'c> {
     plan: &'a Plan,
     variants: &'a [Variant],
@@ -195,10 +190,15 @@ impl Runner<'_, '_, '_> {
                  that a first answer requires",
                 variants.len()
             );
-            let note = Note::new(NoteKind::NotCompared, text).variant(name).fix(larger_budget_advice());
-            self.recorder.record(Event::Note(note))?;
+            self.note_not_compared(name, text)?;
         }
         Ok(())
+    }
+
+    /// Notes that a variant is not compared because the budget is too short for it.
+    fn note_not_compared(&mut self, variant: &str, text: String) -> Result<()> {
+        let advice = format!("a larger {}", setting("budget", ""));
+        self.recorder.record(Event::Note(Note::new(NoteKind::NotCompared, text).variant(variant).fix(advice)))
     }
 
     /// Returns whether the budget is long enough for the rounds of a first answer; see [`StoppingRule::budget_fit`].
@@ -356,9 +356,7 @@ impl Runner<'_, '_, '_> {
             return Ok(()); // Noted already, for the cell of another workload.
         }
         let budget = format_duration(self.plan.stop.budget_s.unwrap_or_default());
-        let text = format!("not tried: the budget of {budget} is too short");
-        let note = Note::new(NoteKind::NotCompared, text).variant(name).fix(larger_budget_advice());
-        self.recorder.record(Event::Note(note))
+        self.note_not_compared(name, format!("not tried: the budget of {budget} is too short"))
     }
 
     /// Whether there is nothing to do for a cell: it has been measured, or its variant has left the run.

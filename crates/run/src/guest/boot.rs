@@ -56,7 +56,7 @@ impl GuestStarter<'_> {
                 "a guest with {memory} of memory cannot boot, because its initramfs takes {size}: raise {}",
                 setting("guest_memory", "")
             );
-            return Ok(GuestExit::not_started(CellError::missing(why).into()));
+            return Ok(GuestExit::without_messages(CellError::missing(why).into()));
         }
         initramfs.set_config(cell.config)?;
         let path = initramfs.path.clone();
@@ -87,7 +87,7 @@ impl GuestStarter<'_> {
         emit(CellEvent::Spent { activity: Activity::Boot, ns: started.elapsed().as_nanos() as u64 });
         let Some(snapshot) = snapshot else {
             if cancel::received_signal().is_some() {
-                return Ok(GuestExit::not_started(Outcome::Interrupted));
+                return Ok(GuestExit::without_messages(Outcome::Interrupted));
             }
             return self.boot(cell, emit);
         };

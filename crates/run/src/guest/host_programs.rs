@@ -107,15 +107,20 @@ impl HostPrograms {
 
     /// Whether the programs of a cell have not been rehearsed yet.
     pub fn needs_rehearsal(&self, cell: &Cell) -> bool {
-        !self.rehearsed.iter().any(|(workload, _)| *workload == cell.workload)
+        self.accessed_by(cell).is_none()
+    }
+
+    /// The paths that the programs of a cell accessed in their rehearsal; None before it.
+    fn accessed_by(&self, cell: &Cell) -> Option<&AccessedPaths> {
+        let (_, accessed) = self.rehearsed.iter().find(|(workload, _)| *workload == cell.workload)?;
+        Some(accessed)
     }
 
     /// The files that guests of a cell copy into memory before their machine is saved, so that they run without the files of this
     /// machine. None if the cell has not been rehearsed, or if its guests do not count instructions: these read files from this
     /// machine ([`GuestPrograms::in_memory`]).
     pub fn packed_files(&self, cell: &Cell) -> Option<HostTree> {
-        let (_, accessed) =
-            self.rehearsed.iter().find(|(workload, _)| *workload == cell.workload && self.counts_instructions)?;
+        let accessed = self.accessed_by(cell).filter(|_| self.counts_instructions)?;
         let files = accessed.files.iter().map(|file| file.path.clone()).collect();
         Some(HostTree { files, names: accessed.names.clone() })
     }
@@ -167,7 +172,7 @@ impl HostPrograms {
     /// Before the rehearsal, a guest reads all files from this machine. After it, a guest that counts instructions has the files in
     /// its saved machine (it is packed), and another guest copies them into memory before the first task.
     pub fn for_guest(&self, cell: &Cell, shell: Option<&ShellSession>) -> GuestPrograms {
-        let rehearsed = self.rehearsed.iter().find(|(workload, _)| *workload == cell.workload);
+        let accessed = self.accessed_by(cell);
         let home = self.user.home.as_deref().unwrap_or(Path::new("/")).display().to_string();
         let round = (cell.round + 1).to_string();
         let variables = [
@@ -182,19 +187,15 @@ impl HostPrograms {
         ];
         let term = shell.map(|shell| ("TERM", shell.term.as_str()));
         let variables = variables.into_iter().chain(term);
-        let is_packed = self.counts_instructions && rehearsed.is_some();
-        let rehearsed = rehearsed.filter(|_| !is_packed);
+        let is_packed = self.counts_instructions && accessed.is_some();
+        let accessed = accessed.filter(|_| !is_packed).cloned().unwrap_or_default();
         // The verification is a second rehearsal, of a packed guest.
         let is_rehearsal = shell.is_none() && (self.needs_rehearsal(cell) || self.needs_verification(cell));
         GuestPrograms {
             environment: variables.map(|(name, value)| (name.into(), value.into())).collect(),
             copied_paths: self.copied_paths.clone(),
-            in_memory: rehearsed
-                .iter()
-                .flat_map(|(_, accessed)| &accessed.files)
-                .map(|file| file.path.clone())
-                .collect(),
-            paths_to_look_up: rehearsed.map(|(_, accessed)| accessed.names.clone()).unwrap_or_default(),
+            in_memory: accessed.files.into_iter().map(|file| file.path).collect(),
+            paths_to_look_up: accessed.names,
             is_packed,
             is_rehearsal,
         }

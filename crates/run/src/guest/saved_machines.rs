@@ -155,9 +155,9 @@ impl GuestStarter<'_> {
         if !machines.saved.contains_key(key) {
             match self.save_machine(machines, tree, cell)? {
                 SessionEnd::Value(machine) => drop(machines.saved.insert(key.into(), machine)),
-                SessionEnd::Failed(error) => return Ok(StartedGuest::Ended(GuestExit::not_started(error.into()))),
+                SessionEnd::Failed(error) => return Ok(StartedGuest::Ended(GuestExit::without_messages(error.into()))),
                 SessionEnd::PowerCut | SessionEnd::Interrupted => {
-                    return Ok(StartedGuest::Ended(GuestExit::not_started(Outcome::Interrupted)));
+                    return Ok(StartedGuest::Ended(GuestExit::without_messages(Outcome::Interrupted)));
                 }
             }
         }

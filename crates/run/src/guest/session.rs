@@ -51,8 +51,8 @@ pub struct GuestExit {
 }
 
 impl GuestExit {
-    /// A guest that was not started.
-    pub fn not_started(outcome: Outcome) -> GuestExit {
+    /// How a guest ended that sent nothing, for example because it was not started.
+    pub fn without_messages(outcome: Outcome) -> GuestExit {
         let accessed_paths = AccessedPaths::default();
         GuestExit { outcome, boot_time: None, has_sent: false, accessed_paths, shell_exit_code: None }
     }
@@ -70,11 +70,10 @@ pub fn run_guest(
     emit: CellSink,
 ) -> Result<GuestExit> {
     let launched_at = Instant::now();
-    let (mut boot_time, mut has_sent, mut shell_exit_code) = (None, false, None);
-    let mut accessed_paths = AccessedPaths::default();
+    let mut exit = GuestExit::without_messages(Outcome::Done);
     let protocol_error = |why: String| CellError::internal(format!("the guest {why}"));
     let (end, console) = run_until(owner, launch, &mut |line, power_cut_at| {
-        has_sent = true;
+        exit.has_sent = true;
         if line == CONTINUING_MESSAGE {
             return Ok(None);
         }
@@ -82,7 +81,7 @@ pub fn run_guest(
             AgentMessage::Event(event) => {
                 if let CellEvent::Phase { name: Phase::Task(name) } = &event {
                     if name == FIRST_TASK {
-                        boot_time.get_or_insert(launched_at.elapsed());
+                        exit.boot_time.get_or_insert(launched_at.elapsed());
                     }
                     if name == PowerCut::WORK_TASK {
                         *power_cut_at = cut_after.map(|after| Instant::now() + after);
@@ -92,21 +91,21 @@ pub fn run_guest(
                 Ok(None)
             }
             AgentMessage::OpenedFiles(paths) => {
-                accessed_paths = paths;
+                exit.accessed_paths = paths;
                 Ok(None)
             }
             AgentMessage::ShellExited(code) => {
-                shell_exit_code = Some(code);
+                exit.shell_exit_code = Some(code);
                 Ok(None)
             }
             AgentMessage::End(outcome) => Ok(Some(outcome)),
             AgentMessage::Request(_) => Err(protocol_error(UNEXPECTED_REQUEST.into())),
         }
     })?;
-    if let Some(time) = boot_time {
+    if let Some(time) = exit.boot_time {
         emit(CellEvent::Spent { activity: Activity::Boot, ns: time.as_nanos() as u64 });
     }
-    let outcome = match end {
+    exit.outcome = match end {
         // A filesystem that lost synced files is a finding. The guest reports it in full, so the console is not quoted.
         SessionEnd::Value(Outcome::Failed { why, cause }) if !console.lines.is_empty() && cause != Cause::Violation => {
             Outcome::Failed { why: describe_failure(&why, None, &console), cause }
@@ -116,7 +115,7 @@ pub fn run_guest(
         SessionEnd::Interrupted => Outcome::Interrupted,
         SessionEnd::Failed(error) => error.into(),
     };
-    Ok(GuestExit { outcome, boot_time, has_sent, accessed_paths, shell_exit_code })
+    Ok(exit)
 }
 
 /// How a session ended.

@@ -204,15 +204,14 @@ fn check_memory_for_zram(kernel: &SysRoot, zram_bytes: u64) -> Result<()> {
         return Ok(());
     }
     let available_bytes = available_memory_or_missing(kernel)?;
-    if zram_bytes <= available_bytes {
-        return Ok(());
-    }
-    let (needed, available) = (ByteSize(zram_bytes), ByteSize(available_bytes));
-    Err(RunError::Missing(format!(
-        "too little memory for zram devices: {needed} needed where nothing can be compressed, {available} available; take \
-         a smaller {}",
-        setting("scale", "")
-    )))
+    require(zram_bytes <= available_bytes, || {
+        let (needed, available) = (ByteSize(zram_bytes), ByteSize(available_bytes));
+        RunError::Missing(format!(
+            "too little memory for zram devices: {needed} needed where nothing can be compressed, {available} available; \
+             take a smaller {}",
+            setting("scale", "")
+        ))
+    })
 }
 
 /// Checks that the filesystem of a directory has `needed_bytes` free for images.
