@@ -98,7 +98,7 @@ mod tests {
         let file = dir.path().join("program");
         std::fs::write(&file, "#!/bin/sh\n").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o111)).unwrap();
-        let user_programs = vec![file.to_str().unwrap().to_string()];
+        let user_programs = [file.to_str().unwrap().to_string()].into();
         let facts = digest_facts(&Requirements { user_programs, ..Requirements::default() }).unwrap();
         // Root may read it.
         assert_eq!(facts.len(), usize::from(File::open(&file).is_ok()));

@@ -15,7 +15,7 @@ pub(crate) use room::{open_source_disk, open_to_erase};
 
 use crate::device_layout::{self, DeviceSpec, filesystem_of};
 use crate::error::{Result, RunError, require};
-use crate::work::{WorkRequirements, find_workload};
+use crate::work::{self, find_workload};
 use crate::{axes, axes::fill, layers, packed_programs};
 use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
@@ -57,10 +57,10 @@ pub struct Requirements {
     pub source_disk_bytes: u64,
     /// Whether a workload copies from the source disk or to it.
     pub uses_source_disk: bool,
-    /// Programs that the run executes.
-    pub programs: Vec<String>,
+    /// Programs that the run executes, by name or path.
+    pub programs: BTreeSet<String>,
     /// Programs that the user wrote into the settings, by name or path.
-    pub user_programs: Vec<String>,
+    pub user_programs: BTreeSet<String>,
     /// Notes for every report of these workloads.
     pub remarks: Vec<Note>,
     /// Programs that run in guests and lie on their source disk.
@@ -138,46 +138,37 @@ pub fn check(
     special_filesystems::check(plan, variants)?;
     check_kernel_levels(plan, variants)?;
     axes::check(kernel, plan, variants)?;
-    let WorkRequirements { mut room, demands, mut programs, user_programs, remarks, task_count } =
-        WorkRequirements::of_plan(plan, variants)?;
-    for name in &user_programs {
+    let (mut requirements, mut room, demands) = work::find_requirements(plan, variants)?;
+    for name in &requirements.user_programs {
         program::check_executable(name, user)
             .map_err(|error| not_executable_error(error, std::env::var_os("SUDO_UID").is_some()))?;
     }
     let room_of_ages = axes::age::room_of_ages(plan, variants)?;
     (room.bytes, room.inodes) = (room.bytes + room_of_ages.bytes, room.inodes + room_of_ages.inodes);
     room.bytes = fill::bytes_with_fill(variants, room.bytes.saturating_mul(u64::from(client_count)));
-    let uses_source_disk = room.source_bytes > 0;
-    let host_programs = host_programs::find_needs(plan, variants, &programs, &user_programs)?;
-    room.source_bytes += host_programs.as_ref().map_or(0, |programs| programs.copied_bytes);
-    let packed_programs = guests::guest_programs(plan, variants)?;
-    room.source_bytes += packed_programs::BYTES_PER_PROGRAM * packed_programs.len() as u64;
-    if !packed_programs.is_empty() {
-        programs.extend(packed_programs.iter().cloned().chain([packed_programs::LDD.into()]));
+    requirements.uses_source_disk = room.source_bytes > 0;
+    requirements.host_programs =
+        host_programs::find_needs(plan, variants, &requirements.programs, &requirements.user_programs)?;
+    room.source_bytes += requirements.host_programs.as_ref().map_or(0, |programs| programs.copied_bytes);
+    requirements.packed_programs = guests::guest_programs(plan, variants)?;
+    room.source_bytes += packed_programs::BYTES_PER_PROGRAM * requirements.packed_programs.len() as u64;
+    if !requirements.packed_programs.is_empty() {
+        requirements.programs.extend(requirements.packed_programs.iter().cloned());
+        requirements.programs.insert(packed_programs::LDD.into());
     }
-    let mut requirements = Requirements {
-        uses_source_disk,
-        packed_programs,
-        user_programs: user_programs.into_iter().collect(),
-        remarks,
-        task_count,
-        host_programs,
-        storage: storage_below(kernel, plan, variants, runs_dir),
-        ..Requirements::default()
-    };
+    requirements.storage = storage_below(kernel, plan, variants, runs_dir);
     if plan.device.backing == Backing::Dir {
         check_directories(variants, room, &demands)?;
     } else {
-        programs.extend(check_devices(&mut requirements, kernel, plan, variants, runs_dir, (room, &demands))?);
+        check_devices(&mut requirements, kernel, plan, variants, runs_dir, (room, &demands))?;
     }
-    check_installed(&programs)?;
+    check_installed(&requirements.programs)?;
     check_can_attach(kernel, plan, requirements.source_disk_bytes)?;
-    requirements.programs = programs.into_iter().collect();
     Ok(requirements)
 }
 
-/// Checks the filesystems, devices and images of a run that formats filesystems, and sets their sizes in
-/// `requirements`. Returns the programs that make and mount the filesystems.
+/// Checks the filesystems, devices and images of a run that formats filesystems. Adds to `requirements` their sizes, and
+/// the programs that make and mount the filesystems.
 fn check_devices(
     requirements: &mut Requirements,
     kernel: &SysRoot,
@@ -185,7 +176,7 @@ fn check_devices(
     variants: &[Variant],
     runs_dir: &Path,
     (room, demands): (Room, &Demands),
-) -> Result<BTreeSet<String>> {
+) -> Result<()> {
     let backing = &plan.device.backing;
     let is_in_guest = matches!(backing, Backing::Guest(_));
     let mut defs = match backing {
@@ -210,10 +201,10 @@ fn check_devices(
     defs.sort_by_key(|def| def.id);
     defs.dedup_by_key(|def| def.id);
     fs_capabilities::check(variants_with_filesystem(variants), demands)?;
-    let mut programs = journal_programs(variants, is_in_guest)?;
-    programs.extend(defs.iter().map(|def| def.mkfs.to_string()).filter(|mkfs| !mkfs.is_empty()));
+    requirements.programs.extend(journal_programs(variants, is_in_guest)?);
+    requirements.programs.extend(defs.iter().map(|def| def.mkfs.to_string()).filter(|mkfs| !mkfs.is_empty()));
     if !is_in_guest {
-        programs.extend(["mount", "umount", "losetup"].map(String::from));
+        requirements.programs.extend(["mount", "umount", "losetup"].map(String::from));
     }
     requirements.source_disk_bytes = source_disk_bytes(plan, room);
     let needed = needed_bytes(&defs, variants, layers::room_with_layers(variants, room));
@@ -228,8 +219,7 @@ fn check_devices(
     }
     requirements.kernels.mounted_filesystems = defs;
     check_images(kernel, &plan.device, runs_dir, &requirements.devices, requirements.source_disk_bytes)?;
-    special_filesystems::check_room(kernel, plan, variants, runs_dir, room)?;
-    Ok(programs)
+    special_filesystems::check_room(kernel, plan, variants, runs_dir, room)
 }
 
 /// The storage below the images, the directories or the erased device of a run; empty for a run in memory.

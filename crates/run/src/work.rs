@@ -2,76 +2,59 @@
 
 use crate::bench::{lifecycle_task, reading_defs};
 use crate::error::{Result, RunError};
-use crate::{file_layout, printed_metrics};
+use crate::{file_layout, preflight::Requirements, printed_metrics};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::matrix::{self, workload_of_variant};
 use fsarena_core::metric::{self, Declaration, DeclaredMetrics};
 use fsarena_core::names::distinct;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::sample::Direction;
-use fsarena_core::{event::Note, metric::reading, record::RunRecord, scale::Scale};
-use fsarena_load::workload::Demands;
-use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
+use fsarena_core::{metric::reading, record::RunRecord, scale::Scale};
+use fsarena_load::workload::{Demands, Job, Place, Room, Workload};
 use fsarena_load::workloads;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{path::Path, time::Duration};
 
-/// The combined requirements of all workloads of a plan.
-#[derive(Debug, Default)]
-pub struct WorkRequirements {
-    /// The space that the plan needs. On the filesystem under test: the space and inodes of the largest workload, because the
-    /// filesystem is made anew for each workload. On the source disk: the space of the inputs of all workloads.
-    pub room: Room,
-    /// What the filesystem must support, such as symbolic links or direct I/O.
-    pub demands: Demands,
-    /// Programs that the workloads execute.
-    pub programs: BTreeSet<String>,
-    /// Programs that the user wrote into the settings, by name or path.
-    pub user_programs: BTreeSet<String>,
-    /// Notes for every report of these workloads.
-    pub remarks: Vec<Note>,
-    /// Number of timed tasks of all workloads.
-    pub task_count: u32,
-}
-
-impl WorkRequirements {
-    /// The requirements of a plan: enough for each of its variants.
-    ///
-    /// # Errors
-    /// An unknown workload, inputs that are missing, or a printed metric whose name is taken.
-    pub fn of_plan(plan: &Plan, variants: &[Variant]) -> Result<WorkRequirements> {
-        let (mut requirements, mut declared) = (WorkRequirements::default(), DeclaredMetrics::default());
-        for planned in &plan.workloads {
-            // The bytes of the inputs by their directory. Versions of the workload with the same directory share the
-            // inputs.
-            let mut input_bytes = BTreeMap::new();
-            for (index, version) in workload_versions(planned, variants).iter().enumerate() {
-                let (workload, job) = find_workload(plan, version)?;
-                let Survey { room, demands, remarks, printed_metrics } = workload.survey(&job)?;
-                printed_metrics.iter().try_for_each(|declaration| declare_metric(&mut declared, declaration))?;
-                requirements.demands = requirements.demands.merge(demands);
-                requirements.room.bytes = requirements.room.bytes.max(room.bytes);
-                requirements.room.inodes = requirements.room.inodes.max(room.inodes);
-                let shared_bytes: &mut u64 = input_bytes.entry(version.directory_name()).or_default();
-                *shared_bytes = room.source_bytes.max(*shared_bytes);
-                requirements.programs.extend(workload.programs(&job).into_iter().map(String::from));
-                requirements.user_programs.extend(workload.user_programs(&job));
-                // The variants share the tasks, so the first version counts; its remarks stand for those of all versions.
-                if index == 0 {
-                    requirements.remarks.extend(remarks);
-                    requirements.task_count += workload.outline(&job).len() as u32;
-                }
+/// Finds the combined requirements of all workloads of a plan: enough for each of its variants. Also returns the room that
+/// they need, and what the filesystem must support, such as symbolic links or direct I/O.
+///
+/// On the filesystem under test, the room is the space and inodes of the largest workload, because the filesystem is made
+/// anew for each workload. On the source disk, it is the space of the inputs of all workloads.
+///
+/// # Errors
+/// An unknown workload, inputs that are missing, or a printed metric whose name is taken.
+pub fn find_requirements(plan: &Plan, variants: &[Variant]) -> Result<(Requirements, Room, Demands)> {
+    let (mut requirements, mut room, mut demands) = (Requirements::default(), Room::default(), Demands::default());
+    let mut declared = DeclaredMetrics::default();
+    for planned in &plan.workloads {
+        // The bytes of the inputs by their directory. Versions of the workload with the same directory share the inputs.
+        let mut input_bytes = BTreeMap::new();
+        for (index, version) in workload_versions(planned, variants).iter().enumerate() {
+            let (workload, job) = find_workload(plan, version)?;
+            let survey = workload.survey(&job)?;
+            survey.printed_metrics.iter().try_for_each(|declaration| declare_metric(&mut declared, declaration))?;
+            demands = demands.merge(survey.demands);
+            room.bytes = room.bytes.max(survey.room.bytes);
+            room.inodes = room.inodes.max(survey.room.inodes);
+            let shared_bytes: &mut u64 = input_bytes.entry(version.directory_name()).or_default();
+            *shared_bytes = survey.room.source_bytes.max(*shared_bytes);
+            requirements.programs.extend(workload.programs(&job).into_iter().map(String::from));
+            requirements.user_programs.extend(workload.user_programs(&job));
+            // The variants share the tasks, so the first version counts; its remarks stand for those of all versions.
+            if index == 0 {
+                requirements.remarks.extend(survey.remarks);
+                requirements.task_count += workload.outline(&job).len() as u32;
             }
-            // The settings of the plan have inputs too, even if all variants change them (see [`input_versions`]).
-            if let Entry::Vacant(entry) = input_bytes.entry(planned.directory_name()) {
-                let (workload, job) = find_workload(plan, planned)?;
-                entry.insert(workload.survey(&job)?.room.source_bytes);
-            }
-            requirements.room.source_bytes += input_bytes.values().sum::<u64>();
         }
-        Ok(requirements)
+        // The settings of the plan have inputs too, even if all variants change them (see [`input_versions`]).
+        if let Entry::Vacant(entry) = input_bytes.entry(planned.directory_name()) {
+            let (workload, job) = find_workload(plan, planned)?;
+            entry.insert(workload.survey(&job)?.room.source_bytes);
+        }
+        room.source_bytes += input_bytes.values().sum::<u64>();
     }
+    Ok((requirements, room, demands))
 }
 
 /// Declares a metric that a command will print.
