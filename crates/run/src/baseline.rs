@@ -67,16 +67,12 @@ pub struct Baseline {
 
 /// What the figures of a variant depend on: each part with its digest or version. Equal figures can be expected only if
 /// all parts are equal.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-struct Dependencies(BTreeMap<String, String>);
+type Dependencies = BTreeMap<String, String>;
 
-impl Dependencies {
-    /// The names of the parts that differ, or that only one of the two has.
-    fn differing_parts(&self, other: &Dependencies) -> Vec<String> {
-        let names = self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name)));
-        names.filter(|name| self.0.get(*name) != other.0.get(*name)).cloned().collect()
-    }
+/// The names of the parts that differ, or that only one of the two has.
+fn differing_parts(first: &Dependencies, second: &Dependencies) -> Vec<String> {
+    let names = first.keys().chain(second.keys().filter(|name| !first.contains_key(*name)));
+    names.filter(|name| first.get(*name) != second.get(*name)).cloned().collect()
 }
 
 /// Checks the name of a baseline, which is also the name of its directory.
@@ -115,7 +111,7 @@ impl BaselineToSave {
     /// A dependency of the variant changed during the run, the run has no figures of the variant, or the directory
     /// cannot be written.
     pub fn save(self, runs_dir: &Path, record: &RunRecord) -> Result<PathBuf> {
-        let changed = self.dependencies.differing_parts(&find_dependencies(&record.plan, &self.variant)?);
+        let changed = differing_parts(&self.dependencies, &find_dependencies(&record.plan, &self.variant)?);
         if !changed.is_empty() {
             return Err(RunError::Plan(format!(
                 "--save-baseline {}: {} changed during the run, so nobody can measure that again",
@@ -233,7 +229,7 @@ impl Baseline {
             name: self.name.clone(),
             variant: variant.name.clone(),
             measured_at: self.measured_at.clone(),
-            changed: self.dependencies.differing_parts(&find_dependencies(plan, variant)?),
+            changed: differing_parts(&self.dependencies, &find_dependencies(plan, variant)?),
             figures: self.figures.clone(),
         })
     }
@@ -262,7 +258,7 @@ fn guest_kernel(plan: &Plan, variant: &Variant) -> Result<Option<GuestKernel>> {
 
 /// Finds everything that the figures of a variant depend on, with the digests as they are now.
 fn find_dependencies(plan: &Plan, variant: &Variant) -> Result<Dependencies> {
-    let mut parts = BTreeMap::new();
+    let mut parts = Dependencies::new();
     parts.insert("fsarena".to_string(), digest_file(Path::new("/proc/self/exe"))?);
     // The level of the kernel differs if it names the copy in the baseline.
     let levels: Vec<_> = variant.levels.iter().filter(|(id, _)| *id != factor::KERNEL).collect();
@@ -288,7 +284,7 @@ fn find_dependencies(plan: &Plan, variant: &Variant) -> Result<Dependencies> {
             parts.insert("the kernel".into(), host.kernel);
         }
     }
-    Ok(Dependencies(parts))
+    Ok(parts)
 }
 
 /// The mkfs program that a variant names.
@@ -364,7 +360,7 @@ mod tests {
             variant: record.variants[0].clone(),
             plan: String::new(),
             kernel_release: None,
-            dependencies: Dependencies::default(),
+            dependencies: Dependencies::new(),
             figures: vec![],
         };
         // A file is at the place of its directory.
@@ -378,12 +374,13 @@ mod tests {
 
     #[test]
     fn differing_parts_are_named() {
-        let dependencies =
-            |parts: &[(&str, &str)]| Dependencies(parts.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect());
+        let dependencies = |parts: &[(&str, &str)]| -> Dependencies {
+            parts.iter().map(|(name, digest)| (name.to_string(), digest.to_string())).collect()
+        };
         let (one, other) =
             (dependencies(&[("mkfs.xfs", "1"), ("QEMU", "2")]), dependencies(&[("mkfs.xfs", "3"), ("fsarena", "4")]));
-        assert_eq!(one.differing_parts(&other), ["QEMU", "mkfs.xfs", "fsarena"]);
-        assert!(one.differing_parts(&one).is_empty());
+        assert_eq!(differing_parts(&one, &other), ["QEMU", "mkfs.xfs", "fsarena"]);
+        assert!(differing_parts(&one, &one).is_empty());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::{axes, axes::fill, layers, packed_programs};
 use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
 use fsarena_core::number::plural;
-use fsarena_core::plan::{Backing, Emulator, Plan};
+use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, event::Note, factor};
 use fsarena_fs::{available::survey, def::FsDef, filesystems};
@@ -185,12 +185,8 @@ fn check_devices(
             let tested = variants.iter().filter_map(|variant| filesystems::find(variant.level(factor::FS)).ok());
             let tested: Vec<&FsDef> = tested.collect();
             requirements.kernels = guests::find_kernels(guest, levels, &tested)?;
-            let counts_instructions = guest.emulator == Emulator::Exact;
-            let is_aged_by_program = variants.iter().any(axes::age::is_aged_by_program);
-            let needs_of_ageing =
-                is_aged_by_program.then(|| HostProgramNeeds { counts_instructions, ..HostProgramNeeds::default() });
-            if let Some(programs) = requirements.host_programs.as_ref().or(needs_of_ageing.as_ref()) {
-                programs.check_guests(&requirements.kernels)?;
+            if requirements.host_programs.is_some() || variants.iter().any(axes::age::is_aged_by_program) {
+                host_programs::check_guests(guest.emulator, &requirements.kernels)?;
             }
             guests::fetch_programs(variants, &mut requirements.kernels)?;
             requirements.remarks.extend(guests::debug_kernel_notes(&requirements.kernels));

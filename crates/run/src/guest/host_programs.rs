@@ -10,9 +10,10 @@ use crate::protocol::{AgentRequest, GuestPrograms, ProcessRole, Rights};
 use crate::{child, shell::ShellSession};
 use fsarena_core::cell::{Cell, WorkloadPlan};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
+use fsarena_core::matrix;
 use fsarena_core::metric::reading;
+use fsarena_core::plan::{Emulator, GuestPlan};
 use fsarena_core::sample::Sample;
-use fsarena_core::{matrix, plan::GuestPlan};
 use fsarena_guest::access_recorder::{AccessedPaths, OpenedFile};
 use fsarena_guest::host_root::is_in_own_dir;
 use fsarena_guest::host_tree::HostTree;
@@ -61,7 +62,7 @@ impl HostPrograms {
         let needed = run.requirements.host_programs.as_ref()?;
         Some(HostPrograms {
             memory_bytes: guest.memory.as_u64() / MEMORY_DIVISOR,
-            counts_instructions: needed.counts_instructions,
+            counts_instructions: guest.emulator == Emulator::Exact,
             ..HostPrograms::for_ageing(run, needed.copied_paths.clone())
         })
     }

@@ -25,8 +25,6 @@ pub struct HostProgramNeeds {
     pub copied_paths: Vec<PathBuf>,
     /// The room that the copies take, in bytes.
     pub copied_bytes: u64,
-    /// Whether the guests count instructions.
-    pub counts_instructions: bool,
 }
 
 /// Finds what guests need to start programs of this machine. `programs` has the programs of the workloads, `user_programs`
@@ -46,8 +44,7 @@ pub fn find_needs(
     if all_programs.is_empty() {
         return Ok(None);
     }
-    let counts_instructions = guest.emulator == Emulator::Exact;
-    require(!(counts_instructions && guest.boots_anew), || {
+    require(!(guest.emulator == Emulator::Exact && guest.boots_anew), || {
         let (fresh, exact) = (setting("fresh_guests", ""), setting("on", "exact"));
         RunError::Plan(format!(
             "{fresh}: does not work with {exact}, because guests that start programs of this machine then begin with a saved \
@@ -69,7 +66,7 @@ pub fn find_needs(
     let copied_paths = outermost_paths(copied_paths);
     let sizes = copied_paths.iter().map(|path| dirs::tree_bytes(path, MIN_FILE_BYTES));
     let copied_bytes = sizes.sum::<Result<u64, Error>>()?;
-    Ok(Some(HostProgramNeeds { copied_paths, copied_bytes, counts_instructions }))
+    Ok(Some(HostProgramNeeds { copied_paths, copied_bytes }))
 }
 
 /// Refuses a program that this process may not read, because QEMU reads it for the guest.
@@ -108,35 +105,32 @@ fn outermost_paths(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     outermost
 }
 
-impl HostProgramNeeds {
-    /// Checks that QEMU can export the files of this machine, and that these kernels can read them.
-    ///
-    /// # Errors
-    /// QEMU or a kernel lacks a part. The error names the part, and the package or kernel that has it.
-    pub fn check_guests(&self, kernels: &Kernels) -> Result<()> {
-        let devices = Argv::new(QEMU).args(["-device", "help"]).run().map_err(Error::from)?.stdout;
-        require(devices.contains(&format!("\"{HOST_FILES_QEMU_DEVICE}\"")), || {
+/// Checks that QEMU can export the files of this machine, and that these kernels can read them in guests of this emulator.
+///
+/// # Errors
+/// QEMU or a kernel lacks a part. The error names the part, and the package or kernel that has it.
+pub fn check_guests(emulator: Emulator, kernels: &Kernels) -> Result<()> {
+    let devices = Argv::new(QEMU).args(["-device", "help"]).run().map_err(Error::from)?.stdout;
+    require(devices.contains(&format!("\"{HOST_FILES_QEMU_DEVICE}\"")), || {
+        RunError::Missing(format!(
+            "this QEMU lacks {HOST_FILES_QEMU_DEVICE} (9p), by which guests read the programs of this machine: \
+             apt-get install qemu-system-x86 qemu-system-common"
+        ))
+    })?;
+    for kernel in kernels.by_level.values().filter(|kernel| kernel.modules.is_known()) {
+        let disks = MEMORY_DISK_DRIVERS.into_iter().filter(|_| emulator == Emulator::Exact);
+        let lacking: Vec<&str> = MODULES.into_iter().chain(disks).filter(|name| !kernel.modules.has(name)).collect();
+        require(lacking.is_empty(), || {
+            let (kernel, modules) = (kernel.name(), lacking.join(", "));
+            let cloud_note = if kernel.contains("cloud") { ", as all of Debian's cloud kernels" } else { "" };
             RunError::Missing(format!(
-                "this QEMU lacks {HOST_FILES_QEMU_DEVICE} (9p), by which guests read the programs of this machine: \
-                 apt-get install qemu-system-x86 qemu-system-common"
+                "the guest kernel {kernel} has no module {modules}{cloud_note}, so its guests cannot start programs of this \
+                 machine; take another one: {}",
+                setting("kernel", "debian:6.12")
             ))
         })?;
-        for kernel in kernels.by_level.values().filter(|kernel| kernel.modules.is_known()) {
-            let disks = MEMORY_DISK_DRIVERS.into_iter().filter(|_| self.counts_instructions);
-            let lacking: Vec<&str> =
-                MODULES.into_iter().chain(disks).filter(|name| !kernel.modules.has(name)).collect();
-            require(lacking.is_empty(), || {
-                let (kernel, modules) = (kernel.name(), lacking.join(", "));
-                let cloud_note = if kernel.contains("cloud") { ", as all of Debian's cloud kernels" } else { "" };
-                RunError::Missing(format!(
-                    "the guest kernel {kernel} has no module {modules}{cloud_note}, so its guests cannot start programs of this \
-                     machine; take another one: {}",
-                    setting("kernel", "debian:6.12")
-                ))
-            })?;
-        }
-        Ok(())
     }
+    Ok(())
 }
 
 #[cfg(test)]
