@@ -76,7 +76,7 @@ pub struct Bench<'a> {
     /// Devices that are not under test but whose writes are counted, each with the reading that gets the count. Such
     /// writes show that a command writes to the wrong place.
     other_devices: Vec<(&'static str, (u32, u32))>,
-    /// The value of [`cache_drop_count`] at the last call of [`Bench::was_cache_dropped`].
+    /// The value of [`cache_drop_count`] at the last call of [`Bench::take_cache_drop`].
     cache_drops: Option<u64>,
     /// Called at each moment of [`Mark`] of each task, so that the instruction counter of a guest can separate the
     /// parts of a task.
@@ -160,8 +160,9 @@ impl<'a> Bench<'a> {
         |record| self.emit(CellEvent::Command(record))
     }
 
-    /// Whether the page cache of the machine was dropped since this function was last called, or the probes opened.
-    pub fn was_cache_dropped(&mut self) -> bool {
+    /// Returns whether the page cache of the machine was dropped since the last call, or since the probes were opened, and
+    /// forgets these drops.
+    pub fn take_cache_drop(&mut self) -> bool {
         let drops = cache_drop_count(&self.kernel);
         std::mem::replace(&mut self.cache_drops, drops) < drops
     }

@@ -410,8 +410,8 @@ impl Bisector {
         None
     }
 
-    /// Returns the action that confirms that the first bad candidate differs from the last good one, or that ends the bisection.
-    /// Ends without candidates between them have been compared already.
+    /// Returns the action that compares the first bad candidate with the last good one, or ends the bisection if they have been
+    /// compared. The comparison of GOOD with BAD counts too, if no candidate lies between them.
     fn confirm(&mut self, last_good: String, first_bad: String, possible: Vec<String>) -> NextAction {
         let pair = [last_good.as_str(), first_bad.as_str()];
         let confirmation = self.state.comparisons.iter().position(|comparison| {

@@ -101,7 +101,8 @@ pub fn run_agent(
     let tracking_group = make_tracking_group(journal, request, confinement, child.id() as i32)?;
     let pipes = confined.and_then(|()| send_request(&mut child, request));
     let stopped_timeout = StoppedTimeout::new(child.id() as i32, work::time_limit(&request.cell));
-    let outcome = pipes.map_err(agent_error).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, stopped_timeout));
+    let outcome =
+        pipes.map_err(agent_error).and_then(|(stdin, stdout)| receive_outcome(stdin, stdout, parent, stopped_timeout));
     // Kills the processes that are left in the process group of the agent, also after a success.
     kill_guard.undo()?;
     // The commands of a worker that crashed or was killed have separate process groups, so they may still run. In a PID
@@ -263,7 +264,7 @@ pub fn send_request(child: &mut Child, request: &AgentRequest) -> std::io::Resul
 
 /// Passes the events of an agent to `parent` until it sends its outcome, closes the pipe (None), exceeds the limit of a
 /// stopped agent, or a signal arrives.
-fn listen(
+fn receive_outcome(
     mut stdin: ChildStdin,
     stdout: ChildStdout,
     parent: &mut dyn AgentParent,
@@ -357,7 +358,7 @@ mod tests {
         let request: AgentRequest = serde_json::from_value(request).unwrap();
         let (stdin, stdout) = send_request(&mut agent, &request).unwrap();
         let stopped_timeout = StoppedTimeout::new(agent.id() as i32, None);
-        assert_eq!(listen(stdin, stdout, &mut |_| (), stopped_timeout).unwrap(), None);
+        assert_eq!(receive_outcome(stdin, stdout, &mut |_| (), stopped_timeout).unwrap(), None);
     }
 
     #[test]
@@ -365,7 +366,7 @@ mod tests {
         let mut agent = spawn("echo", &serde_json::to_string(&AgentMessage::ShellExited(0)).unwrap());
         let (stdin, stdout) = agent.stdin.take().zip(agent.stdout.take()).unwrap();
         let stopped_timeout = StoppedTimeout::new(agent.id() as i32, None);
-        let error = listen(stdin, stdout, &mut |_| (), stopped_timeout).unwrap_err();
+        let error = receive_outcome(stdin, stdout, &mut |_| (), stopped_timeout).unwrap_err();
         assert_eq!(error.to_string(), RunError::Agent(UNEXPECTED_GUEST_MESSAGE.into()).to_string());
         agent.wait().unwrap();
     }

@@ -70,8 +70,8 @@ pub fn forecast_claims(
         let is_unjudged = judged.why_unjudged.is_some();
         let lacks_rival = matches!(judged.claim.relation, Relation::Extreme(_)) && !is_unjudged && variants.len() < 2;
         if lacks_variant || lacks_rival || (is_unjudged && !is_before_first_look) {
-            // A variant of the claim has left the run, or all variants that it must still be compared with, or the claim
-            // has no samples. So no round can decide it.
+            // No round can decide the claim: one of its variants or all rivals of its variant have left the run, or it
+            // has no samples.
             undecidable += 1;
             continue;
         }

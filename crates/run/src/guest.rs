@@ -492,7 +492,7 @@ fn install_counter(dir: &Path, emit: RunSink) -> Result<Option<CounterPlugin>> {
     if counter.is_none() {
         let this_version = version.lines().next().unwrap_or("of no known version");
         let text = format!(
-            "instructions of programs and of the kernel are told apart at clock ticks: the counter is for QEMU 6 to 8, and \
+            "instructions of programs and of the kernel are separated only at clock ticks: the counter is for QEMU 6 to 8, and \
              this is {this_version}"
         );
         emit(Event::Note(Note::new(NoteKind::Remark, text)))?;

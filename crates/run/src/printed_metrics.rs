@@ -7,7 +7,7 @@ use fsarena_core::metric::{
     DeclaredMetrics, INSTRUCTION_READINGS, LIFECYCLE_READINGS, METRICS, MetricDef, TIMER_READINGS,
 };
 use fsarena_core::record::RunRecord;
-use fsarena_core::sample::{MetricSpec, ReadingDef};
+use fsarena_core::sample::MetricSpec;
 use fsarena_core::state::RunState;
 use fsarena_probe::probes;
 use std::collections::{HashMap, HashSet};
@@ -39,8 +39,9 @@ pub fn build_tables() {
     LazyLock::force(&OWN_READINGS);
 }
 
-/// Why a command may not print a metric with this name; None if it may. The text begins with the name.
-pub fn refuse_taken_name(name: &str) -> Option<String> {
+/// Why a command may not print a metric with this name: fsarena has a metric of that name itself. None if it may. The
+/// text begins with the name.
+pub fn why_name_is_taken(name: &str) -> Option<String> {
     let own_metric = TAKEN_NAMES.get(name)?;
     Some(format!("{name}, which fsarena measures itself as {own_metric}: give it another name"))
 }
@@ -67,7 +68,7 @@ pub fn declare_all(
 ) -> Result<Vec<MetricSpec>, String> {
     let mut new_metrics = vec![];
     for metric in printed {
-        if let Some(refusal) = refuse_taken_name(&metric.id) {
+        if let Some(refusal) = why_name_is_taken(&metric.id) {
             return Err(format!("the command printed {refusal}"));
         }
         if declared.declare_printed(metric, task_name).map_err(|error| error.to_string())? {
@@ -108,17 +109,14 @@ fn is_own_reading(id: &str) -> bool {
     OWN_READINGS.contains(id)
 }
 
-/// Whether the name of a printed metric is the id of this metric of fsarena, or its column in CSV.
-fn shares_name(def: &ReadingDef, printed: &str) -> bool {
-    def.id == printed || def.unit.with_suffix(def.id) == printed
-}
-
 /// Finds two metrics of the run with the same name: a metric that a command printed, and a metric of fsarena that is
 /// derived from the readings of a load. Returns the failure of the cell after which the run has both; None if all names
 /// differ.
 pub fn find_name_clash(state: &RunState) -> Option<CellError> {
     for info in state.record.readings.iter().filter(|info| !is_own_reading(&info.id)) {
-        let Some(def) = METRICS.iter().find(|def| shares_name(&def.spec, &info.id)) else { continue };
+        // The name of a printed metric can be the id of a metric, or its column in CSV.
+        let has_name = |def: &&MetricDef| def.spec.id == info.id || def.spec.unit.with_suffix(def.spec.id) == info.id;
+        let Some(def) = METRICS.iter().find(has_name) else { continue };
         if is_derived_in_cell(state, def) || is_derived_in_record(&state.record, def) {
             let why = format!(
                 "a command of this run printed {}, and another workload of it measured {}, which has the same column: give \

@@ -154,7 +154,7 @@ fn run_task(
     }
     if has_preparation || task.start_state != StartState::Warm {
         // The task does not use what was in the cache before, so drops of the cache until now do not matter.
-        bench.was_cache_dropped();
+        bench.take_cache_drop();
     }
     privileged(PrivilegedRequest::WaitUntilIdle(task.info.id.to_string()), bench)?;
     let profiled_task = request.profiled_task.as_ref().filter(|profiled| profiled.task == task.info.id);
@@ -170,7 +170,7 @@ fn run_task(
     };
     bench.measure(&task.info, Activity::Timed, work, || sync_all(&request.paths_to_sync()))?;
     // With several clients, one client drops the cache during the tasks of another.
-    if request.client.is_none() && bench.was_cache_dropped() {
+    if request.client.is_none() && bench.take_cache_drop() {
         bench.note(cache_dropped_note().variant(&request.cell.variant.name));
     }
     if request.layer_copies_up() {

@@ -63,7 +63,7 @@ pub fn find_requirements(plan: &Plan, variants: &[Variant]) -> Result<(Requireme
 /// A metric that has the name of one of fsarena's own metrics, or contradicts an earlier declaration.
 fn declare_metric(declared: &mut DeclaredMetrics, Declaration { metric, origin }: &Declaration) -> Result<()> {
     // The message: "ORIGIN finds NAME, which fsarena measures itself as METRIC: give it another name".
-    if let Some(name_and_reason) = printed_metrics::refuse_taken_name(&metric.id) {
+    if let Some(name_and_reason) = printed_metrics::why_name_is_taken(&metric.id) {
         return Err(RunError::Plan(format!("{origin} finds {name_and_reason}")));
     }
     match declared.declare_printed(metric, origin) {
