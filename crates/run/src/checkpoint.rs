@@ -32,7 +32,7 @@ const MAGIC: &[u8; 16] = b"fsarena-state-2\n";
 const MAX_UNUSED_TIME: Duration = Duration::from_secs(60 * 24 * 3600);
 
 /// The description of a checkpoint.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CheckpointInfo {
     /// The history that decides the content, as JSON, so that people who look at the file can read it.
     pub history: String,
@@ -68,11 +68,7 @@ impl CheckpointInfo {
             parts_done: 1,
             mkfs: mkfs.into(),
             features: features.into(),
-            device_bytes: vec![],
-            final_tree: None,
-            block_bytes: BLOCK_BYTES,
-            distinct_blocks: 0,
-            digest: String::new(),
+            ..CheckpointInfo::default()
         }
     }
 }
@@ -129,12 +125,9 @@ impl CheckpointCache {
 
     /// The last checkpoint of a history; None if there is none, or if it is damaged.
     pub fn find_last(&self, history: &str) -> Option<Checkpoint> {
-        let mut checkpoints: Vec<Checkpoint> = checkpoint_files(&self.dir, &CheckpointCache::history_key(history))
-            .into_iter()
-            .filter_map(|path| Checkpoint::open(&path).ok())
-            .collect();
-        checkpoints.sort_by_key(|checkpoint| checkpoint.info.parts_done);
-        let last = checkpoints.pop()?;
+        let files = checkpoint_files(&self.dir, &CheckpointCache::history_key(history));
+        let checkpoints = files.iter().filter_map(|path| Checkpoint::open(path).ok());
+        let last = checkpoints.max_by_key(|checkpoint| checkpoint.info.parts_done)?;
         // The time of the last use. If it cannot be set, the checkpoint may be removed early.
         let _ = last.file.set_modified(SystemTime::now());
         Some(last)
@@ -287,13 +280,8 @@ impl Checkpoint {
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; 1 << 20];
         let mut blocks = (&file).take(blocks_bytes);
-        loop {
-            match blocks.read(&mut buffer)? {
-                0 => break,
-                count => {
-                    hasher.update(&buffer[..count]);
-                }
-            }
+        while let count @ 1.. = blocks.read(&mut buffer)? {
+            hasher.update(&buffer[..count]);
         }
         hasher.update(&numbers);
         if hasher.finalize().to_hex()[..32] != *info.digest {

@@ -27,7 +27,7 @@ pub fn rounds_for_candidates(candidates: usize, error_split: usize) -> u32 {
 }
 
 /// Decides before each round whether it runs, from the plan and the times of the rounds so far.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct StoppingRule {
     plan: StopPlan,
     /// The number of rounds that a first answer requires. The number of a forecast overrides it.
@@ -42,14 +42,7 @@ pub struct StoppingRule {
 impl StoppingRule {
     /// The stopping rule of a plan whose first answer requires `rounds_needed` rounds.
     pub fn new(plan: &StopPlan, rounds_needed: u32) -> StoppingRule {
-        StoppingRule {
-            plan: plan.clone(),
-            rounds_needed,
-            longest_round: Duration::ZERO,
-            first_round: Duration::ZERO,
-            total: Duration::ZERO,
-            rounds_done: 0,
-        }
+        StoppingRule { plan: plan.clone(), rounds_needed, ..StoppingRule::default() }
     }
 
     /// Records the duration of a round that this process ran from its first cell on.
