@@ -42,7 +42,7 @@ pub struct InitramfsPacker {
 }
 
 impl InitramfsPacker {
-    /// A packer that writes its files to `dir`. `mounted` are all filesystems that guests of the run mount.
+    /// A packer that writes its files to `dir`. `mounted` are all filesystems that guests of the run mount, sorted by id.
     pub fn new(
         emulator: Emulator,
         source_fs: &'static FsDef,
@@ -50,9 +50,7 @@ impl InitramfsPacker {
         starts_programs: bool,
         dir: &Path,
     ) -> InitramfsPacker {
-        let mut mounted = mounted.to_vec();
-        mounted.sort_by_key(|def| def.id);
-        let (modules, packed) = Default::default();
+        let (mounted, modules, packed) = (mounted.to_vec(), BTreeMap::new(), BTreeMap::new());
         InitramfsPacker { emulator, source_fs, mounted, starts_programs, dir: dir.into(), modules, packed }
     }
 

@@ -25,7 +25,7 @@ pub struct Kernels {
     pub by_level: BTreeMap<String, GuestKernel>,
     /// The commands that found the kernels.
     pub commands: Vec<CommandRecord>,
-    /// The filesystems that the kernels mount: the filesystems of all variants, and the filesystem of the source disk.
+    /// The filesystems that the kernels mount, sorted by id: those of all variants, and that of the source disk.
     pub mounted_filesystems: Vec<&'static FsDef>,
 }
 
