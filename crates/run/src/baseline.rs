@@ -151,7 +151,7 @@ impl Baseline {
         }
         let written = self.write_files(&new_dir, plan).and_then(|()| self.replace_earlier(&new_dir, baselines_dir));
         if written.is_err() {
-            // It may have a copy of a kernel. If this fails, the next baseline of the same name removes it.
+            // The directory may have a copy of a kernel. If removing it fails, the next baseline of the same name does.
             let _ = std::fs::remove_dir_all(&new_dir);
         }
         written

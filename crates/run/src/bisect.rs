@@ -276,7 +276,7 @@ impl Bisector {
         }
         let has_ended = self.state.ending.is_some();
         if has_ended {
-            // They take some hundred megabytes and can be made again. If this fails, they stay.
+            // The machines take some hundred megabytes and can be made again. If removing them fails, they stay.
             let _ = std::fs::remove_dir_all(self.machines_dir());
         }
         Ok(has_ended)

@@ -289,7 +289,7 @@ pub fn execute_by(
     requirements.has_measured_cells = has_measured_cells;
     let mut progress = |done, total| consumers.iter_mut().for_each(|consumer| consumer.show_trials(done, total));
     let trials = match &request.destination {
-        // Its options were tried when it began.
+        // The options of a resumed run were tried when it began.
         Destination::ResumedRun(_) => vec![],
         _ => try_options(&request, &variants, &requirements, &mut progress)?,
     };

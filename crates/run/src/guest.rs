@@ -445,7 +445,7 @@ impl Executor for GuestExecutor {
 
     fn finish(self: Box<Self>, emit: RunSink) -> Result<()> {
         let GuestExecutor { images, format_cache, early_guests, .. } = *self;
-        // This ends guests of cells that the run did not reach. They use the images.
+        // Ends the guests of cells that the run did not reach, because they use the images.
         drop(early_guests);
         emit_logged_commands(emit, |log: CommandLog| format_cache.release(log))??;
         images.finish(emit)

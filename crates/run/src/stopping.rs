@@ -76,7 +76,7 @@ impl StoppingRule {
         let budget_s = self.plan.budget_s.filter(|_| round > self.plan.warmup)?;
         let missing = self.missing_rounds(round, forecast);
         let next_round_s = match forecast {
-            // It runs fewer variants, so the next round takes less time than those so far.
+            // An adaptive run drops variants, so the next round takes less time than those so far.
             Some(forecast) => forecast.round_s,
             // Before the first answer the usual time counts: one slow round must not prevent the answer.
             None if missing > 0 => self.usual_round_s(),
@@ -156,11 +156,11 @@ impl StoppingRule {
 /// can decide.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BudgetFit {
-    /// It is long enough.
+    /// The budget is long enough.
     Fits,
     /// The run will exceed its default budget to reach the answer; the message for the user.
     ExceedsDefault(String),
-    /// It is too short.
+    /// The budget is too short.
     TooShort(Shortfall),
 }
 

@@ -244,8 +244,7 @@ impl GuestStarter<'_> {
             Ok(saved.clone())
         };
         let end = run_until_ready(self.owner, launch, save)?;
-        // They may be large, and are needed no more. If this fails, they are removed with their directory at the end of
-        // the run.
+        // Free the space now. If this fails, the files are removed with their directory at the end of the run.
         for file in [&initramfs.path, &test_images[0], &source_image] {
             let _ = std::fs::remove_file(file);
         }
