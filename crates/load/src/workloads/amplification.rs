@@ -46,35 +46,15 @@ enum CallKind {
     Overwrite,
 }
 
-impl CallKind {
-    /// All kinds in the order of the tasks.
-    const ALL: [CallKind; 6] =
-        [CallKind::Mkdir, CallKind::Create, CallKind::Rename, CallKind::Unlink, CallKind::Append, CallKind::Overwrite];
-
-    /// The name of the task, and the word for its call in the log.
-    const fn name(self) -> &'static str {
-        match self {
-            CallKind::Mkdir => "mkdir",
-            CallKind::Create => "create",
-            CallKind::Rename => "rename",
-            CallKind::Unlink => "unlink",
-            CallKind::Append => "append",
-            CallKind::Overwrite => "overwrite",
-        }
-    }
-
-    /// The title of the task.
-    const fn title(self) -> &'static str {
-        match self {
-            CallKind::Mkdir => "Make directories",
-            CallKind::Create => "Create empty files",
-            CallKind::Rename => "Rename files within their directory",
-            CallKind::Unlink => "Remove empty files",
-            CallKind::Append => "Append 4 KiB and fsync",
-            CallKind::Overwrite => "Overwrite 4 KiB of a file in random order",
-        }
-    }
-}
+/// The tasks in order: the kind of their calls, the name of the task and of its calls in the log, and its title.
+const TASKS: [(CallKind, &str, &str); 6] = [
+    (CallKind::Mkdir, "mkdir", "Make directories"),
+    (CallKind::Create, "create", "Create empty files"),
+    (CallKind::Rename, "rename", "Rename files within their directory"),
+    (CallKind::Unlink, "unlink", "Remove empty files"),
+    (CallKind::Append, "append", "Append 4 KiB and fsync"),
+    (CallKind::Overwrite, "overwrite", "Overwrite 4 KiB of a file in random order"),
+];
 
 /// The directory of the calls, and the resolved settings of a job.
 #[derive(Debug, Clone)]
@@ -97,7 +77,7 @@ impl Workload for Amplification {
     }
 
     fn outline(&self, _: &Job) -> Vec<TaskInfo> {
-        CallKind::ALL.map(|kind| info(kind.name(), kind.title(), [])).into()
+        TASKS.map(|(_, name, title)| info(name, title, [])).into()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -121,14 +101,14 @@ impl Workload for Amplification {
             seed: job.seed,
         };
         let mut tasks = vec![];
-        for (kind, info) in CallKind::ALL.into_iter().zip(self.outline(job)) {
+        for (kind, name, title) in TASKS {
             let (untimed_calls, timed_calls) = (calls.clone(), calls.clone());
             let preparation = Action::call_on("prepare", &calls.root, move |_| untimed_calls.prepare(kind));
-            let work = Action::call_on(kind.name(), &calls.root, move |_| {
+            let work = Action::call_on(name, &calls.root, move |_| {
                 timed_calls.perform(kind)?;
                 Ok(Readings([(reading::CALLS.to_string(), timed_calls.count as f64)].into()))
             });
-            tasks.push(Task::new(info, work).with_preparation([preparation]));
+            tasks.push(Task::new(info(name, title, []), work).with_preparation([preparation]));
         }
         Ok(tasks)
     }
