@@ -3,7 +3,7 @@
 
 use crate::pace::{self, PacedLoad};
 use crate::payload::{Noise, describe_difference, make_empty_dir};
-use crate::task::{self, Action, Result, Task};
+use crate::task::{Action, Result, Task, TaskError};
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload, remark_note};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::Note;
@@ -52,13 +52,9 @@ fn resolve_settings(job: &Job) -> MaildirSettings {
     }
 }
 
-fn task_info(load: PacedLoad, stage: MailStage) -> TaskInfo {
-    load.task_info(stage.name(), stage.title())
-}
-
 /// Every task in order: all stages of one load, then those of the next.
 fn loads_and_stages(job: &Job) -> Vec<(PacedLoad, MailStage)> {
-    let stages = |load| MailStage::ALL.map(|stage| (load, stage));
+    let stages = |load| STAGES.map(|stage| (load, stage));
     PacedLoad::combinations(&job.settings).into_iter().flat_map(stages).collect()
 }
 
@@ -68,7 +64,7 @@ impl Workload for Maildir {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        loads_and_stages(job).into_iter().map(|(load, stage)| task_info(load, stage)).collect()
+        loads_and_stages(job).into_iter().map(|(load, stage)| load.task_info(stage.name, stage.title)).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -77,7 +73,7 @@ impl Workload for Maildir {
         let inodes = settings.messages + 4 * settings.mailboxes;
         let room = Room { bytes: settings.messages * bytes_each + 4096 * inodes, inodes, source_bytes: 0 };
         // The names of read messages have a colon before the flags.
-        let reserved_name = Some(settings.path_after(MailStage::Read, 0));
+        let reserved_name = Some(settings.path_after(READ, 0));
         let demands = Demands { reserved_name, ..Demands::default() };
         Ok(Survey { room, demands, remarks: remarks(&settings), ..Survey::default() })
     }
@@ -86,15 +82,15 @@ impl Workload for Maildir {
         let (root, settings) = (place.root.join("maildir"), resolve_settings(job));
         let mut tasks = vec![];
         for (load, stage) in loads_and_stages(job) {
-            let (job, kind) = (job.clone(), stage.operation_kind());
+            let (job, kind) = (job.clone(), stage.operation_kind);
             let make_maildirs = Action::call_on("empty", &root, move |root| make_maildirs(root, &settings));
             let work = Action::call_on(kind, &root, move |root| {
                 let (maildirs, kinds) = (Maildirs::open(root, settings, stage)?, [kind]);
                 let config = load.config(&job, &kinds, Bound::Operations(settings.messages));
                 Ok(custom_load::run(&config, &maildirs)?.task_output())
             });
-            let preparation = (stage == MailStage::Deliver).then_some(make_maildirs);
-            tasks.push(Task::new(task_info(load, stage), work).with_preparation(preparation));
+            let preparation = (stage == DELIVER).then_some(make_maildirs);
+            tasks.push(Task::new(load.task_info(stage.name, stage.title), work).with_preparation(preparation));
         }
         Ok(tasks)
     }
@@ -102,13 +98,10 @@ impl Workload for Maildir {
     /// Checks that every message is intact where the task left it, and that no other files exist.
     fn check_actions(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
         let (root, settings) = (place.root.join("maildir"), resolve_settings(job));
-        let mut checks = vec![];
-        for stage in MailStage::ALL {
-            if stage.name() == task.name {
-                checks.push(Action::call_on("compare", &root, move |root| verify_messages(root, &settings, stage)));
-            }
-        }
-        checks
+        let stage = STAGES.into_iter().find(|stage| stage.name == task.name);
+        let check =
+            stage.map(|stage| Action::call_on("compare", &root, move |root| verify_messages(root, &settings, stage)));
+        check.into_iter().collect()
     }
 }
 
@@ -124,47 +117,26 @@ fn remarks(settings: &MaildirSettings) -> Vec<Note> {
     vec![remark_note(text)]
 }
 
-/// A stage in the life of a message.
+/// A stage in the life of a message, which all messages go through in one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MailStage {
-    /// The message is delivered to `new/`.
-    Deliver,
-    /// The message is read and moved to `cur/` with the flag for seen messages.
-    Read,
-    /// The message is removed.
-    Expire,
-}
-
-impl MailStage {
-    /// All stages in order.
-    const ALL: [MailStage; 3] = [MailStage::Deliver, MailStage::Read, MailStage::Expire];
-
-    /// The kind of operation in readings. A delivery is a commit.
-    const fn operation_kind(self) -> &'static str {
-        match self {
-            MailStage::Deliver => "commit",
-            MailStage::Read | MailStage::Expire => self.name(),
-        }
-    }
-
+struct MailStage {
     /// The name of the task.
-    const fn name(self) -> &'static str {
-        match self {
-            MailStage::Deliver => "deliver",
-            MailStage::Read => "read",
-            MailStage::Expire => "expire",
-        }
-    }
-
+    name: &'static str,
     /// The title of the task.
-    const fn title(self) -> &'static str {
-        match self {
-            MailStage::Deliver => "Deliver messages",
-            MailStage::Read => "Read messages and move them to cur/",
-            MailStage::Expire => "Remove messages",
-        }
-    }
+    title: &'static str,
+    /// The kind of operation in readings.
+    operation_kind: &'static str,
 }
+
+/// The message is delivered to `new/`. A delivery is a commit.
+const DELIVER: MailStage = MailStage { name: "deliver", title: "Deliver messages", operation_kind: "commit" };
+/// The message is read and moved to `cur/` with the flag for seen messages.
+const READ: MailStage =
+    MailStage { name: "read", title: "Read messages and move them to cur/", operation_kind: "read" };
+/// The message is removed.
+const EXPIRE: MailStage = MailStage { name: "expire", title: "Remove messages", operation_kind: "expire" };
+/// All stages in order.
+const STAGES: [MailStage; 3] = [DELIVER, READ, EXPIRE];
 
 /// The resolved settings of a job.
 #[derive(Debug, Clone, Copy)]
@@ -191,7 +163,7 @@ impl MaildirSettings {
     fn path_after(&self, stage: MailStage, number: u64) -> PathBuf {
         let mailbox = self.mailbox_name(number);
         PathBuf::from(match stage {
-            MailStage::Deliver => format!("{mailbox}/new/{number:010}.fsarena"),
+            DELIVER => format!("{mailbox}/new/{number:010}.fsarena"),
             _ => format!("{mailbox}/cur/{number:010}.fsarena:2,S"),
         })
     }
@@ -202,7 +174,7 @@ impl MaildirSettings {
 }
 
 /// Creates empty Maildirs.
-fn make_maildirs(root: &Path, settings: &MaildirSettings) -> Result<(), task::TaskError> {
+fn make_maildirs(root: &Path, settings: &MaildirSettings) -> Result<(), TaskError> {
     make_empty_dir(root)?;
     for number in 0..settings.mailboxes {
         for subdirectory in ["tmp", "new", "cur"] {
@@ -242,7 +214,7 @@ impl Maildirs {
 
     fn deliver(&self, number: u64) -> Result<(), EngineError> {
         let temporary_path = self.root.join(self.settings.temporary_path(number));
-        let path = self.path_after(MailStage::Deliver, number);
+        let path = self.path_after(DELIVER, number);
         let to_error = || EngineError::io("delivering", &path);
         let mut file = File::create_new(&temporary_path).map_err(to_error())?;
         file.write_all(self.noise.contents(number, self.settings.message_bytes)).map_err(to_error())?;
@@ -258,14 +230,14 @@ impl Maildirs {
     }
 
     fn read_and_move(&self, buffer: &mut [u8], number: u64) -> Result<(), EngineError> {
-        let [new_path, cur_path] = [MailStage::Deliver, MailStage::Read].map(|stage| self.path_after(stage, number));
+        let [new_path, cur_path] = [DELIVER, READ].map(|stage| self.path_after(stage, number));
         let mut file = File::open(&new_path).map_err(EngineError::io("opening", &new_path))?;
         while file.read(buffer).map_err(EngineError::io("reading", &new_path))? > 0 {}
         std::fs::rename(&new_path, &cur_path).map_err(EngineError::io("renaming", &new_path))
     }
 
     fn expire(&self, number: u64) -> Result<(), EngineError> {
-        let path = self.path_after(MailStage::Read, number);
+        let path = self.path_after(READ, number);
         std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))
     }
 
@@ -289,22 +261,22 @@ impl CustomLoad for Maildirs {
     fn perform(&self, buffer: &mut Vec<u8>, (): ()) -> Result<usize, EngineError> {
         let number = self.next_message.fetch_add(1, Ordering::Relaxed);
         match self.stage {
-            MailStage::Deliver => self.deliver(number),
-            MailStage::Read => self.read_and_move(buffer, number),
-            MailStage::Expire => self.expire(number),
+            DELIVER => self.deliver(number),
+            READ => self.read_and_move(buffer, number),
+            _ => self.expire(number),
         }
         .map(|()| 0)
     }
 }
 
 /// Checks that every message is intact where a stage left it, and that there are no other files.
-fn verify_messages(root: &Path, settings: &MaildirSettings, stage: MailStage) -> Result<(), task::TaskError> {
+fn verify_messages(root: &Path, settings: &MaildirSettings, stage: MailStage) -> Result<(), TaskError> {
     let noise = Noise::new(settings.seed, settings.message_bytes);
-    let expected_count = if stage == MailStage::Expire { 0 } else { settings.messages };
+    let expected_count = if stage == EXPIRE { 0 } else { settings.messages };
     for number in 0..expected_count {
         let path = root.join(settings.path_after(stage, number));
         if let Some(difference) = describe_difference(&path, noise.contents(number, settings.message_bytes)) {
-            return Err(task::TaskError::Violation(format!("DATA LOSS: message {} ({difference})", path.display())));
+            return Err(TaskError::Violation(format!("DATA LOSS: message {} ({difference})", path.display())));
         }
     }
     let files = walkdir::WalkDir::new(root).into_iter().flatten().filter(|entry| entry.file_type().is_file());
@@ -313,7 +285,7 @@ fn verify_messages(root: &Path, settings: &MaildirSettings, stage: MailStage) ->
         return Ok(());
     }
     let text = format!("{} holds {file_count} files instead of {expected_count} messages", root.display());
-    Err(task::TaskError::Violation(text))
+    Err(TaskError::Violation(text))
 }
 
 #[cfg(test)]
