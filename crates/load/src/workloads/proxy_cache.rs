@@ -273,7 +273,7 @@ impl DiskCache {
             let Some(file_number) = self.lock_index().evict_if_full() else { return Ok(()) };
             let path = self.file_path(file_number);
             std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))?;
-            self.lock_index().free_file(file_number);
+            self.lock_index().free_files.push(file_number);
             self.evicted_count.fetch_add(1, Ordering::Relaxed);
             self.append_log_record()?;
         }
@@ -398,8 +398,8 @@ impl CacheIndex {
         }
     }
 
-    /// Removes the least recently used object if the cache is over its limit, and returns its file number. After the
-    /// file is removed, [`CacheIndex::free_file`] frees the number.
+    /// Removes the least recently used object if the cache is over its limit, and returns its file number. The caller
+    /// adds the number to `free_files` after it has removed the file.
     fn evict_if_full(&mut self) -> Option<u32> {
         if self.bytes <= self.limit_bytes {
             return None;
@@ -407,17 +407,6 @@ impl CacheIndex {
         let (_, (file, bytes)) = self.stored.pop_front()?;
         self.bytes -= bytes;
         Some(file)
-    }
-
-    /// Frees a file number for another object.
-    fn free_file(&mut self, file: u32) {
-        self.free_files.push(file);
-    }
-
-    /// Number of objects that have a file.
-    #[cfg(test)]
-    fn object_count(&self) -> usize {
-        self.being_stored.len() + self.stored.len()
     }
 }
 
@@ -504,7 +493,7 @@ mod tests {
         }
         let (objects, indexed_bytes) = {
             let index = cache.lock_index();
-            (index.object_count(), index.bytes)
+            (object_count(&index), index.bytes)
         };
         assert_eq!((files, bytes), (objects, indexed_bytes));
         let log_bytes = dir.path().join("swap.state").metadata().unwrap().len();
@@ -519,6 +508,11 @@ mod tests {
         for (number, path) in [(0, "00/00/00000000"), (256, "00/01/00000100"), (65_536, "01/00/00010000")] {
             assert_eq!(cache.file_path(number), dir.path().join(path));
         }
+    }
+
+    /// Number of objects that have a file.
+    fn object_count(index: &CacheIndex) -> usize {
+        index.being_stored.len() + index.stored.len()
     }
 
     fn store(index: &mut CacheIndex, object: u64, bytes: u64) -> u32 {
@@ -536,9 +530,9 @@ mod tests {
         store(&mut index, 3, 10);
         // Object 1 was looked up after object 2.
         assert_eq!(index.evict_if_full(), Some(second));
-        assert_eq!((index.evict_if_full(), index.bytes, index.object_count()), (None, 20, 2));
+        assert_eq!((index.evict_if_full(), index.bytes, object_count(&index)), (None, 20, 2));
         assert_eq!(index.look_up(2), CacheLookup::Missing);
-        index.free_file(second);
+        index.free_files.push(second);
         assert_eq!(index.reserve(4), second);
     }
 
@@ -559,6 +553,6 @@ mod tests {
         }
         let evicted: Vec<u32> = std::iter::from_fn(|| index.evict_if_full()).collect();
         assert_eq!(evicted, [0, 1, 2, 3, 4]);
-        assert_eq!((index.bytes, index.object_count()), (0, 0));
+        assert_eq!((index.bytes, object_count(&index)), (0, 0));
     }
 }
