@@ -12,8 +12,9 @@ pub(crate) mod output;
 use crate::fio::job::{FioJob, JobFileError, JobOption};
 use crate::fio::options::OptionRule;
 use fsarena_core::names::nearest;
-use std::collections::{BTreeMap, BTreeSet};
-use std::{fmt::Write, io, path::Path};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fmt::Write, io};
 
 /// Largest size of a job file with its included files, in bytes.
 pub const MAX_JOB_FILE_BYTES: usize = 256 << 10;
@@ -48,13 +49,12 @@ impl Section {
         self.name.starts_with("global")
     }
 
-    /// Appends its lines. Leaves out `wait_for` for jobs that are not in `job_names`, because they ran in an earlier
-    /// group.
-    fn append_to(&self, job_names: &BTreeSet<String>, text: &mut String) {
+    /// Appends its lines. Leaves out `wait_for` for a job that is not in `jobs`, because it ran in an earlier group.
+    fn append_to(&self, jobs: &[FioJob], text: &mut String) {
         let _ = writeln!(text, "[{}]", self.name);
         for option in &self.options {
             match &option.value {
-                Some(job) if option.name == "wait_for" && !job_names.contains(job) => {}
+                Some(awaited) if option.name == "wait_for" && jobs.iter().all(|job| job.name != *awaited) => {}
                 Some(value) => drop(writeln!(text, "{}={value}", option.name)),
                 None => drop(writeln!(text, "{}", option.name)),
             }
@@ -91,32 +91,22 @@ impl JobFile {
     /// Those of [`JobFile::parse_with_includes`], and an include or a variable.
     pub fn parse(name: &str, text: &str) -> Result<JobFile, JobFileError> {
         let refuse_include = |_: &Path| Err(io::Error::other("a job in a plan includes no file; write its lines here"));
-        JobFile::parse_with_includes(
-            Path::new(name),
-            text,
-            &JobFileEnvironment { read_file: &refuse_include, look_up_variable: &|_| None },
-        )
+        let environment = JobFileEnvironment { read_file: &refuse_include, look_up_variable: &|_| None };
+        JobFile::parse_with_includes(Path::new(name), text, &environment)
     }
 
     /// The file as fio gets it: without comments, included files, variables, and options that change only what fio
     /// prints.
     pub fn text(&self) -> String {
-        self.text_with_sections(&|_| true)
+        self.text_with_jobs(&self.jobs())
     }
 
     /// The file with only some of its jobs, and all global sections.
     pub fn text_with_jobs(&self, jobs: &[FioJob]) -> String {
-        self.text_with_sections(&|section| jobs.iter().any(|job| job.section_index == section))
-    }
-
-    /// The file with only the sections of some jobs, and all global ones. `is_chosen` gets the index of a section.
-    fn text_with_sections(&self, is_chosen: &dyn Fn(usize) -> bool) -> String {
-        let jobs = self.jobs().into_iter().filter(|job| is_chosen(job.section_index));
-        let job_names: BTreeSet<String> = jobs.map(|job| job.name).collect();
         let mut text = String::new();
         for (index, section) in self.sections.iter().enumerate() {
-            if section.is_global() || is_chosen(index) {
-                section.append_to(&job_names, &mut text);
+            if section.is_global() || jobs.iter().any(|job| job.section_index == index) {
+                section.append_to(jobs, &mut text);
             }
         }
         text
@@ -162,30 +152,29 @@ impl JobFile {
     fn check_jobs(&self, path: &Path) -> Result<(), JobFileError> {
         let job_groups = self.job_groups();
         if job_groups.is_empty() {
-            let problem = "has no job; add a section, such as [job], with its options".into();
-            return Err(JobFileError { location: path.display().to_string(), problem });
+            let problem = "has no job; add a section, such as [job], with its options";
+            return refuse(path.display().to_string(), problem);
         }
-        let mut earlier_jobs: Vec<String> = vec![];
+        let mut earlier_jobs: Vec<&str> = vec![];
         for job in job_groups.iter().flatten() {
             job.check_names_and_clones()?;
-            if let Some(awaited) =
-                job.value("wait_for").filter(|awaited| !earlier_jobs.iter().any(|name| name == awaited))
-            {
-                return job.refuse_option(
-                    "wait_for",
-                    &format!("names no job above it; name one of its sections, not `{awaited}`"),
-                );
+            if let Some(awaited) = job.value("wait_for").filter(|awaited| !earlier_jobs.contains(awaited)) {
+                let reason = format!("names no job above it; name one of its sections, not `{awaited}`");
+                return job.refuse_option("wait_for", &reason);
             }
             if job_groups.len() > 1 && job.is_on("exitall") && job.value("exit_what") == Some("all") {
-                return job.refuse_option(
-                    "exit_what",
-                    "would end the jobs after the next stonewall too; use exit_what=stonewall",
-                );
+                let reason = "would end the jobs after the next stonewall too; use exit_what=stonewall";
+                return job.refuse_option("exit_what", reason);
             }
-            earlier_jobs.push(job.name.clone());
+            earlier_jobs.push(job.name.as_str());
         }
         Ok(())
     }
+}
+
+/// Returns the error of a job file at a location.
+fn refuse<T>(location: String, problem: impl Into<String>) -> Result<T, JobFileError> {
+    Err(JobFileError { location, problem: problem.into() })
 }
 
 /// Whether a text looks like a job file: it has a section and a common option of fio.
@@ -209,39 +198,33 @@ struct JobFileReader<'a> {
 
 impl JobFileReader<'_> {
     fn read_file(&mut self, path: &Path, text: &str, depth: usize) -> Result<(), JobFileError> {
-        let error_at = |location: String, problem: &str| Err(JobFileError { location, problem: problem.into() });
         self.bytes = self.bytes.saturating_add(text.len());
         if self.bytes > MAX_JOB_FILE_BYTES {
-            return error_at(
-                path.display().to_string(),
-                "too large for a job file; the limit is 256 KiB with its includes",
-            );
+            let problem = "too large for a job file; the limit is 256 KiB with its includes";
+            return refuse(path.display().to_string(), problem);
         }
         for (index, line) in text.lines().enumerate() {
             let location = format!("{}:{}", path.display(), index + 1);
             if line.len() > MAX_LINE_BYTES {
-                return error_at(location, "the line is longer than 4000 bytes");
+                return refuse(location, "the line is longer than 4000 bytes");
             }
             let line = line.split([';', '#']).next().unwrap_or_default().trim();
             if line.chars().any(|letter| letter.is_control() && letter != '\t') {
-                return error_at(location, "the line has a control character; remove it");
+                return refuse(location, "the line has a control character; remove it");
             }
             if line.is_empty() {
                 continue;
             }
             if line.starts_with('[') {
                 if depth > 0 {
-                    return error_at(
-                        location,
-                        "an included file has no sections: its options belong to the section that includes it",
-                    );
+                    let problem =
+                        "an included file has no sections: its options belong to the section that includes it";
+                    return refuse(location, problem);
                 }
                 self.add_section(line, location)?;
             } else if self.sections.is_empty() {
-                return error_at(
-                    location,
-                    "this option is outside of a section; write [global] or a name, such as [job], above it",
-                );
+                let problem = "this option is outside of a section; write [global] or a name, such as [job], above it";
+                return refuse(location, problem);
             } else if let Some(after_include) = line.strip_prefix("include") {
                 self.read_included_file(path, after_include, location, depth)?;
             } else {
@@ -253,10 +236,10 @@ impl JobFileReader<'_> {
 
     fn add_section(&mut self, line: &str, location: String) -> Result<(), JobFileError> {
         let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) else {
-            return Err(JobFileError { location, problem: format!("`{line}` does not end with `]`") });
+            return refuse(location, format!("`{line}` does not end with `]`"));
         };
         if self.sections.len() == MAX_SECTIONS {
-            return Err(JobFileError { location, problem: format!("the file has more than {MAX_SECTIONS} sections") });
+            return refuse(location, format!("the file has more than {MAX_SECTIONS} sections"));
         }
         self.sections.push(Section { name: name.into(), location, options: vec![] });
         Ok(())
@@ -273,21 +256,17 @@ impl JobFileReader<'_> {
     ) -> Result<(), JobFileError> {
         let name = after_include.strip_prefix([' ', '\t', '=']).map_or("", str::trim);
         if name.is_empty() {
-            return Err(JobFileError { location, problem: "write `include FILE`".into() });
+            return refuse(location, "write `include FILE`");
         }
         if depth == MAX_INCLUDE_DEPTH {
-            return Err(JobFileError {
-                location,
-                problem: format!("more than {MAX_INCLUDE_DEPTH} files include each other"),
-            });
+            return refuse(location, format!("more than {MAX_INCLUDE_DEPTH} files include each other"));
         }
-        let path_beside = path.parent().unwrap_or(Path::new("")).join(name);
-        let (included_path, text) = match (self.environment.read_file)(Path::new(name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                (path_beside.clone(), (self.environment.read_file)(&path_beside))
-            }
-            result => (name.into(), result),
-        };
+        let mut included_path = PathBuf::from(name);
+        let mut text = (self.environment.read_file)(&included_path);
+        if text.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            included_path = path.parent().unwrap_or(Path::new("")).join(name);
+            text = (self.environment.read_file)(&included_path);
+        }
         let text = text.map_err(|error| JobFileError { location, problem: format!("include {name}: {error}") })?;
         self.read_file(&included_path, &text, depth + 1)
     }
@@ -391,7 +370,7 @@ mod tests {
         // A global section has defaults only for the jobs below it.
         assert_eq!((job_groups[0][0].value("bs"), job_groups[1][0].value("bs")), (None, Some("64k")));
         assert_eq!((job_groups[1][0].value("rw"), job_groups[1][1].value("size")), (Some("randread"), Some("64m")));
-        let second_group = file.text_with_sections(&|section| section >= 3);
+        let second_group = file.text_with_jobs(&job_groups[1]);
         assert!(
             second_group.starts_with("[global]\nioengine") && !second_group.contains("seq write"),
             "{second_group}"
