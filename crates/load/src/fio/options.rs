@@ -10,9 +10,6 @@ pub enum OptionRule {
     Any,
     /// It passes if its value has only relative names of files, separated by `:`.
     Files,
-    /// It passes under the rule of [`OptionRule::Files`], and fio writes a log with that name. The log is lost with the
-    /// filesystem under test.
-    Log,
     /// It passes if its value has no quoted file name (`'file'`): fio would read the pattern from that file.
     Pattern,
     /// It passes if its value names no file (`mmap:/file`): fio would map its memory from that file.
@@ -64,19 +61,20 @@ const DROPPED_OPTIONS: &str = "group_reporting unified_rw_reporting clat_percent
     significant_figures";
 
 /// Options whose values are checked.
-const CHECKED_OPTIONS: [(&str, OptionRule); 12] = [
+const CHECKED_OPTIONS: [(&str, OptionRule); 13] = [
     ("filename", OptionRule::Files),
     ("directory", OptionRule::Files),
     ("filename_format", OptionRule::Files),
-    ("write_bw_log", OptionRule::Log),
-    ("write_lat_log", OptionRule::Log),
-    ("write_iops_log", OptionRule::Log),
-    ("write_hist_log", OptionRule::Log),
-    ("write_iolog", OptionRule::Log),
+    ("write_bw_log", OptionRule::Files),
+    ("write_lat_log", OptionRule::Files),
+    ("write_iops_log", OptionRule::Files),
+    ("write_hist_log", OptionRule::Files),
+    ("write_iolog", OptionRule::Files),
     ("verify_pattern", OptionRule::Pattern),
     ("buffer_pattern", OptionRule::Pattern),
     ("mem", OptionRule::Memory),
     ("ioengine", OptionRule::Engine),
+    ("rw", OptionRule::Mode),
 ];
 
 const OTHER_ENGINE_REASON: &str = "belongs to an I/O engine that does not work on files of the filesystem under test";
@@ -157,9 +155,6 @@ pub fn canonical_name(name: &str) -> &str {
 pub fn find_rule(name: &str) -> Option<OptionRule> {
     let name = canonical_name(name);
     let is_in = |names: &str| names.split_whitespace().any(|known| known == name);
-    if name == "rw" {
-        return Some(OptionRule::Mode);
-    }
     if let Some((_, rule)) = CHECKED_OPTIONS.iter().find(|(checked, _)| *checked == name) {
         return Some(*rule);
     }
@@ -174,7 +169,7 @@ pub fn find_rule(name: &str) -> Option<OptionRule> {
 
 /// The names and aliases of all options that fsarena accepts.
 pub fn accepted_names() -> impl Iterator<Item = &'static str> {
-    let checked = CHECKED_OPTIONS.iter().map(|(name, _)| *name).chain(["rw"]);
+    let checked = CHECKED_OPTIONS.iter().map(|(name, _)| *name);
     let aliases = OPTION_ALIASES.iter().map(|(alias, _)| *alias);
     UNRESTRICTED_OPTIONS.split_whitespace().chain(DROPPED_OPTIONS.split_whitespace()).chain(checked).chain(aliases)
 }
@@ -189,7 +184,7 @@ pub fn check_value(rule: OptionRule, value: &str) -> Result<(), String> {
     match rule {
         OptionRule::Any | OptionRule::Dropped => Ok(()),
         OptionRule::Refused(reason) => refuse(reason),
-        OptionRule::Files | OptionRule::Log => check_files(value),
+        OptionRule::Files => check_files(value),
         OptionRule::Pattern if value.contains('\'') => refuse("reads a file; write the pattern itself"),
         OptionRule::Memory if value.contains(':') => refuse("maps a file into memory; write it without a file"),
         OptionRule::Mode if value.contains("trim") => refuse("discards blocks of a device, and the jobs work on files"),
