@@ -4,7 +4,7 @@
 //! part with its own figures. Before the first task, fio makes the files of all jobs untimed, as it does at the start
 //! of a run.
 
-use crate::fio::job::{FioJob, JobFileError};
+use crate::fio::job::FioJob;
 use crate::fio::{JobFile, output};
 use crate::task::{self, Action, Result, Task, TaskError, failed_to};
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness_note, remark_note};
@@ -58,11 +58,8 @@ fn job_file_name(job: &Job) -> &str {
 }
 
 fn parse_job_file(job: &Job) -> Result<JobFile> {
-    JobFile::parse(job_file_name(job), job.settings.text("job")).map_err(plan_error)
-}
-
-fn plan_error(error: JobFileError) -> TaskError {
-    TaskError::Plan(error.to_string())
+    let parsed = JobFile::parse(job_file_name(job), job.settings.text("job"));
+    parsed.map_err(|error| TaskError::Plan(error.to_string()))
 }
 
 /// The groups of jobs in a job file. Each is a task.
@@ -89,10 +86,8 @@ fn job_groups(file: &JobFile) -> Vec<JobGroup> {
         let info = task::info(&take_unused_name(&mut used_names, &name), title, []);
         let mut parts = vec![];
         for name in names.iter().filter(|_| names.len() > 1) {
-            parts.push((
-                name.clone(),
-                task::info(&take_unused_name(&mut used_names, &task_name(name)), describe(name), []),
-            ));
+            let part_name = take_unused_name(&mut used_names, &task_name(name));
+            parts.push((name.clone(), task::info(&part_name, describe(name), [])));
         }
         groups.push(JobGroup { info, jobs, parts });
     }
@@ -141,10 +136,9 @@ fn preparation_actions(file: &JobFile, place: &Place) -> Vec<Action> {
 
 /// Parses the figures of a group from the output of fio.
 fn parse_group_output(parts: &[(String, TaskInfo)], printed: &str) -> Result<TaskOutput> {
-    let jobs = output::parse_jobs(printed).map_err(|reason| output::output_error(printed, &reason))?;
-    let combine = |jobs: &[&output::JobFigures]| {
-        output::combine_jobs(jobs).map_err(|reason| output::output_error(printed, &reason))
-    };
+    let to_error = |reason: String| output::output_error(printed, &reason);
+    let jobs = output::parse_jobs(printed).map_err(to_error)?;
+    let combine = |jobs: &[&output::JobFigures]| output::combine_jobs(jobs).map_err(to_error);
     if parts.is_empty() {
         return combine(&jobs.iter().collect::<Vec<_>>());
     }
@@ -176,17 +170,15 @@ fn remarks(name: &str, groups: &[JobGroup]) -> Vec<Note> {
         installed_version()
     );
     let mut notes = vec![remark_note(text)];
-    let writes_logs = jobs.iter().any(|job| LOG_OPTIONS.iter().any(|log| job.is_on(log)));
-    if writes_logs {
-        notes.push(remark_note(format!(
-            "{name}: fio writes its logs to the filesystem under test, which ends with the round"
-        )));
+    if jobs.iter().any(|job| LOG_OPTIONS.iter().any(|log| job.is_on(log))) {
+        let text = format!("{name}: fio writes its logs to the filesystem under test, which ends with the round");
+        notes.push(remark_note(text));
     }
     notes.extend(durability_notes(&jobs));
     notes
 }
 
-/// Options with which fio writes a log.
+/// Options with which fio writes a log. The log is lost with the filesystem under test.
 const LOG_OPTIONS: [&str; 5] = ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog"];
 
 /// The fairness notes on how jobs make their writes durable.
