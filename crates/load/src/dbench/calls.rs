@@ -149,18 +149,9 @@ pub fn set_times_back(file: &OwnedFd, path: &CStr) {
     }
 }
 
-/// Locks a range of a file, and waits for the lock.
-pub fn lock_range(file: &OwnedFd, offset: i64, size: i64) {
-    set_lock(file, libc::F_WRLCK, offset, size);
-}
-
-/// Unlocks a range of a file.
-pub fn unlock_range(file: &OwnedFd, offset: i64, size: i64) {
-    set_lock(file, libc::F_UNLCK, offset, size);
-}
-
-/// Sets the lock of a range. The real dbench uses 32 bits of the offset and ignores errors.
-fn set_lock(file: &OwnedFd, lock_type: libc::c_int, offset: i64, size: i64) {
+/// Locks a range of a file (`F_WRLCK`) and waits for the lock, or unlocks the range (`F_UNLCK`). The real dbench uses 32
+/// bits of the offset and ignores errors.
+pub fn set_lock(file: &OwnedFd, lock_type: libc::c_int, offset: i64, size: i64) {
     let range = libc::flock {
         l_type: lock_type as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
@@ -289,7 +280,7 @@ mod tests {
         assert!(create_or_open(name.as_c_str(), 1, 2).is_ok() && create_or_open(name.as_c_str(), 1, 2).is_ok());
         // Opening a directory with the options of a file opens the directory.
         assert!(create_or_open(name.as_c_str(), 0x40, 1).is_ok());
-        lock_range(&file, 2_147_483_538, 1);
-        unlock_range(&file, 2_147_483_538, 1);
+        set_lock(&file, libc::F_WRLCK, 2_147_483_538, 1);
+        set_lock(&file, libc::F_UNLCK, 2_147_483_538, 1);
     }
 }

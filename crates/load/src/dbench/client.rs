@@ -240,18 +240,12 @@ impl<'r> DbenchClient<'r> {
                 None => return self.fail_for_closed_handle(instruction, numbers[0]),
             },
             OperationKind::Rename => {
-                return self.check_result(
-                    instruction,
-                    "rename",
-                    std::fs::rename(as_path(path.as_c_str()), as_path(new_path.as_c_str())),
-                );
+                let renamed = std::fs::rename(as_path(path.as_c_str()), as_path(new_path.as_c_str()));
+                return self.check_result(instruction, "rename", renamed);
             }
             OperationKind::Unlink => {
-                return self.check_result(
-                    instruction,
-                    "unlink",
-                    nix::unistd::unlink(path.as_c_str()).map_err(io::Error::from),
-                );
+                let unlinked = nix::unistd::unlink(path.as_c_str()).map_err(io::Error::from);
+                return self.check_result(instruction, "unlink", unlinked);
             }
             OperationKind::Rmdir => {
                 return self.check_result(instruction, "rmdir", std::fs::remove_dir(as_path(path.as_c_str())));
@@ -286,8 +280,8 @@ impl<'r> DbenchClient<'r> {
                 let path = std::ffi::CStr::from_bytes_until_nul(&open.name).unwrap_or_default();
                 calls::set_times_back(&open.file, path);
             }
-            OperationKind::LockX => calls::lock_range(&open.file, numbers[1], numbers[2]),
-            OperationKind::UnlockX => calls::unlock_range(&open.file, numbers[1], numbers[2]),
+            OperationKind::LockX => calls::set_lock(&open.file, libc::F_WRLCK, numbers[1], numbers[2]),
+            OperationKind::UnlockX => calls::set_lock(&open.file, libc::F_UNLCK, numbers[1], numbers[2]),
             OperationKind::ReadX => return self.read_file(instruction, numbers),
             _ => return self.write_file(instruction, numbers),
         }
@@ -296,21 +290,22 @@ impl<'r> DbenchClient<'r> {
 
     fn create_file(&mut self, instruction: &Instruction, [options, disposition, handle, _]: Numbers) -> ClientResult {
         let name = &self.paths[0];
-        let file = match calls::create_or_open(name.as_c_str(), options, disposition) {
-            Ok(file) => file,
-            Err(error) if instruction.expected == ExpectedResult::Success => {
-                if is_caused_by_machine(&error) {
-                    return self.fail(instruction, Some(error), &[b"open ", name.bytes()]);
-                }
-                self.record_unexpected_result(instruction, Some(error), &[b"open ", name.bytes()]);
+        let unexpected_result = &self.counters.unexpected_result;
+        let file = match (calls::create_or_open(name.as_c_str(), options, disposition), instruction.expected) {
+            (Ok(_), ExpectedResult::Failure) => {
+                unexpected_result.record(instruction.line, None, &[b"open succeeded: ", name.bytes()]);
                 return Ok(());
             }
-            Err(_) => return Ok(()),
+            (Ok(file), _) => file,
+            (Err(error), ExpectedResult::Success) if is_caused_by_machine(&error) => {
+                return self.fail(instruction, Some(error), &[b"open ", name.bytes()]);
+            }
+            (Err(error), ExpectedResult::Success) => {
+                unexpected_result.record(instruction.line, Some(error), &[b"open ", name.bytes()]);
+                return Ok(());
+            }
+            (Err(_), _) => return Ok(()),
         };
-        if instruction.expected == ExpectedResult::Failure {
-            self.record_unexpected_result(instruction, None, &[b"open succeeded: ", name.bytes()]);
-            return Ok(());
-        }
         let _ = fstat(&file);
         let name = name.as_c_str().to_bytes_with_nul().to_vec();
         if self.handles.insert(handle, OpenFile { file, name }).is_err() {
@@ -330,7 +325,8 @@ impl<'r> DbenchClient<'r> {
         let result = rustix::io::pread(&open.file, &mut self.read_buffer[..size], offset as u64);
         if result.map_or(-1, |read| read as i64) != expected_bytes && instruction.expected == ExpectedResult::Success {
             let error = result.err().map(io::Error::from);
-            self.record_unexpected_result(instruction, error, &[b"read another number of bytes of ", &open.name]);
+            let message: [&[u8]; 2] = [b"read another number of bytes of ", &open.name];
+            self.counters.unexpected_result.record(instruction.line, error, &message);
         }
         Ok(())
     }
@@ -397,11 +393,6 @@ impl<'r> DbenchClient<'r> {
             None => String::new(),
         };
         self.fail(instruction, None, &[problem.as_bytes(), cause.as_bytes()])
-    }
-
-    /// Records a result that the loadfile does not state. `parts` together are the message.
-    fn record_unexpected_result(&self, instruction: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) {
-        self.counters.unexpected_result.record(instruction.line, error, parts);
     }
 
     /// Fails the client. `parts` together are the message.
