@@ -215,33 +215,27 @@ impl LoadfileParser {
         self.check_no_pending_repeat()?;
         let start = line.windows(first_word.len()).position(|window| window == first_word).unwrap_or(0);
         let rest = &line[start + first_word.len()..];
-        match first_word {
-            b"LOOP" => {
-                self.builder.add_control(number, InstructionAction::Loop, &[parse_single_integer(rest, "LOOP", 1)?])?
-            }
-            b"ENDLOOP" => self.builder.add_control(number, InstructionAction::EndLoop, &[])?,
-            b"REPEAT" => self.pending_repeat = Some((number, parse_single_integer(rest, "REPEAT", 1)?)),
-            b"SLEEP" => self.builder.add_control(
-                number,
-                InstructionAction::Sleep,
-                &[parse_single_integer(rest, "SLEEP", 0)?],
-            )?,
-            b"SETSP" => self.builder.add_control(
-                number,
-                InstructionAction::SetSyncPoint,
-                &[parse_single_integer(rest, "SETSP", i64::MIN)?],
-            )?,
+        let (action, numbers) = match first_word {
+            b"LOOP" => (InstructionAction::Loop, vec![parse_single_integer(rest, "LOOP", 1)?]),
+            b"ENDLOOP" => (InstructionAction::EndLoop, vec![]),
+            b"SLEEP" => (InstructionAction::Sleep, vec![parse_single_integer(rest, "SLEEP", 0)?]),
+            b"SETSP" => (InstructionAction::SetSyncPoint, vec![parse_single_integer(rest, "SETSP", i64::MIN)?]),
             b"WAITSP" => {
                 let numbers = parse_integers(rest)?;
                 let [client, _] = numbers[..] else { return Err("WAITSP takes a client and a point".into()) };
                 let client =
                     u32::try_from(client).map_err(|_| format!("client {client}: clients are numbered from 0"))?;
                 self.builder.record_awaited_client(client);
-                self.builder.add_control(number, InstructionAction::WaitForSyncPoint, &numbers)?;
+                (InstructionAction::WaitForSyncPoint, numbers)
             }
-            b"WRITEPATTERN" => self.parse_pattern(number, rest)?,
-            _ => self.parse_random_string(number, rest)?,
-        }
+            b"REPEAT" => {
+                self.pending_repeat = Some((number, parse_single_integer(rest, "REPEAT", 1)?));
+                return Ok(true);
+            }
+            b"WRITEPATTERN" => return self.parse_pattern(number, rest).map(|()| true),
+            _ => return self.parse_random_string(number, rest).map(|()| true),
+        };
+        self.builder.add_control(number, action, &numbers)?;
         Ok(true)
     }
 
