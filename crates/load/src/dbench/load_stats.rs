@@ -50,20 +50,17 @@ pub struct LoadStats {
 impl LoadStats {
     /// Simulates one pass and collects its statistics.
     pub fn collect(program: &LoadProgram) -> LoadStats {
-        let mut pass = SimulatedPass {
-            program,
-            stats: LoadStats::default(),
-            files: HashMap::new(),
-            open_handles: vec![],
-            bytes: 0,
-        };
+        let (stats, files) = (LoadStats::default(), HashMap::new());
+        let mut pass = SimulatedPass { program, stats, files, open_handles: vec![], bytes: 0 };
         let mut cursor = Cursor::new(program, 0, 1, 0);
         for _ in 0..MAX_STEPS {
             match cursor.next_step() {
                 Step::End => break,
                 Step::Operation(kind, instruction, numbers) => {
-                    pass.count_operation(kind, instruction);
-                    if instruction.expected != ExpectedResult::Failure {
+                    pass.stats.operation_counts[kind as usize] += 1;
+                    if instruction.expected == ExpectedResult::Failure {
+                        pass.stats.expected_failures[kind as usize] += 1;
+                    } else {
                         pass.apply(kind, instruction, numbers, &cursor.strings);
                     }
                     pass.update_file_stats();
@@ -110,13 +107,6 @@ struct SimulatedPass<'p> {
 }
 
 impl SimulatedPass<'_> {
-    fn count_operation(&mut self, kind: OperationKind, instruction: &Instruction) {
-        self.stats.operation_counts[kind as usize] += 1;
-        if instruction.expected == ExpectedResult::Failure {
-            self.stats.expected_failures[kind as usize] += 1;
-        }
-    }
-
     /// Updates the peaks and the sum of the number of files, after an operation.
     fn update_file_stats(&mut self) {
         let files = self.files.len() as u64 - self.stats.directories;
