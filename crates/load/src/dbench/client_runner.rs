@@ -200,9 +200,8 @@ fn watch(
     while warm_up_start.elapsed() < min_warm_up
         || (min_warm_up > Duration::ZERO && warm_up_start.elapsed() < max_warm_up && !have_moved_data())
     {
-        if wait_for_early_end(
-            min_warm_up.saturating_sub(warm_up_start.elapsed()).clamp(Duration::from_millis(1), POLL_INTERVAL),
-        ) {
+        let remaining = min_warm_up.saturating_sub(warm_up_start.elapsed());
+        if wait_for_early_end(remaining.clamp(Duration::from_millis(1), POLL_INTERVAL)) {
             return None;
         }
         series.update(counters);
@@ -265,12 +264,8 @@ fn open_files_needed(clients: u32, mode: ClientMode, max_open_files: u64) -> u64
 /// # Errors
 /// [`TaskError::Missing`] if the hard limit of this process is lower than the clients require.
 pub fn check_open_file_limit(clients: u32, mode: ClientMode, max_open_files: u64) -> Result<()> {
-    check_against_limit(
-        clients,
-        mode,
-        open_files_needed(clients, mode, max_open_files),
-        getrlimit(Resource::Nofile).maximum,
-    )
+    let needed = open_files_needed(clients, mode, max_open_files);
+    check_against_limit(clients, mode, needed, getrlimit(Resource::Nofile).maximum)
 }
 
 /// Checks that `needed` open files are within the hard limit; `None` is no limit.

@@ -101,13 +101,10 @@ impl SharedCounters {
     /// If memory cannot be allocated.
     pub fn new(clients: u32) -> Result<SharedCounters> {
         let bytes = CLIENTS_OFFSET + clients as usize * size_of::<ClientCounters>();
-        match map_shared_memory(bytes) {
-            Ok(memory) => Ok(SharedCounters { memory, clients }),
-            Err(error) => {
-                let text = format!("no memory for the counters of {clients} clients; take fewer: {error}");
-                Err(TaskError::Missing(text))
-            }
-        }
+        let memory = map_shared_memory(bytes).map_err(|error| {
+            TaskError::Missing(format!("no memory for the counters of {clients} clients; take fewer: {error}"))
+        })?;
+        Ok(SharedCounters { memory, clients })
     }
 
     /// The counters of a client, which is numbered from 0.

@@ -231,8 +231,7 @@ fn generate_cycle(lasting_files: &[LastingFile], number: u32, rng: &mut Xoshiro2
 impl Cycle<'_> {
     /// Schedules the operations that were added to the list since the last call, at a time from 0 to 1.
     fn schedule(&mut self, time: f64) {
-        let operations = self.list.take_operations();
-        self.events.push((time, operations));
+        self.events.push((time, std::mem::take(&mut self.list.operations)));
     }
 
     fn random_time(&mut self) -> f64 {
@@ -484,11 +483,6 @@ impl OperationList {
         let names = names.iter().map(|name| name.to_string()).collect();
         let numbers = numbers.iter().copied().map(Number::Literal).collect();
         self.operations.push(LoadOperation { kind, names, numbers, expected });
-    }
-
-    /// Takes all operations since the last call.
-    fn take_operations(&mut self) -> Vec<LoadOperation> {
-        std::mem::take(&mut self.operations)
     }
 
     /// Returns a new handle.
