@@ -6,21 +6,11 @@
 
 use rand::{Rng, RngExt};
 
-/// Upper bounds of classes of file sizes in bytes, and the weight of each class. A class begins at a quarter of its
-/// bound.
-const SIZE_CLASSES: [(u64, u32); 11] = [
-    (8, 1),
-    (32, 7),
-    (128, 16),
-    (512, 40),
-    (2048, 50),
-    (8192, 46),
-    (32_768, 35),
-    (131_072, 20),
-    (524_288, 10),
-    (2_097_152, 4),
-    (8_388_608, 1),
-];
+/// The weight of each class of file sizes. The first class ends at [`FIRST_CLASS_BYTES`], and each further class at four
+/// times the end of the class before. A class begins at a quarter of its end.
+const SIZE_CLASS_WEIGHTS: [u32; 11] = [1, 7, 16, 40, 50, 46, 35, 20, 10, 4, 1];
+/// The end of the first class of file sizes, in bytes.
+const FIRST_CLASS_BYTES: u64 = 8;
 
 /// Upper bounds of classes of file ages in hours, and the weight of each class.
 const AGE_CLASSES: [(f64, u32); 10] = [
@@ -36,30 +26,16 @@ const AGE_CLASSES: [(f64, u32); 10] = [
     (122_640.0, 1),
 ];
 
-/// For each depth from 1: the weight of the files there, and the number of directories.
-const DEPTH_CLASSES: [(u32, u32); 15] = [
-    (1, 1),
-    (2, 5),
-    (14, 13),
-    (15, 19),
-    (23, 30),
-    (24, 36),
-    (42, 32),
-    (22, 26),
-    (15, 22),
-    (12, 17),
-    (7, 8),
-    (4, 5),
-    (3, 2),
-    (2, 1),
-    (1, 1),
-];
+/// The weight of the files at each depth from 1.
+const FILE_WEIGHTS_BY_DEPTH: [u32; 15] = [1, 2, 14, 15, 23, 24, 42, 22, 15, 12, 7, 4, 3, 2, 1];
+/// The number of directories at each depth from 1.
+const DIRECTORIES_BY_DEPTH: [u32; 15] = [1, 5, 13, 19, 30, 36, 32, 26, 22, 17, 8, 5, 2, 1, 1];
 
 /// Draws the index of a class by the weights of the classes.
-fn draw_class(rng: &mut impl Rng, weights: impl Iterator<Item = u32> + Clone) -> usize {
-    let mut remaining = rng.random_range(0..weights.clone().sum::<u32>());
-    for (class, weight) in weights.enumerate() {
-        if remaining < weight {
+fn draw_class(rng: &mut impl Rng, weights: &[u32]) -> usize {
+    let mut remaining = rng.random_range(0..weights.iter().sum::<u32>());
+    for (class, weight) in weights.iter().enumerate() {
+        if remaining < *weight {
             return class;
         }
         remaining -= weight;
@@ -73,8 +49,8 @@ fn draw_class(rng: &mut impl Rng, weights: impl Iterator<Item = u32> + Clone) ->
 /// # Panics
 /// If `max_bytes` is 0.
 pub fn draw_file_bytes(rng: &mut impl Rng, max_bytes: u64) -> u64 {
-    let (bound, _) = SIZE_CLASSES[draw_class(rng, SIZE_CLASSES.iter().map(|(_, weight)| *weight))];
-    let bytes = bound as f64 * 4f64.powf(-rng.random::<f64>());
+    let class_end = FIRST_CLASS_BYTES << (2 * draw_class(rng, &SIZE_CLASS_WEIGHTS));
+    let bytes = class_end as f64 * 4f64.powf(-rng.random::<f64>());
     (bytes.round() as u64).clamp(1, max_bytes)
 }
 
@@ -161,7 +137,7 @@ impl DirectoryTree {
     /// Draws the parent of each directory: a random directory of the depth above it.
     pub fn draw(rng: &mut impl Rng) -> DirectoryTree {
         let (mut parents, mut ranges_by_depth) = (vec![], Vec::<std::ops::Range<usize>>::new());
-        for (_, count) in DEPTH_CLASSES {
+        for count in DIRECTORIES_BY_DEPTH {
             let start = parents.len();
             for _ in 0..count {
                 let possible_parents = ranges_by_depth.last().cloned().unwrap_or(0..1);
@@ -174,7 +150,7 @@ impl DirectoryTree {
 
     /// Draws the number of the directory of a new file.
     pub fn draw_directory(&self, rng: &mut impl Rng) -> usize {
-        let depth = draw_class(rng, DEPTH_CLASSES.iter().map(|(weight, _)| *weight));
+        let depth = draw_class(rng, &FILE_WEIGHTS_BY_DEPTH);
         rng.random_range(self.ranges_by_depth[depth].clone())
     }
 }
