@@ -9,57 +9,33 @@ use fsarena_core::schedule::mix;
 use rand::{RngExt, SeedableRng};
 use std::io::{self, Write};
 
-/// Quantiles of a distribution: pairs of a share and a value. That share of all values is at most that value.
-type Quantiles = [(f64, f64); 9];
+/// Quantiles of a distribution, in ascending order.
+struct Quantiles {
+    shares: [f64; 9],
+    /// The value at each share: that share of all values is at most as large.
+    values: [f64; 9],
+}
 
 /// Files per commit; 3.2 on average.
-const FILES_PER_COMMIT: Quantiles = [
-    (0.25, 1.0),
-    (0.5, 1.0),
-    (0.75, 3.0),
-    (0.9, 5.0),
-    (0.95, 8.0),
-    (0.99, 24.0),
-    (0.999, 158.0),
-    (0.9999, 500.0),
-    (1.0, 1825.0),
-];
+const FILES_PER_COMMIT: Quantiles = Quantiles {
+    shares: [0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0],
+    values: [1.0, 1.0, 3.0, 5.0, 8.0, 24.0, 158.0, 500.0, 1825.0],
+};
 /// Lines added to a file by a commit; 20.5 on average.
-const LINES_ADDED: Quantiles = [
-    (0.1, 0.0),
-    (0.25, 1.0),
-    (0.5, 2.0),
-    (0.75, 9.0),
-    (0.9, 30.0),
-    (0.95, 61.0),
-    (0.99, 331.0),
-    (0.999, 1374.0),
-    (1.0, 29_758.0),
-];
+const LINES_ADDED: Quantiles = Quantiles {
+    shares: [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0],
+    values: [0.0, 1.0, 2.0, 9.0, 30.0, 61.0, 331.0, 1374.0, 29_758.0],
+};
 /// Lines removed from a file by a commit; 12.9 on average.
-const LINES_REMOVED: Quantiles = [
-    (0.1, 0.0),
-    (0.25, 0.0),
-    (0.5, 1.0),
-    (0.75, 4.0),
-    (0.9, 14.0),
-    (0.95, 34.0),
-    (0.99, 268.0),
-    (0.999, 1113.0),
-    (1.0, 6734.0),
-];
+const LINES_REMOVED: Quantiles = Quantiles {
+    shares: [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0],
+    values: [0.0, 0.0, 1.0, 4.0, 14.0, 34.0, 268.0, 1113.0, 6734.0],
+};
 /// Bytes of a file; 9,949 on average.
-const FILE_SIZES: Quantiles = [
-    (0.01, 10.0),
-    (0.1, 131.0),
-    (0.25, 452.0),
-    (0.5, 1752.0),
-    (0.75, 5989.0),
-    (0.9, 18_078.0),
-    (0.99, 86_878.0),
-    (0.999, 400_000.0),
-    (1.0, 1_088_754.0),
-];
+const FILE_SIZES: Quantiles = Quantiles {
+    shares: [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1.0],
+    values: [10.0, 131.0, 452.0, 1752.0, 5989.0, 18_078.0, 86_878.0, 400_000.0, 1_088_754.0],
+};
 /// The shares of the 32,234 files in commits that were added and that were removed.
 const ADDED_FILE_SHARE: f64 = 1864.0 / 32_234.0;
 const REMOVED_FILE_SHARE: f64 = 1279.0 / 32_234.0;
@@ -78,11 +54,11 @@ const COMMIT_INTERVAL_S: u64 = 3600;
 fn draw_value(rng: &mut ChaCha8Rng, quantiles: &Quantiles) -> usize {
     let share = rng.random::<f64>();
     let (mut low_share, mut low) = (0.0, 0.0);
-    for (high_share, high) in quantiles {
-        if share < *high_share {
+    for (high_share, high) in quantiles.shares.into_iter().zip(quantiles.values) {
+        if share < high_share {
             return (low + (high - low) * (share - low_share) / (high_share - low_share)).round() as usize;
         }
-        (low_share, low) = (*high_share, *high);
+        (low_share, low) = (high_share, high);
     }
     low as usize
 }
@@ -90,7 +66,7 @@ fn draw_value(rng: &mut ChaCha8Rng, quantiles: &Quantiles) -> usize {
 /// A file of the tree.
 struct TextFile {
     path: String,
-    /// The number of each line for [`LineGenerator::push_line`]. A file without lines has been removed.
+    /// The number of each line for [`GitHistory::push_line`]. A file without lines has been removed.
     line_numbers: Vec<u32>,
 }
 
@@ -101,7 +77,9 @@ struct TextFile {
 /// If the stream cannot be written.
 pub fn write_fast_import_stream(seed: u64, commits: u32, out: &mut dyn Write) -> io::Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(mix(seed, 0x617));
-    let mut history = GitHistory { line_generator: LineGenerator::new(&mut rng), rng, files: vec![] };
+    let mut word = || (0..rng.random_range(2..=9)).map(|_| char::from(rng.random_range(b'a'..=b'z'))).collect();
+    let words: Vec<String> = (0..WORD_COUNT).map(|_| word()).collect();
+    let mut history = GitHistory { words, rng, files: vec![] };
     let first_files: Vec<usize> = (0..FIRST_COMMIT_FILES).map(|_| history.add_file()).collect();
     history.write_commit(1, &first_files, &[], out)?;
     for commit in 1..=u64::from(commits) {
@@ -130,15 +108,43 @@ pub fn write_fast_import_stream(seed: u64, commits: u32, out: &mut dyn Write) ->
     writeln!(out, "done")
 }
 
-/// A generator of lines of text.
-struct LineGenerator {
+/// The state of the generated history after the last written commit.
+struct GitHistory {
+    /// The words from which lines are made.
     words: Vec<String>,
+    rng: ChaCha8Rng,
+    /// All files that any commit added, including the removed ones.
+    files: Vec<TextFile>,
 }
 
-impl LineGenerator {
-    fn new(rng: &mut ChaCha8Rng) -> LineGenerator {
-        let mut word = || (0..rng.random_range(2..=9)).map(|_| char::from(rng.random_range(b'a'..=b'z'))).collect();
-        LineGenerator { words: (0..WORD_COUNT).map(|_| word()).collect() }
+impl GitHistory {
+    /// Adds a file; returns its index.
+    fn add_file(&mut self) -> usize {
+        let line_count = (draw_value(&mut self.rng, &FILE_SIZES) / LINE_BYTES).max(1);
+        let line_numbers = (0..line_count).map(|_| self.rng.random::<u32>()).collect();
+        // A directory lies at the top or in one of the directories at the top.
+        let dir = self.rng.random_range(0..DIRECTORY_COUNT);
+        let parent = if dir < 15 { String::new() } else { format!("d{}/", dir % 15) };
+        let path = format!("{parent}d{dir}/file{}.c", self.files.len());
+        self.files.push(TextFile { path, line_numbers });
+        self.files.len() - 1
+    }
+
+    /// Removes lines from a file at one place, and adds lines there.
+    fn change_lines(&mut self, file: usize) {
+        let added_count = draw_value(&mut self.rng, &LINES_ADDED);
+        let removed_count = draw_value(&mut self.rng, &LINES_REMOVED);
+        // A change that removes no line adds at least one.
+        let added_count = added_count.max(usize::from(removed_count == 0));
+        let added: Vec<u32> = (0..added_count).map(|_| self.rng.random()).collect();
+        let lines = &mut self.files[file].line_numbers;
+        let start = self.rng.random_range(0..=lines.len());
+        let end = (start + removed_count).min(lines.len());
+        lines.splice(start..end, added);
+        // One line always stays: a file without lines counts as removed.
+        if lines.is_empty() {
+            lines.push(0);
+        }
     }
 
     /// Appends the text of the line with a number. Equal numbers give equal lines.
@@ -154,49 +160,6 @@ impl LineGenerator {
         }
         text.push(b'\n');
     }
-}
-
-/// The state of the generated history after the last written commit.
-struct GitHistory {
-    line_generator: LineGenerator,
-    rng: ChaCha8Rng,
-    /// All files that any commit added, including the removed ones.
-    files: Vec<TextFile>,
-}
-
-impl GitHistory {
-    fn draw_line_number(&mut self) -> u32 {
-        self.rng.random()
-    }
-
-    /// Adds a file; returns its index.
-    fn add_file(&mut self) -> usize {
-        let line_count = (draw_value(&mut self.rng, &FILE_SIZES) / LINE_BYTES).max(1);
-        let line_numbers = (0..line_count).map(|_| self.draw_line_number()).collect();
-        // A directory lies at the top or in one of the directories at the top.
-        let dir = self.rng.random_range(0..DIRECTORY_COUNT);
-        let parent = if dir < 15 { String::new() } else { format!("d{}/", dir % 15) };
-        let path = format!("{parent}d{dir}/file{}.c", self.files.len());
-        self.files.push(TextFile { path, line_numbers });
-        self.files.len() - 1
-    }
-
-    /// Removes lines from a file at one place, and adds lines there.
-    fn change_lines(&mut self, file: usize) {
-        let added_count = draw_value(&mut self.rng, &LINES_ADDED);
-        let removed_count = draw_value(&mut self.rng, &LINES_REMOVED);
-        // A change that removes no line adds at least one.
-        let added_count = added_count.max(usize::from(removed_count == 0));
-        let added: Vec<u32> = (0..added_count).map(|_| self.draw_line_number()).collect();
-        let lines = &mut self.files[file].line_numbers;
-        let start = self.rng.random_range(0..=lines.len());
-        let end = (start + removed_count).min(lines.len());
-        lines.splice(start..end, added);
-        // One line always stays: a file without lines counts as removed.
-        if lines.is_empty() {
-            lines.push(0);
-        }
-    }
 
     /// Writes a commit with the new contents of the changed files, and without the removed ones.
     fn write_commit(&self, mark: u64, changed: &[usize], removed: &[usize], out: &mut dyn Write) -> io::Result<()> {
@@ -209,7 +172,7 @@ impl GitHistory {
         let mut contents = vec![];
         for file in changed.iter().map(|file| &self.files[*file]) {
             contents.clear();
-            file.line_numbers.iter().for_each(|number| self.line_generator.push_line(*number, &mut contents));
+            file.line_numbers.iter().for_each(|number| self.push_line(*number, &mut contents));
             writeln!(out, "M 100644 inline {}\ndata {}", file.path, contents.len())?;
             out.write_all(&contents)?;
             writeln!(out)?;
