@@ -61,7 +61,24 @@ impl ChurnPlan {
 
     /// All operations of the history, each with the part that it belongs to.
     pub fn operations(&self) -> ChurnOperations {
-        ChurnOperations::new(*self)
+        let mut rng = ChaCha8Rng::seed_from_u64(mix(self.seed, 0xC4));
+        ChurnOperations {
+            plan: *self,
+            ages: AgeDistribution::new(),
+            dirs: DirectoryTree::draw(&mut rng),
+            rng,
+            made_dirs: 0,
+            live_files: BTreeMap::new(),
+            files_by_death: BTreeMap::new(),
+            live_numbers: vec![],
+            used_bytes: 0,
+            created_files: 0,
+            created_bytes: 0,
+            churned_bytes: None,
+            unsynced_bytes: 0,
+            pending_write: None,
+            has_ended: false,
+        }
     }
 
     /// Performs a part of the history in a directory, which holds what the earlier parts left.
@@ -179,27 +196,6 @@ struct PendingWrite {
 }
 
 impl ChurnOperations {
-    fn new(plan: ChurnPlan) -> ChurnOperations {
-        let mut rng = ChaCha8Rng::seed_from_u64(mix(plan.seed, 0xC4));
-        ChurnOperations {
-            plan,
-            ages: AgeDistribution::new(),
-            dirs: DirectoryTree::draw(&mut rng),
-            rng,
-            made_dirs: 0,
-            live_files: BTreeMap::new(),
-            files_by_death: BTreeMap::new(),
-            live_numbers: vec![],
-            used_bytes: 0,
-            created_files: 0,
-            created_bytes: 0,
-            churned_bytes: None,
-            unsynced_bytes: 0,
-            pending_write: None,
-            has_ended: false,
-        }
-    }
-
     /// The part of the history that the next operation belongs to.
     fn current_part(&self) -> u32 {
         let part = self.churned_bytes.unwrap_or(0) / self.plan.capacity_bytes.max(1);
@@ -237,10 +233,8 @@ impl ChurnOperations {
         if self.used_bytes + file_space_bytes(pending.bytes) <= self.plan.target_bytes() {
             return Some(self.apply_write(pending));
         }
-        if self.churned_bytes.is_none() {
-            // Now the files take their share for the first time.
-            self.churned_bytes = Some(0);
-        }
+        // If there is no number yet, the files take their share for the first time now.
+        self.churned_bytes.get_or_insert(0);
         let Some((_, file)) = self.files_by_death.pop_first() else {
             // A single file is larger than the space that files may take.
             self.has_ended = true;
@@ -291,8 +285,7 @@ impl ChurnOperations {
         // In the mean lifetime of a file, the bytes of all files are created once.
         let bytes_per_hour = self.plan.target_bytes() as f64 / self.ages.mean_lifetime_hours();
         // The clock stands at 0 until the filesystem has been filled.
-        let now = self.churned_bytes.map_or(0, |_| self.created_bytes);
-        let death = (now + (lifetime_hours * bytes_per_hour) as u64, file);
+        let death = (self.created_bytes + (lifetime_hours * bytes_per_hour) as u64, file);
         let live = LiveFile { bytes, index: self.live_numbers.len() };
         if self.churned_bytes.is_some() {
             self.created_bytes += bytes;
