@@ -24,7 +24,7 @@ pub fn whole_seconds(settings: &FileIoSettings) -> u64 {
 /// Makes the action that runs one task in a directory with prepared files.
 pub fn sysbench_action(settings: &FileIoSettings, task: FileIoTask, dir: &Path) -> Action {
     let block_bytes = task.block_bytes;
-    let parse = move |printed: &str| parse_output(printed)?.readings(block_bytes);
+    let parse = move |printed: &str| parse_readings(printed, block_bytes);
     Action::run_and_parse(sysbench_argv(settings, task).cwd(dir), ["sysbench", " (1.0 and 1.1)"], parse)
 }
 
@@ -47,95 +47,63 @@ fn sysbench_argv(settings: &FileIoSettings, task: FileIoTask) -> Argv {
         .args([format!("--events={}", settings.events), format!("--time={seconds}"), "run".into()])
 }
 
-/// The figures that sysbench prints for one run. Rates are per second, times in seconds.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SysbenchFigures {
-    reads_per_s: f64,
-    writes_per_s: f64,
-    syncs_per_s: f64,
-    total_time_s: f64,
-    events: f64,
-    latency_mean_s: Option<f64>,
-    latency_p95_s: Option<f64>,
-    latency_max_s: Option<f64>,
-    /// Mean and standard deviation of the events of the threads.
-    events_per_thread: Option<(f64, f64)>,
-}
-
-/// Parses the output of sysbench 1.0 and 1.1. Returns `None` if the reads, the events or the total time are missing, or
-/// if a figure is not a number. All other figures may be missing.
-pub fn parse_output(text: &str) -> Option<SysbenchFigures> {
-    let mut figures = SysbenchFigures::default();
-    let (mut reads, mut events, mut total_time) = (None, None, None);
+/// Parses the output of sysbench 1.0 and 1.1 to readings with the names of the load engine. Returns `None` if the reads,
+/// the events or the total time are missing, or if a figure is not a number or too large for one. All other figures may
+/// be missing.
+fn parse_readings(text: &str, block_bytes: u32) -> Option<Readings> {
+    let mut readings = Readings::default();
+    let (mut reads_per_s, mut writes_per_s, mut syncs_per_s) = (None, 0.0, 0.0);
     for line in text.lines() {
         let Some((name, value)) = line.split_once(':') else { continue };
         let first_number = || parse_nonnegative(value.split_whitespace().next()?);
+        let first_milliseconds_as_ns = || Some(first_number()? / 1e3 * 1e9);
         match name.trim() {
             // 1.0 has a line for each rate.
-            "reads/s" => reads = Some(first_number()?),
-            "writes/s" => figures.writes_per_s = first_number()?,
-            "fsyncs/s" => figures.syncs_per_s = first_number()?,
+            "reads/s" => reads_per_s = Some(first_number()?),
+            "writes/s" => writes_per_s = first_number()?,
+            "fsyncs/s" => syncs_per_s = first_number()?,
             // 1.1 has `read:  IOPS=123.45 1.93 MiB/s (2.02 MB/s)`.
-            "read" if value.contains("IOPS=") => reads = Some(parse_iops(value)?),
-            "write" if value.contains("IOPS=") => figures.writes_per_s = parse_iops(value)?,
-            "fsync" if value.contains("IOPS=") => figures.syncs_per_s = parse_iops(value)?,
+            "read" if value.contains("IOPS=") => reads_per_s = Some(parse_iops(value)?),
+            "write" if value.contains("IOPS=") => writes_per_s = parse_iops(value)?,
+            "fsync" if value.contains("IOPS=") => syncs_per_s = parse_iops(value)?,
             "total time" | "time elapsed" => {
-                total_time = Some(parse_nonnegative(value.trim().strip_suffix('s')?)?);
+                readings.set("load_elapsed_ns", parse_nonnegative(value.trim().strip_suffix('s')?)? * 1e9);
             }
-            "total number of events" => events = Some(first_number()?),
-            "avg" => figures.latency_mean_s = Some(first_number()? / 1e3),
-            "max" => figures.latency_max_s = Some(first_number()? / 1e3),
-            "95th percentile" => figures.latency_p95_s = Some(first_number()? / 1e3),
+            "total number of events" => readings.set("all_operations_count", first_number()?),
+            "avg" => readings.set("all_latency_mean_ns", first_milliseconds_as_ns()?),
+            "max" => readings.set("all_latency_max_ns", first_milliseconds_as_ns()?),
+            "95th percentile" => readings.set("all_latency_p95_ns", first_milliseconds_as_ns()?),
             "events (avg/stddev)" => {
                 let (mean, deviation) = value.trim().split_once('/')?;
-                figures.events_per_thread = Some((parse_nonnegative(mean)?, parse_nonnegative(deviation)?));
+                let (mean, deviation) = (parse_nonnegative(mean)?, parse_nonnegative(deviation)?);
+                if mean > 0.0 {
+                    // Jain's index (Σx)² / (n·Σx²) from mean and standard deviation.
+                    readings.set("fairness_ratio", mean.powi(2) / (mean.powi(2) + deviation.powi(2)));
+                }
             }
             _ => {}
         }
     }
-    Some(SysbenchFigures { reads_per_s: reads?, events: events?, total_time_s: total_time?, ..figures })
+    if ["load_elapsed_ns", "all_operations_count"].iter().any(|id| readings.get(id).is_none()) {
+        return None;
+    }
+    for (rate, id, bandwidth) in [
+        (reads_per_s?, reading::READ_RATE, reading::READ_BANDWIDTH),
+        (writes_per_s, reading::WRITE_RATE, reading::WRITE_BANDWIDTH),
+    ] {
+        if rate > 0.0 {
+            readings.set(id, rate);
+            readings.set(bandwidth, rate * f64::from(block_bytes));
+        }
+    }
+    if syncs_per_s > 0.0 {
+        readings.set("sync_iops_per_s", syncs_per_s);
+    }
+    readings.0.values().all(|value| value.is_finite()).then_some(readings)
 }
 
 fn parse_iops(value: &str) -> Option<f64> {
     parse_nonnegative(value.split_once("IOPS=")?.1.split(' ').next()?)
-}
-
-impl SysbenchFigures {
-    /// Converts the figures to readings with the names of the load engine. Figures that sysbench does not print are
-    /// left out. Returns `None` if a reading is too large for a floating-point number.
-    fn readings(&self, block_bytes: u32) -> Option<Readings> {
-        let mut readings = Readings::default();
-        let block_bytes = f64::from(block_bytes);
-        for (rate, id, bandwidth) in [
-            (self.reads_per_s, reading::READ_RATE, reading::READ_BANDWIDTH),
-            (self.writes_per_s, reading::WRITE_RATE, reading::WRITE_BANDWIDTH),
-        ] {
-            if rate > 0.0 {
-                readings.set(id, rate);
-                readings.set(bandwidth, rate * block_bytes);
-            }
-        }
-        if self.syncs_per_s > 0.0 {
-            readings.set("sync_iops_per_s", self.syncs_per_s);
-        }
-        readings.set("all_operations_count", self.events);
-        readings.set("load_elapsed_ns", self.total_time_s * 1e9);
-        let latencies = [
-            ("all_latency_mean_ns", self.latency_mean_s),
-            ("all_latency_p95_ns", self.latency_p95_s),
-            ("all_latency_max_ns", self.latency_max_s),
-        ];
-        for (id, seconds) in latencies {
-            if let Some(seconds) = seconds {
-                readings.set(id, seconds * 1e9);
-            }
-        }
-        if let Some((mean, deviation)) = self.events_per_thread.filter(|(mean, _)| *mean > 0.0) {
-            // Jain's index (Σx)² / (n·Σx²) from mean and standard deviation.
-            readings.set("fairness_ratio", mean.powi(2) / (mean.powi(2) + deviation.powi(2)));
-        }
-        readings.0.values().all(|value| value.is_finite()).then_some(readings)
-    }
 }
 
 #[cfg(test)]
@@ -167,49 +135,41 @@ Throughput:
 ";
 
     #[test]
-    fn the_output_of_both_versions_gives_the_same_figures() {
-        let expected = SysbenchFigures {
-            reads_per_s: 0.0,
-            writes_per_s: 6411.57,
-            syncs_per_s: 292.64,
-            total_time_s: 0.1488,
-            events: 1000.0,
-            latency_mean_s: Some(0.00025),
-            latency_p95_s: Some(0.00007),
-            latency_max_s: Some(0.03502),
-            events_per_thread: Some((500.0, 111.0)),
-        };
-        let figures_1_0 = parse_output(OUTPUT_1_0).unwrap();
-        assert!((figures_1_0.latency_p95_s.unwrap() - 0.00007).abs() < 1e-12);
-        assert_eq!(SysbenchFigures { latency_p95_s: expected.latency_p95_s, ..figures_1_0 }, expected);
-        let figures_1_1 = parse_output(OUTPUT_1_1).unwrap();
-        assert_eq!(
-            SysbenchFigures { latency_p95_s: expected.latency_p95_s, ..figures_1_1 },
-            SysbenchFigures { events_per_thread: None, ..expected }
-        );
-    }
-
-    #[test]
-    fn readings_have_the_names_of_the_engine() {
-        let readings = parse_output(OUTPUT_1_0).unwrap().readings(4096).unwrap();
-        assert_eq!(readings.get("write_iops_per_s"), Some(6411.57));
-        assert_eq!(readings.get("write_bandwidth_bytes_per_s"), Some(6411.57 * 4096.0));
-        assert_eq!(readings.get("read_iops_per_s"), None);
-        // 500² / (500² + 111²).
-        assert!((readings.get("fairness_ratio").unwrap() - 250_000.0 / 262_321.0).abs() < 1e-12);
-        let known: Vec<&str> = fsarena_engine::readings::reading_defs().map(|def| def.id).collect();
-        assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
+    fn the_output_of_both_versions_gives_the_same_readings() {
+        let expected = [
+            ("write_iops_per_s", 6411.57),
+            ("write_bandwidth_bytes_per_s", 6411.57 * 4096.0),
+            ("sync_iops_per_s", 292.64),
+            ("load_elapsed_ns", 148_800_000.0),
+            ("all_operations_count", 1000.0),
+            ("all_latency_mean_ns", 250_000.0),
+            ("all_latency_p95_ns", 70_000.0),
+            ("all_latency_max_ns", 35_020_000.0),
+        ];
+        // Only 1.0 prints the events of each thread: 500² / (500² + 111²).
+        for (output, fairness) in [(OUTPUT_1_0, Some(250_000.0 / 262_321.0)), (OUTPUT_1_1, None)] {
+            let readings = parse_readings(output, 4096).unwrap();
+            let fairness = fairness.map(|fairness: f64| ("fairness_ratio", fairness));
+            for (id, value) in expected.into_iter().chain(fairness) {
+                let ratio = readings.get(id).unwrap() / value;
+                assert!((ratio - 1.0).abs() < 1e-9, "{id}: {readings:?}");
+            }
+            assert_eq!(readings.0.len(), expected.len() + fairness.iter().len(), "{readings:?}");
+            assert_eq!(readings.get("read_iops_per_s"), None);
+            let known: Vec<&str> = fsarena_engine::readings::reading_defs().map(|def| def.id).collect();
+            assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
+        }
     }
 
     #[test]
     fn truncated_output_and_figures_that_are_not_numbers_are_refused() {
-        assert_eq!(parse_output(""), None);
-        assert_eq!(parse_output(&OUTPUT_1_0[..OUTPUT_1_0.find("General").unwrap()]), None);
-        assert_eq!(parse_output(&OUTPUT_1_0.replace("0.1488s", "soon")), None);
-        assert_eq!(parse_output(&OUTPUT_1_0.replace("6411.57", "nan")), None);
-        assert_eq!(parse_output(&OUTPUT_1_1.replace("IOPS=6411.57", "IOPS=")), None);
-        let huge = parse_output(&OUTPUT_1_0.replace("6411.57", "1e308")).unwrap();
-        assert_eq!(huge.readings(4096), None, "the bandwidth would be infinite");
+        let parse = |text: &str| parse_readings(text, 4096);
+        assert_eq!(parse(""), None);
+        assert_eq!(parse(&OUTPUT_1_0[..OUTPUT_1_0.find("General").unwrap()]), None);
+        assert_eq!(parse(&OUTPUT_1_0.replace("0.1488s", "soon")), None);
+        assert_eq!(parse(&OUTPUT_1_0.replace("6411.57", "nan")), None);
+        assert_eq!(parse(&OUTPUT_1_1.replace("IOPS=6411.57", "IOPS=")), None);
+        assert_eq!(parse(&OUTPUT_1_0.replace("6411.57", "1e308")), None, "the bandwidth would be infinite");
     }
 
     #[test]
@@ -227,7 +187,7 @@ Throughput:
     proptest! {
         #[test]
         fn garbage_never_panics(text in "\\PC*") {
-            parse_output(&text);
+            parse_readings(&text, 4096);
         }
 
         #[test]
@@ -236,7 +196,7 @@ Throughput:
             let offset = (offset..).find(is_boundary).unwrap_or(0).min(OUTPUT_1_0.len());
             let mut text = OUTPUT_1_0.to_string();
             text.insert_str(offset, &inserted);
-            if let Some(readings) = parse_output(&text).and_then(|figures| figures.readings(512)) {
+            if let Some(readings) = parse_readings(&text, 512) {
                 prop_assert!(readings.0.values().all(|value| value.is_finite()));
             }
         }
