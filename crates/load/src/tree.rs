@@ -53,7 +53,8 @@ impl GeneratedTree {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(self.seed, 1));
         let mut sizes = file_sizes(self.files);
         sizes.shuffle(&mut rng);
-        let directories = place_directories(plan_directories(self.files), &mut rng);
+        let mut directories = plan_directories(self.files);
+        place_directories(&mut directories, &mut rng);
         let mut visited_files = 0;
         let mut visit_with_twin = |entry: TreeEntry| {
             let twin = entry.bytes.map(|_| TreeEntry { path: format!("{}.twin", entry.path), ..entry.clone() });
@@ -85,20 +86,22 @@ pub fn generate_entries(seed: u64, files: u64) -> Vec<TreeEntry> {
 }
 
 /// A directory before it has a name.
-#[derive(Default)]
+#[derive(Debug)]
 struct Directory {
+    /// Number of files in the directory.
     files: u64,
+    /// Planned depth in the tree; 1 is the top.
+    depth: usize,
     /// The indices of the directories in it.
     children: Vec<usize>,
 }
 
 /// Puts each directory into a random one of the level above it. The first directory is the top.
-fn place_directories(planned: Vec<PlannedDirectory>, rng: &mut ChaCha8Rng) -> Vec<Directory> {
-    let mut directories: Vec<Directory> = Vec::with_capacity(planned.len());
+fn place_directories(directories: &mut [Directory], rng: &mut ChaCha8Rng) {
     let mut levels: Vec<Vec<usize>> = Vec::new();
-    for (index, PlannedDirectory { files, depth }) in planned.into_iter().enumerate() {
+    for index in 0..directories.len() {
         // A small tree has no directories at some depths. A directory without a parent level moves up.
-        let level = (depth - 1).min(levels.len());
+        let level = (directories[index].depth - 1).min(levels.len());
         if level > 0 {
             let possible_parents = &levels[level - 1];
             let parent = possible_parents[rng.random_range(0..possible_parents.len())];
@@ -108,9 +111,7 @@ fn place_directories(planned: Vec<PlannedDirectory>, rng: &mut ChaCha8Rng) -> Ve
             levels.push(Vec::new());
         }
         levels[level].push(index);
-        directories.push(Directory { files, children: Vec::new() });
     }
-    directories
 }
 
 /// Assigns names and sizes to the entries, depth first, and visits them.
@@ -124,7 +125,7 @@ struct EntryNamer<'a, E> {
 impl<E> EntryNamer<'_, E> {
     /// Visits a directory and everything below it.
     fn visit_directory(&mut self, index: usize, path: String, rng: &mut ChaCha8Rng) -> Result<(), E> {
-        let Directory { files, children } = &self.directories[index];
+        let Directory { files, children, .. } = &self.directories[index];
         let mtime = RELEASE_TIME - rng.random_range(0..MAX_AGE_S);
         (self.visit)(TreeEntry { path: path.clone(), bytes: None, mtime })?;
         let mut taken_names = HashSet::new();
@@ -183,15 +184,6 @@ const FILES_PER_DIRECTORY: [(f64, f64); 3] = [(0.0, 7.0), (1.281_55, 34.0), (2.3
 /// directory, so the depths of files run from 2 to 10 with the mode at 4.
 const DEPTH_SHARES: [f64; 8] = [0.07, 0.42, 0.29, 0.13, 0.055, 0.02, 0.01, 0.005];
 
-/// A directory before it has a place in the tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct PlannedDirectory {
-    /// Number of files in the directory.
-    files: u64,
-    /// Depth in the tree; 1 is the top.
-    depth: usize,
-}
-
 /// The sizes of `count` files in bytes, smallest first; none is above [`LARGEST_FILE_BYTES`].
 fn file_sizes(count: u64) -> Vec<u32> {
     let normal = Normal::standard();
@@ -215,11 +207,11 @@ fn file_size_at_quantile(normal: &Normal, quantile: f64) -> f64 {
     }
 }
 
-/// The directories of a tree of `files` files: the top first, then by depth.
-fn plan_directories(files: u64) -> Vec<PlannedDirectory> {
+/// The directories of a tree of `files` files: the top first, then by depth. None has children yet.
+fn plan_directories(files: u64) -> Vec<Directory> {
     let mut counts = files_per_directory(files);
     let files_at_top = counts.remove(counts.len() / 2);
-    let mut planned = vec![PlannedDirectory { files: files_at_top, depth: 1 }];
+    let mut planned = vec![Directory { files: files_at_top, depth: 1, children: vec![] }];
     // Largest first, each to the depth that is furthest behind its share.
     let mut files_by_depth = [0.0; DEPTH_SHARES.len()];
     let mut placed_files = 0.0;
@@ -229,7 +221,7 @@ fn plan_directories(files: u64) -> Vec<PlannedDirectory> {
         let index = (0..DEPTH_SHARES.len()).max_by(|&a, &b| shortfall(a).total_cmp(&shortfall(b))).unwrap_or(0);
         files_by_depth[index] += files as f64;
         // The first of the shares is that of depth 2.
-        planned.push(PlannedDirectory { files, depth: index + 2 });
+        planned.push(Directory { files, depth: index + 2, children: vec![] });
     }
     planned.sort_by_key(|directory| directory.depth);
     planned
