@@ -84,6 +84,11 @@ impl TreeSize {
         self.bytes_in_blocks + 4096 * (self.directories + self.symlinks)
     }
 
+    /// Number of files, directories and symbolic links, each of which takes an inode.
+    pub fn inode_count(&self) -> u64 {
+        self.files + self.directories + self.symlinks
+    }
+
     /// Counts an entry of the tree. `name` is its path in the tree.
     fn count_entry(&mut self, kind: EntryType, name: &Path, bytes: u64) {
         let count = match kind {
@@ -126,11 +131,7 @@ impl TreeSource {
                 files: generated_file_count(job),
                 compressible_percent: compressible_percent(job),
                 // Some workloads do not have this setting.
-                twins_per_10_000: if job.settings.0.contains_key(TWINS.id) {
-                    job.settings.int(TWINS.id) as u64
-                } else {
-                    0
-                },
+                twins_per_10_000: job.settings.0.get(TWINS.id).map_or(0, |_| job.settings.int(TWINS.id) as u64),
             },
             path if Path::new(path).is_dir() => TreeSource::Directories(vec![path.into()]),
             paths => TreeSource::Directories(paths.split(TREE_SEPARATOR).map(PathBuf::from).collect()),
@@ -145,11 +146,10 @@ impl TreeSource {
     /// The notes on the tree in every report. `tree_size` is that of [`TreeSource::measure`].
     pub fn notes(&self, tree_size: &TreeSize) -> Vec<Note> {
         let mut notes = vec![self.describe()];
-        if tree_size.special_files > 0 {
-            let count = tree_size.special_files;
-            notes.push(remark_note(format!(
-                "{count} sockets, pipes and devices of the tree were left out of the archive"
-            )));
+        let special_files = tree_size.special_files;
+        if special_files > 0 {
+            let text = format!("{special_files} sockets, pipes and devices of the tree were left out of the archive");
+            notes.push(remark_note(text));
         }
         notes
     }
@@ -230,7 +230,7 @@ impl TreeSource {
                     .map_err(TaskError::io("write the generated archive"))
             }
             TreeSource::Directories(dirs) => {
-                let mut builder = Builder::new(ArchiveWriter::new(out));
+                let mut builder = start_archive(out);
                 for entry in walk_dirs(dirs) {
                     let entry = entry?;
                     append_entry(&mut builder, &entry).map_err(failed_to("archive", &entry.path))?;
@@ -349,7 +349,7 @@ pub const TAR_RECORD_BYTES: usize = 10_240;
 
 /// Archives a generated tree as `tar cf` would. Files have mode 0644, directories 0755, and root owns all.
 fn archive_generated(out: impl Write, tree: &GeneratedTree, payload: &mut Payload) -> std::io::Result<()> {
-    let mut builder = Builder::new(ArchiveWriter::new(out));
+    let mut builder = start_archive(out);
     let mut contents = Vec::new();
     tree.for_each(|entry| {
         contents.resize(entry.bytes.unwrap_or(0) as usize, 0);
@@ -379,6 +379,11 @@ fn make_generated_header(entry: &TreeEntry) -> std::io::Result<Header> {
     Ok(header)
 }
 
+/// Starts an archive. [`finish_archive`] ends it.
+fn start_archive<W: Write>(out: W) -> Builder<ArchiveWriter<W>> {
+    Builder::new(ArchiveWriter { out, written_bytes: 0 })
+}
+
 /// Ends an archive with two blocks of zeros, and fills the last record with more zeros.
 fn finish_archive<W: Write>(builder: Builder<ArchiveWriter<W>>) -> std::io::Result<()> {
     let mut out = builder.into_inner()?;
@@ -405,12 +410,6 @@ fn long_name_bytes(path: &Path) -> u64 {
 struct ArchiveWriter<W> {
     out: W,
     written_bytes: usize,
-}
-
-impl<W: Write> ArchiveWriter<W> {
-    fn new(out: W) -> ArchiveWriter<W> {
-        ArchiveWriter { out, written_bytes: 0 }
-    }
 }
 
 impl<W: Write> Write for ArchiveWriter<W> {

@@ -468,8 +468,8 @@ impl Add for SpaceUsage {
 fn space_needed(tasks: &[&'static TaskDef], sizes: &TaskSizes, tree_size: &TreeSize) -> Room {
     let usage_of = |task: &TaskDef| usage_of_task(task, sizes, tree_size);
     let mut present_groups = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
-    // At first only the root directory exists.
-    let mut usage = directory_usage(30);
+    // At first only the root directory exists, which takes a block.
+    let mut usage = file_usage(4096);
     let mut peak = usage;
     for task in tasks {
         let mut missing_group = task.needs;
@@ -498,22 +498,17 @@ fn space_needed(tasks: &[&'static TaskDef], sizes: &TaskSizes, tree_size: &TreeS
 
 /// The space of the files that a task leaves on the filesystem under test.
 fn usage_of_task(task: &TaskDef, sizes: &TaskSizes, tree_size: &TreeSize) -> SpaceUsage {
-    let archive = file_usage(tree_size.archive_bytes);
-    let inodes = tree_size.files + tree_size.directories + tree_size.symlinks;
-    let place = placeholder_place();
+    let (place, inodes) = (placeholder_place(), tree_size.inode_count());
     match (task.op)(&place, sizes) {
-        Op::Touch(_, count) => directory_usage(count) + usage_times(file_usage(0), count),
-        Op::MakeDirectories(_, count) => directory_usage(count) + usage_times(file_usage(4096), count),
+        Op::Touch(_, count) => directory_usage(count, 0),
+        Op::MakeDirectories(_, count) => directory_usage(count, 4096),
         Op::Copy(_, to) if to.starts_with(&place.source_dir) => SpaceUsage::default(),
         Op::Copy(..) if task.needs == FileGroup::Big => file_usage(sizes.big_mebibytes << 20),
-        Op::Copy(..) | Op::Tar(..) => archive,
-        Op::CopyInto(_, _, count) => directory_usage(count) + usage_times(archive, count),
+        Op::Copy(..) | Op::Tar(..) => file_usage(tree_size.archive_bytes),
+        Op::CopyInto(_, _, count) => directory_usage(count, tree_size.archive_bytes),
         Op::Untar(..) | Op::CopyTree(..) => SpaceUsage { bytes: tree_size.unpacked_bytes() + 64 * inodes, inodes },
         Op::WriteZeros(_, mebibytes) => file_usage(mebibytes << 20),
-        Op::Split(_, piece_bytes, _) => {
-            let count = sizes.small_bytes.div_ceil(piece_bytes);
-            directory_usage(count) + usage_times(file_usage(piece_bytes), count)
-        }
+        Op::Split(_, piece_bytes, _) => directory_usage(sizes.small_bytes.div_ceil(piece_bytes), piece_bytes),
         Op::Find(_) | Op::Remove(_) | Op::Cat(_) => SpaceUsage::default(),
     }
 }
@@ -533,13 +528,10 @@ fn file_usage(bytes: u64) -> SpaceUsage {
     SpaceUsage { bytes: round_up_to_blocks(bytes), inodes: 1 }
 }
 
-/// The space of a directory with `entries` entries of at most 64 bytes each.
-fn directory_usage(entries: u64) -> SpaceUsage {
-    SpaceUsage { bytes: round_up_to_blocks(64 * entries.max(1)), inodes: 1 }
-}
-
-fn usage_times(usage: SpaceUsage, count: u64) -> SpaceUsage {
-    SpaceUsage { bytes: usage.bytes * count, inodes: usage.inodes * count }
+/// The space of a directory with `count` files or directories of `bytes_each` bytes. Its own entries have at most 64 bytes.
+fn directory_usage(count: u64, bytes_each: u64) -> SpaceUsage {
+    let own_bytes = round_up_to_blocks(64 * count.max(1));
+    SpaceUsage { bytes: own_bytes + count * round_up_to_blocks(bytes_each), inodes: 1 + count }
 }
 
 #[cfg(test)]

@@ -60,8 +60,8 @@ impl Workload for ReadTree {
     fn survey(&self, job: &Job) -> Result<Survey> {
         let source = TreeSource::from_job(job);
         let (tree_size, demands) = source.measure()?;
-        let inodes = tree_size.files + tree_size.directories + tree_size.symlinks;
-        let room = Room { bytes: tree_size.unpacked_bytes(), inodes, source_bytes: tree_size.archive_bytes };
+        let (bytes, inodes) = (tree_size.unpacked_bytes(), tree_size.inode_count());
+        let room = Room { bytes, inodes, source_bytes: tree_size.archive_bytes };
         let text = "each task begins with a new mount and a cold cache; the calls are made in-process";
         let remarks = [vec![remark_note(text)], source.notes(&tree_size)].concat();
         Ok(Survey { room, demands, remarks, ..Survey::default() })

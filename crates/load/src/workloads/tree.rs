@@ -31,8 +31,7 @@ impl Workload for Tree {
     fn survey(&self, job: &Job) -> Result<Survey> {
         let source = TreeSource::from_job(job);
         let (tree_size, demands) = source.measure()?;
-        let inodes = tree_size.files + tree_size.directories + tree_size.symlinks;
-        let bytes = tree_size.unpacked_bytes();
+        let (bytes, inodes) = (tree_size.unpacked_bytes(), tree_size.inode_count());
         // The source disk has both the archive and the unpacked tree while it is unpacked.
         let room = Room { bytes, inodes, source_bytes: bytes + tree_size.archive_bytes };
         let mut remarks = Vec::from(Driver::from_settings(&job.settings).remarks());
