@@ -6,6 +6,7 @@ use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::{SettingDef, Settings};
 use fsarena_engine::{Content, EngineError};
+use fsarena_sys::none_if_missing;
 use rand::{Rng, RngExt, SeedableRng};
 use std::path::Path;
 
@@ -104,9 +105,7 @@ impl Noise {
 /// # Errors
 /// If the existing directory cannot be removed or the new one cannot be created.
 pub fn make_empty_dir(dir: &Path) -> Result<(), EngineError> {
-    if dir.exists() {
-        std::fs::remove_dir_all(dir).map_err(EngineError::io("emptying", dir))?;
-    }
+    none_if_missing(std::fs::remove_dir_all(dir)).map_err(EngineError::io("emptying", dir))?;
     std::fs::create_dir(dir).map_err(EngineError::io("making", dir))
 }
 

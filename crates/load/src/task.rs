@@ -149,21 +149,24 @@ impl Action {
             log(CommandRecord { argv, times, last, cwd: None, ended, ms, output: None });
         };
         match self {
-            Action::Run(argv) => Ok(output_with_peak_memory(argv.run_checked(log)?.max_rss_bytes)),
+            Action::Run(argv) => {
+                Ok(TaskOutput { peak_memory_bytes: argv.run_checked(log)?.max_rss_bytes, ..TaskOutput::default() })
+            }
             Action::RunAndParse(argv, parse) => {
                 let finished = argv.run_checked(log)?;
                 Ok(TaskOutput { peak_memory_bytes: finished.max_rss_bytes, ..parse(&finished.stdout)? })
             }
             Action::RunEach(argvs) => {
-                let mut peak_bytes = 0;
+                let mut output = TaskOutput::default();
                 for argv in &argvs {
-                    peak_bytes = peak_bytes.max(argv.check_success(argv.run()?)?.max_rss_bytes);
+                    let finished = argv.check_success(argv.run()?)?;
+                    output.peak_memory_bytes = output.peak_memory_bytes.max(finished.max_rss_bytes);
                 }
                 if let (Some(first), Some(last)) = (argvs.first(), argvs.last()) {
                     let last = (argvs.len() > 1).then(|| last.words());
                     log_command(first.words(), argvs.len() as u64, last, CommandEnd::Exit(0));
                 }
-                Ok(output_with_peak_memory(peak_bytes))
+                Ok(output)
             }
             Action::RunUserCommand(invocation) => invocation.run_and_log(log),
             Action::Call(call) => {
@@ -179,8 +182,4 @@ impl Action {
 /// [`Action::run_and_parse`].
 pub fn no_figures_error([name, versions]: [&str; 2], printed: &str) -> TaskError {
     TaskError::Unfit(format!("{name} printed no figures that fsarena knows{versions}:\n{printed}"))
-}
-
-fn output_with_peak_memory(peak_bytes: u64) -> TaskOutput {
-    TaskOutput { peak_memory_bytes: peak_bytes, ..TaskOutput::default() }
 }

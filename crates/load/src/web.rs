@@ -27,7 +27,7 @@ const MEAN_OBJECT_BYTES: u64 = 10_575;
 
 /// Number of popular objects for a cache of `cache_bytes`. Together they take twice the room of the cache, so they
 /// compete for it.
-pub fn popular_object_count(cache_bytes: u64) -> u64 {
+fn popular_object_count(cache_bytes: u64) -> u64 {
     (2 * cache_bytes / MEAN_OBJECT_BYTES).max(16)
 }
 
@@ -121,9 +121,8 @@ pub struct ClientDraws {
 }
 
 impl RequestMix {
-    /// Makes a request mix with `popular_count` popular objects.
+    /// Makes a request mix with `popular_count` popular objects, at least one.
     pub fn new(popular_count: u64, zipf: f64, recurrence: f64) -> RequestMix {
-        let popular_count = popular_count.max(1);
         RequestMix { popular_count, zipf, recurrence, next_new_object: AtomicU64::new(popular_count) }
     }
 

@@ -339,11 +339,10 @@ impl Workload for CommandWorkload {
     }
 
     fn check_actions(&self, job: &Job, place: &Place, id: &TaskId) -> Vec<Action> {
-        let builder = CommandBuilder { job, place };
-        match TimedCommand::from_job(job).iter().find(|task| task.name == id.name) {
-            Some(task) => builder.script_action(task.setting_text(job, "check")).into_iter().collect(),
-            None => vec![],
-        }
+        let commands = TimedCommand::from_job(job);
+        let command = commands.iter().find(|command| command.name == id.name);
+        let script = command.map_or("", |command| command.setting_text(job, "check"));
+        CommandBuilder { job, place }.script_action(script).into_iter().collect()
     }
 }
 

@@ -347,15 +347,9 @@ struct Segments {
 impl Segments {
     fn create(dir: &Path, settings: LogSettings) -> Result<Segments, EngineError> {
         let dir_file = File::open(dir).map_err(EngineError::io("opening", dir))?;
-        let file = create_segment(dir, &dir_file, &settings, settings.kept_segments)?;
-        Ok(Segments {
-            dir: dir.into(),
-            dir_file,
-            settings,
-            newest_number: settings.kept_segments,
-            file,
-            written_bytes: 0,
-        })
+        let newest_number = settings.kept_segments;
+        let file = create_segment(dir, &dir_file, &settings, newest_number)?;
+        Ok(Segments { dir: dir.into(), dir_file, settings, newest_number, file, written_bytes: 0 })
     }
 
     /// Writes a group and syncs it. If it does not fit into the current segment, starts the next segment first.
