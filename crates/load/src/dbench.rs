@@ -12,7 +12,7 @@ mod client;
 mod client_runner;
 mod cursor;
 mod kind;
-pub mod load_stats;
+pub mod load_peaks;
 pub mod loadfile;
 mod name;
 mod number;

@@ -172,7 +172,7 @@ pub fn create_or_open(path: &CStr, options: i64, disposition: i64) -> io::Result
     const OVERWRITE: i64 = 4;
     const OVERWRITE_IF: i64 = 5;
     let directory_flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    if options & super::load_stats::DIRECTORY_OPTION != 0 {
+    if options & super::load_peaks::DIRECTORY_OPTION != 0 {
         // The directory may exist already.
         let _ = nix::unistd::mkdir(path, Mode::S_IRWXU);
         return open_file(path, directory_flags);

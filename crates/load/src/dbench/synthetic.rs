@@ -569,7 +569,7 @@ fn log_uniform(low: f64, high: f64, rng: &mut impl Rng) -> i64 {
 mod tests {
     use super::*;
     use crate::dbench::cursor::{Cursor, Step};
-    use crate::dbench::{kind::KIND_DEFS, load_stats::LoadStats};
+    use crate::dbench::{kind::KIND_DEFS, load_peaks::tests::LoadStats};
     use std::sync::LazyLock;
 
     const SEEDS: [u64; 3] = [1, 2, 3];
@@ -663,12 +663,13 @@ mod tests {
     #[test]
     fn the_numbers_of_existing_and_open_files_match_the_standard_loadfile() {
         for_each_seed(|stats| {
-            assert!((72..=85).contains(&stats.peak_files), "{} files at most", stats.peak_files);
+            let peaks = stats.peaks;
+            assert!((72..=85).contains(&peaks.files), "{} files at most", peaks.files);
             let mean = stats.file_count_sum as f64 / stats.operations() as f64;
             assert_near("files on average", mean, 69.0, 3.0);
-            assert_eq!(stats.directories, 11);
-            assert!((8..=23).contains(&stats.peak_open_handles), "{} open at most", stats.peak_open_handles);
-            assert_near("megabytes at most", stats.peak_bytes as f64 / 1e6, 24.0, 1.5);
+            assert_eq!(peaks.directories, 11);
+            assert!((8..=23).contains(&peaks.open_handles), "{} open at most", peaks.open_handles);
+            assert_near("megabytes at most", peaks.bytes as f64 / 1e6, 24.0, 1.5);
         });
     }
 

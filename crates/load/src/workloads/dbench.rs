@@ -9,7 +9,7 @@ use crate::payload::make_empty_dir;
 use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark_note};
 use crate::workloads::dbench::settings::{DbenchSettings, DbenchWorkload, LoadSource, METRICS, loadfile_settings};
-use crate::{dbench::load_stats::LoadStats, pace::shuffle_tasks, workloads::dbench_tool};
+use crate::{dbench::load_peaks::LoadPeaks, pace::shuffle_tasks, workloads::dbench_tool};
 use fsarena_core::{cell::TaskInfo, event::Note, setting::WorkloadDef};
 use fsarena_engine::Content;
 use std::{path::PathBuf, sync::Arc};
@@ -68,19 +68,19 @@ impl Workload for DbenchWorkload {
         let settings = DbenchSettings::resolve(job);
         let program = self.load_program(job)?;
         settings.clients.iter().try_for_each(|clients| program.check_clients(*clients))?;
-        let stats = LoadStats::collect(&program);
+        let peaks = LoadPeaks::of_pass(&program);
         if !settings.uses_real_dbench {
             // Only fsarena's own player has these limits. `options.clients` is the largest number of clients of any task.
-            check_open_file_limit(settings.options.clients, settings.options.mode, stats.peak_open_handles)?;
+            check_open_file_limit(settings.options.clients, settings.options.mode, peaks.open_handles)?;
         }
         let clients = u64::from(settings.options.clients);
         let room = Room {
             // Twice the data: a copy-on-write filesystem keeps old blocks until it commits.
-            bytes: 2 * clients * stats.peak_bytes,
-            inodes: clients * (stats.peak_files + stats.directories),
+            bytes: 2 * clients * peaks.bytes,
+            inodes: clients * (peaks.files + peaks.directories),
             source_bytes: if self.stores_load(&settings) { program.encode().len() as u64 } else { 0 },
         };
-        Ok(Survey { room, remarks: remarks(self.source, &settings, stats.peak_bytes), ..Survey::default() })
+        Ok(Survey { room, remarks: remarks(self.source, &settings, peaks.bytes), ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
