@@ -14,13 +14,16 @@ pub const EMPTY_LEVEL_NAME: &str = "plain";
 /// stores values for each.
 const MAX_TASKS: u128 = 10_000;
 
-/// The error message if a plan has too many variants or tasks; None if it does not.
-pub fn size_error(plan: &Plan) -> Option<String> {
-    variant_count_error(plan).or_else(|| task_count_error(plan))
+/// Checks the numbers of variants, workloads and tasks of a plan.
+///
+/// # Errors
+/// The plan has too many of them.
+pub fn check_plan_size(plan: &Plan) -> Result<(), String> {
+    check_variant_count(plan)?;
+    check_task_count(plan)
 }
 
-/// The error message if a plan has too many variants; None if it does not.
-fn variant_count_error(plan: &Plan) -> Option<String> {
+fn check_variant_count(plan: &Plan) -> Result<(), String> {
     let (count, origin) = match plan.variants.len() {
         0 => {
             let (product, shown) = count_combinations(plan.factors.iter().map(|(id, levels)| (id, levels.len())));
@@ -31,8 +34,10 @@ fn variant_count_error(plan: &Plan) -> Option<String> {
         }
         named => (named as u128, "each named in the plan".into()),
     };
-    (count > MAX_VARIANTS as u128)
-        .then(|| format!("the plan has {count} variants ({origin}), and the limit is {MAX_VARIANTS}"))
+    if count > MAX_VARIANTS as u128 {
+        return Err(format!("the plan has {count} variants ({origin}), and the limit is {MAX_VARIANTS}"));
+    }
+    Ok(())
 }
 
 /// The number of variants that [`add_one_at_a_time`] adds to the `product` of the levels of all factors: for each level of
@@ -53,23 +58,25 @@ fn count_copies(plan: &Plan, product: u128) -> u128 {
     copies
 }
 
-/// The error message if a plan has too many workloads or tasks; None if it does not. A workload has one task for each
-/// combination of the items of its list settings.
-fn task_count_error(plan: &Plan) -> Option<String> {
+/// Checks the numbers of workloads and of their tasks. A workload has one task for each combination of the items of its list
+/// settings.
+fn check_task_count(plan: &Plan) -> Result<(), String> {
     let workloads = plan.workloads.len() as u128;
     if workloads > MAX_TASKS {
-        return Some(format!("the plan has {workloads} workloads, and the limit is {MAX_TASKS}"));
+        return Err(format!("the plan has {workloads} workloads, and the limit is {MAX_TASKS}"));
     }
-    plan.workloads.iter().find_map(|workload| {
+    for workload in &plan.workloads {
         let lists = workload.settings.0.iter().filter_map(|(id, value)| match value {
             SettingValue::List(values) if values.len() > 1 => Some((id, values.len())),
             _ => None,
         });
         let (tasks, shown) = count_combinations(lists);
-        let name = &workload.name;
-        (tasks > MAX_TASKS)
-            .then(|| format!("workload {name} has {tasks} tasks ({shown}), and the limit is {MAX_TASKS}"))
-    })
+        if tasks > MAX_TASKS {
+            let name = &workload.name;
+            return Err(format!("workload {name} has {tasks} tasks ({shown}), and the limit is {MAX_TASKS}"));
+        }
+    }
+    Ok(())
 }
 
 /// Multiplies numbers of choices, each with its name. Returns the product, and the multiplication as text: 6 and
@@ -239,16 +246,18 @@ fn differing_factors<'a>(a: &'a Variant, b: &'a Variant) -> Vec<&'a str> {
     ids.into_iter().map(String::as_str).filter(|id| a.level(id) != b.level(id)).collect()
 }
 
-/// The error if these levels cannot be compared one at a time: every plain variant has them, or two variants would be the same.
-/// None if they can.
-pub fn one_at_a_time_error(variants: &[Variant], vary: &LevelsByFactor) -> Option<String> {
+/// Checks that these levels can be compared one at a time. `variants` are all variants of the plan.
+///
+/// # Errors
+/// Every plain variant has all levels of a factor, or two variants would be the same.
+pub fn check_one_at_a_time(variants: &[Variant], vary: &LevelsByFactor) -> Result<(), String> {
     for (factor, levels) in vary {
         let exists = |level: &&String| variants.iter().any(|variant| variant.levels.get(factor) == Some(level));
         let differs = |level: &String| variants.iter().any(|variant| variant.level(factor) != level);
         if !levels.iter().any(|level| exists(&level) && differs(level)) {
             let shown = |level: &String| if level.is_empty() { "its default".into() } else { format!("`{level}`") };
             let levels = levels.iter().map(shown).collect::<Vec<_>>().join(", ");
-            return Some(format!(
+            return Err(format!(
                 "the plain variant has {factor} at {levels} already; name another level to compare with that"
             ));
         }
@@ -258,14 +267,14 @@ pub fn one_at_a_time_error(variants: &[Variant], vary: &LevelsByFactor) -> Optio
     for variant in variants.iter().filter(|_| !vary.is_empty()) {
         let levels = ids.iter().map(|id| (id.as_str(), variant.level(id))).collect();
         if let Some(other) = name_by_levels.insert(levels, &variant.name) {
-            return Some(format!(
+            return Err(format!(
                 "the variants {other} and {} would be the same: the factor that is varied one level at a time must have \
                  one level in the plain variants; list its other levels together with the varied ones",
                 variant.name
             ));
         }
     }
-    None
+    Ok(())
 }
 
 #[cfg(test)]
@@ -338,9 +347,12 @@ mod tests {
         let levels: Vec<&str> = names.iter().map(String::as_str).collect();
         // Each of these has two copies, because its scheduler is at the empty level already.
         let plan = plan_that_varies(&[("fs", &levels[..])], &[("scheduler", &["", "none", "bfq"])]);
-        assert_eq!((size_error(&plan), expand(&plan).len()), (None, 9_999));
-        let error = size_error(&plan_that_varies(&[("fs", &levels[..])], &[("scheduler", &["none", "bfq", "kyber"])]));
-        assert!(error.unwrap().starts_with("the plan has 13332 variants (3333 fs, and 9999 that change one factor"));
+        assert_eq!((check_plan_size(&plan), expand(&plan).len()), (Ok(()), 9_999));
+        let error =
+            check_plan_size(&plan_that_varies(&[("fs", &levels[..])], &[("scheduler", &["none", "bfq", "kyber"])]));
+        assert!(
+            error.unwrap_err().starts_with("the plan has 13332 variants (3333 fs, and 9999 that change one factor")
+        );
         let memory: &[(&str, &[&str])] = &[("fs", &["ext4", "xfs"]), ("memory", &["", "1GiB"])];
         let plan = plan_that_varies(memory, &[("memory", &["", "1GiB", "2GiB"])]);
         assert_eq!(4 + count_copies(&plan, 4), expand(&plan).len() as u128);
@@ -359,14 +371,14 @@ mod tests {
 
     #[test]
     fn levels_that_every_plain_variant_has_or_that_repeat_a_variant_are_errors() {
-        let error = |factors: &[(&str, &[&str])], vary: &[(&str, &[&str])]| {
+        let check = |factors: &[(&str, &[&str])], vary: &[(&str, &[&str])]| {
             let plan = plan_that_varies(factors, vary);
-            one_at_a_time_error(&expand(&plan), &plan.vary)
+            check_one_at_a_time(&expand(&plan), &plan.vary)
         };
-        assert_eq!(error(&[("fs", &["ext4"])], &[("memory", &["1GiB"])]), None);
-        let same = error(&[("fs", &["ext4"])], &[("memory", &[""])]).unwrap();
+        assert_eq!(check(&[("fs", &["ext4"])], &[("memory", &["1GiB"])]), Ok(()));
+        let same = check(&[("fs", &["ext4"])], &[("memory", &[""])]).unwrap_err();
         assert!(same.contains("has memory at its default already"), "{same}");
-        let twice = error(&[("fs", &["ext4"]), ("memory", &["", "1GiB"])], &[("memory", &["2GiB"])]).unwrap();
+        let twice = check(&[("fs", &["ext4"]), ("memory", &["", "1GiB"])], &[("memory", &["2GiB"])]).unwrap_err();
         assert!(twice.contains("would be the same"), "{twice}");
     }
 

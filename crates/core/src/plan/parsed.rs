@@ -80,10 +80,8 @@ impl PlanFile {
             Some(plan) => convert_to_plan_file(plan),
             None => toml::from_str(text).map_err(syntax_error)?,
         };
-        match file.stages_fault() {
-            Some(fault) => Err(PlanError::without_position(origin, fault)),
-            None => Ok(ParsedPlan { origin: origin.into(), text: text.into(), file, stored }),
-        }
+        file.check_stages().map_err(|fault| PlanError::without_position(origin, fault))?;
+        Ok(ParsedPlan { origin: origin.into(), text: text.into(), file, stored })
     }
 }
 
@@ -118,7 +116,8 @@ impl Plan {
     /// the line.
     pub fn of_stored(text: &str) -> Result<Plan, String> {
         let plan: Plan = toml::from_str(text).map_err(|error| with_line(text, &error))?;
-        matrix::size_error(&plan).map_or(Ok(plan), Err)
+        matrix::check_plan_size(&plan)?;
+        Ok(plan)
     }
 }
 
@@ -235,27 +234,30 @@ impl PlanFile {
         file
     }
 
-    /// An error message about the stages; None if they are valid. A stage may use the best level only of a stage before it.
-    fn stages_fault(&self) -> Option<String> {
+    /// Checks the stages. A stage may use the best level only of a stage before it.
+    ///
+    /// # Errors
+    /// Two stages have the same name, a stage needs one that does not come before it, or it has only one of `best` and `of`.
+    fn check_stages(&self) -> Result<(), String> {
         let mut earlier = BTreeSet::new();
         for stage in &self.stages {
             if earlier.contains(&stage.name) {
-                return Some(format!("two stages are called `{}`", stage.name));
+                return Err(format!("two stages are called `{}`", stage.name));
             }
             match (&stage.best_factor, &stage.earlier_stage) {
                 (None, None) => {}
                 (Some(_), Some(needed)) if earlier.contains(needed) => {}
                 (Some(_), Some(needed)) => {
-                    return Some(match self.stage_cycle(stage) {
+                    return Err(match self.stage_cycle(stage) {
                         Some(cycle) => format!("stages need each other in a circle: {cycle}"),
                         None => format!("no stage before `{}` is called `{needed}`", stage.name),
                     });
                 }
-                _ => return Some(format!("stage `{}`: `best` and `of` go together", stage.name)),
+                _ => return Err(format!("stage `{}`: `best` and `of` go together", stage.name)),
             }
             earlier.insert(&stage.name);
         }
-        None
+        Ok(())
     }
 
     /// The cycle of stages that leads from a stage back to itself: `` `a` → `b` → `a` ``. None if there is no cycle.
@@ -346,7 +348,7 @@ mod tests {
         let quick = &two.scales[&Scale::Quick];
         assert_eq!((*quick.rounds.as_ref().unwrap().get_ref(), quick.set.len()), (3, 1));
         assert_eq!((two.question.as_str(), one.stages.len()), ("Then?", 0));
-        assert_eq!(file.stages_fault(), None);
+        assert_eq!(file.check_stages(), Ok(()));
     }
 
     #[test]

@@ -117,10 +117,8 @@ impl Resolver<'_> {
 
     fn resolve_device(&self) -> Result<DevicePlan, PlanError> {
         let (device, overrides) = (&self.file.device, self.overrides);
-        if let Some(name) = &device.other_fs
-            && let Some(message) = self.level_error(factor::FS, name.get_ref())
-        {
-            return self.fail_at(name.span(), message);
+        if let Some(name) = &device.other_fs {
+            self.check_level(factor::FS, name.get_ref()).map_err(|message| self.error_at(name.span(), message))?;
         }
         Ok(DevicePlan {
             backing: overrides.backing.clone().unwrap_or(Backing::Loop { path: overrides.images_dir.clone() }),
@@ -312,26 +310,27 @@ impl Resolver<'_> {
             if !distinct_levels.insert(level) {
                 return Err(format!("level `{level}` is given twice"));
             }
-            if let Some(message) = self.level_error(id, level) {
-                return Err(message);
-            }
+            self.check_level(id, level)?;
         }
         Ok(levels)
     }
 
-    /// An error message about one level of a factor; None if it is valid.
-    pub(super) fn level_error(&self, id: &str, level: &str) -> Option<String> {
+    /// Checks one level of a factor.
+    ///
+    /// # Errors
+    /// The level is invalid, or names something unknown.
+    pub(super) fn check_level(&self, id: &str, level: &str) -> Result<(), String> {
         let names = || self.vocabulary.filesystems.iter().map(|(id, _)| id.as_str());
         if level.contains('\0') {
-            return Some("options and paths cannot contain a NUL byte".into());
+            return Err("options and paths cannot contain a NUL byte".into());
         }
         if let Some(setting) = id.strip_prefix(factor::SETTING_PREFIX) {
-            return self.setting_error(setting, level);
+            return self.check_setting_level(setting, level);
         }
         match id {
             factor::FS if !names().any(|name| name == level) => {
                 let directory = setting("on", "dir:PATH");
-                Some(format!(
+                Err(format!(
                     "{}. For any other, run its mkfs and mount yourself, and compare its directory with one of another \
                      filesystem, {directory} {directory}",
                     unknown_name("filesystem", level, names())
@@ -339,9 +338,13 @@ impl Resolver<'_> {
             }
             factor::OPTIONS => {
                 let sets = || self.vocabulary.filesystems.iter().flat_map(|(_, sets)| sets.iter().map(String::as_str));
-                (!sets().any(|set| set == level)).then(|| unknown_name("option set", level, sets()).into())
+                if sets().any(|set| set == level) {
+                    Ok(())
+                } else {
+                    Err(unknown_name("option set", level, sets()).into())
+                }
             }
-            _ => factor::find(id, &self.vocabulary.factors).ok().and_then(|def| (def.check)(level).err()),
+            _ => factor::find(id, &self.vocabulary.factors).map_or(Ok(()), |def| (def.check)(level)),
         }
     }
 }
@@ -425,9 +428,7 @@ impl Resolver<'_> {
                 continue;
             }
             let id = self.check_factor_name(key)?;
-            if let Some(message) = self.level_error(id, &level) {
-                return self.fail_at(value.span(), message);
-            }
+            self.check_level(id, &level).map_err(|message| self.error_at(value.span(), message))?;
             variant.levels.insert(id.to_string(), level);
         }
         if variant.name.is_empty() {
@@ -440,13 +441,9 @@ impl Resolver<'_> {
 
     /// Checks the number of variants, and that no two have the same name.
     fn check_variants(&self, plan: &Plan) -> Result<(), PlanError> {
-        if let Some(message) = matrix::size_error(plan) {
-            return Err(self.error_of_plan(message));
-        }
+        matrix::check_plan_size(plan).map_err(|message| self.error_of_plan(message))?;
         let variants = matrix::expand(plan);
-        if let Some(message) = matrix::one_at_a_time_error(&variants, &plan.vary) {
-            return Err(self.error_of_plan(message));
-        }
+        matrix::check_one_at_a_time(&variants, &plan.vary).map_err(|message| self.error_of_plan(message))?;
         let mut names = BTreeSet::new();
         match variants.iter().find(|variant| !names.insert(&variant.name)) {
             Some(variant) => Err(self.error_of_plan(format!("two variants are both called `{}`", variant.name))),

@@ -156,8 +156,8 @@ impl Resolver<'_> {
         values: &[i64],
         error: impl Fn(String) -> PlanError,
     ) -> Result<Vec<WorkloadPlan>, PlanError> {
-        if let Some(message) = values.iter().find_map(|value| self.setting_error(id, &value.to_string())) {
-            return Err(error(message));
+        for value in values {
+            self.check_setting_level(id, &value.to_string()).map_err(&error)?;
         }
         let factor = format!("{SETTING_PREFIX}{id}");
         let factor_ids = self.file.factors.keys().chain(self.at_scale.factors.keys()).map(|key| key.get_ref());
@@ -196,9 +196,11 @@ impl Resolver<'_> {
         if is_set { Ok(()) } else { Err(error(no_setting_message(id, &defs))) }
     }
 
-    /// An error message about a level of a factor `set.ID`: the workload does not have the setting, or the setting does not accept
-    /// the level. None if the level is valid.
-    pub(super) fn setting_error(&self, id: &str, level: &str) -> Option<String> {
+    /// Checks a level of a factor `set.ID`.
+    ///
+    /// # Errors
+    /// No workload of the plan has the setting, or the setting does not accept the level.
+    pub(super) fn check_setting_level(&self, id: &str, level: &str) -> Result<(), String> {
         let name_of = |pairs: &Pairs| {
             let written = pairs.iter().find(|(key, _)| key.get_ref() == "use")?.1.get_ref().as_str();
             self.overrides.workload.as_deref().or(written).map(String::from)
@@ -208,19 +210,19 @@ impl Resolver<'_> {
         defs.retain(|def| names.iter().any(|name| name == def.id));
         let settings: Vec<&SettingDef> = defs.iter().filter_map(|def| def.setting(id)).collect();
         if settings.is_empty() {
-            return Some(no_setting_message(id, &defs));
+            return Err(no_setting_message(id, &defs));
         }
         for setting in settings {
             let default = SettingValue::from(setting.default);
             if !level.is_empty() {
                 if setting.kind.convert(default.parse_same_kind(level)).is_none() {
-                    return Some(setting.rejection_message(level));
+                    return Err(setting.rejection_message(level));
                 }
             } else if matches!(default, SettingValue::List(items) if !items.is_empty()) {
-                return Some(format!("`{id}` is a list, each item a task: write one item in each level"));
+                return Err(format!("`{id}` is a list, each item a task: write one item in each level"));
             }
         }
-        None
+        Ok(())
     }
 
     /// Converts a value of the plan to the form that settings store.
