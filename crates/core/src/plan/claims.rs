@@ -66,79 +66,83 @@ impl ClaimNames<'_> {
     fn parse_claim(&self, text: &str) -> Result<Claim, ClaimError> {
         let mut claim: Claim = text.parse()?;
         claim.replace_roles(&compared_variants(&self.variants));
-        match self.claim_fault(&claim, text) {
-            None => Ok(claim),
-            Some((offset, message)) => {
-                let column = text[..offset].chars().count() + 1;
-                Err(ClaimError { column, text: text.to_string(), line: None, message })
-            }
-        }
+        self.check_names(&claim, text).map_err(|(offset, message)| {
+            let column = text[..offset].chars().count() + 1;
+            ClaimError { column, text: text.to_string(), line: None, message }
+        })?;
+        Ok(claim)
     }
 
-    /// The first error in the names of a claim: of its subject, its variants, or the quantity on the right.
-    fn claim_fault(&self, claim: &Claim, text: &str) -> Option<Fault> {
+    /// Checks the names in a claim.
+    ///
+    /// # Errors
+    /// The subject, a variant, or the quantity on the right is unknown. The offset is a position in `text`.
+    fn check_names(&self, claim: &Claim, text: &str) -> Result<(), Fault> {
         let start = text.len() - text.trim_start().len();
         // The text has the task and the metric exactly as `name` returns them: the parser accepts no blanks or escapes there.
         let relation = relation_start(text, start + claim.subject.name().len());
         // The position of a word in the relation; the beginning of the relation if the word has escapes in the text.
         let position_of = |word: &str| relation + text[relation..].find(word).unwrap_or(0);
-        if let Some((offset, message)) = self.quantity_fault(&claim.subject) {
-            return Some((start + offset, message));
-        }
-        if let Some((name, message)) = self.variant_fault(claim) {
-            return Some((position_of(name), message));
-        }
+        self.check_quantity(&claim.subject).map_err(|(offset, message)| (start + offset, message))?;
+        self.check_variants(claim).map_err(|(name, message)| (position_of(name), message))?;
         if let Relation::Pair(PairRelation { right: RightSide::Quantity(right), .. }) = &claim.relation {
             // Valid if a task has the parameters of both sides, or the parameters of the right side alone.
-            let fits_with_left_params = self.quantity_fault(&right.with_params_of(&claim.subject)).is_none();
-            if !fits_with_left_params && let Some((offset, message)) = self.quantity_fault(right) {
-                return Some((position_of(&right.name()) + offset, message));
+            let fits_with_left_params = self.check_quantity(&right.with_params_of(&claim.subject)).is_ok();
+            if !fits_with_left_params {
+                let start = position_of(&right.name());
+                self.check_quantity(right).map_err(|(offset, message)| (start + offset, message))?;
             }
         }
-        None
+        Ok(())
     }
 
-    /// The first error in the variants of a claim: the name that it is about, and the message.
-    fn variant_fault<'c>(&self, claim: &'c Claim) -> Option<(&'c str, String)> {
+    /// Checks the variants in a claim.
+    ///
+    /// # Errors
+    /// The variants cannot be compared: the name of the wrong variant, and the message.
+    fn check_variants<'c>(&self, claim: &'c Claim) -> Result<(), (&'c str, String)> {
         let variants = || self.variants.iter().map(|variant| variant.name.as_str());
         let names = claim.variants();
         if let Some(name) = names.iter().find(|name| !variants().any(|variant| variant == **name)) {
-            return Some((name, unknown_name("variant", name, variants()).into()));
+            return Err((*name, unknown_name("variant", name, variants()).into()));
         }
         if let [left, right] = names[..]
             && left == right
         {
-            return Some((left, "the claim compares a variant with itself".into()));
+            return Err((left, "the claim compares a variant with itself".into()));
         }
         let has_rival = || compared_variants(&self.variants).iter().any(|variant| *variant != names[0]);
         if matches!(claim.relation, Relation::Extreme(_)) && !has_rival() {
-            return Some((
+            return Err((
                 names[0],
                 "no other variant competes with this one: `best` and `worst` need two or more".into(),
             ));
         }
-        None
+        Ok(())
     }
 
-    /// The first error in a quantity, with its byte offset in [`Quantity::name`].
-    fn quantity_fault(&self, quantity: &Quantity) -> Option<Fault> {
+    /// Checks the metric and the task of a quantity.
+    ///
+    /// # Errors
+    /// One of them is unknown, or several tasks fit. The offset is a position in [`Quantity::name`].
+    fn check_quantity(&self, quantity: &Quantity) -> Result<(), Fault> {
         let metric = &quantity.metric;
         if !self.metrics.contains(metric) && !self.can_print_metrics {
             let offset = quantity.name().len() - metric.len();
             let unknown = unknown_name("metric", metric, self.metrics.iter().map(String::as_str));
-            return Some((offset, unknown.with_list_command("fsarena list metrics").into()));
+            return Err((offset, unknown.with_list_command("fsarena list metrics").into()));
         }
-        let task = quantity.task.as_deref().filter(|task| !ALL_TASKS.contains(task))?;
+        let Some(task) = quantity.task.as_deref().filter(|task| !ALL_TASKS.contains(task)) else { return Ok(()) };
         let siblings: Vec<&TaskInfo> = self.tasks.iter().filter(|info| info.id.name == task).collect();
         if siblings.is_empty() {
             let names = self.tasks.iter().map(|info| info.id.name.as_str()).chain(ALL_TASKS);
-            return Some((0, unknown_name("task", task, names).into()));
+            return Err((0, unknown_name("task", task, names).into()));
         }
         let sibling_names = || siblings.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(", ");
         match siblings.iter().filter(|info| quantity.fits(&info.id)).count() {
-            1 => None,
-            0 => Some((0, format!("no task has these parameters. Available: {}", sibling_names()))),
-            _ => Some((0, format!("several tasks have this name; name one of {}", sibling_names()))),
+            1 => Ok(()),
+            0 => Err((0, format!("no task has these parameters. Available: {}", sibling_names()))),
+            _ => Err((0, format!("several tasks have this name; name one of {}", sibling_names()))),
         }
     }
 }
