@@ -68,7 +68,7 @@ pub fn describe_mean_ratio(ratio: &MeanRatio) -> String {
     let (value, interval) = mean_ratio_lines(ratio);
     match ratio.interval {
         Ok(_) => format!("{value} [{interval}]"),
-        Err(reason) => format!("{value} (no interval: {})", reason.text()),
+        Err(reason) => format!("{value} (no interval: {})", reason.name()),
     }
 }
 
@@ -146,7 +146,7 @@ pub fn mean_ratio_json(ratio: &MeanRatio) -> Value {
         "low": low,
         "high": high,
         "rounds": ratio.rounds,
-        "no_interval_because": ratio.interval.err().map(WithheldReason::text),
+        "no_interval_because": ratio.interval.err().map(WithheldReason::name),
         "stalls_not_excluded_share": ratio.possible_stall_share(),
     })
 }

@@ -31,25 +31,16 @@ const BISECTIONS: usize = 22;
 /// The largest |ln| of an end of the interval divided by the ratio. Beyond a factor of e⁷ = 1097 the interval is unbounded.
 const MAX_LOG_DISTANCE: f64 = 7.0;
 
-/// The reason why there is no interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WithheldReason {
-    /// Fewer than [`ROUNDS_FOR_MEAN_RATIO`] rounds.
-    FewRounds,
-    /// One round makes up more than three quarters of the variance.
-    OneRoundDominates,
-    /// The mean of the denominator may be near 0, so the ratio is unbounded.
-    Unbounded,
-}
-
-impl WithheldReason {
-    /// The reason as a phrase: `fewer than 20 rounds`.
-    pub fn text(self) -> &'static str {
-        match self {
-            WithheldReason::FewRounds => "fewer than 20 rounds",
-            WithheldReason::OneRoundDominates => "one round makes up most of the spread",
-            WithheldReason::Unbounded => "the values spread too far",
-        }
+fsarena_core::named_enum! {
+    /// The reason why there is no interval. Its name is a phrase in reports.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum WithheldReason {
+        /// Fewer than [`ROUNDS_FOR_MEAN_RATIO`] rounds.
+        FewRounds = "fewer than 20 rounds",
+        /// One round makes up more than three quarters of the variance.
+        OneRoundDominates = "one round makes up most of the spread",
+        /// The mean of the denominator may be near 0, so the ratio is unbounded.
+        Unbounded = "the values spread too far",
     }
 }
 
@@ -311,7 +302,7 @@ mod tests {
         let interval = |a: &[f64], b: &[f64]| MeanRatio::from_costs(a, b).unwrap().interval;
         assert_eq!(interval(&steady, &stalled), Err(WithheldReason::OneRoundDominates));
         assert_eq!(interval(&steady[..19], &stalled[..19]), Err(WithheldReason::FewRounds));
-        assert_eq!(WithheldReason::FewRounds.text(), format!("fewer than {ROUNDS_FOR_MEAN_RATIO} rounds"));
+        assert_eq!(WithheldReason::FewRounds.name(), format!("fewer than {ROUNDS_FOR_MEAN_RATIO} rounds"));
         let spread: Vec<f64> = (0..22).map(|i| if i % 11 == 0 { 30.0 } else { 0.001 }).collect();
         assert_eq!(interval(&spread, &steady), Err(WithheldReason::Unbounded));
     }

@@ -177,7 +177,7 @@ fn claim_json(judged: &JudgedClaim, is_decided_in_family: bool) -> Value {
         let ratio_interval = |(low, high): (f64, f64)| json!({"low": 1.0 + low, "high": 1.0 + high});
         value["rounds"] = json!(verdict.rounds);
         value["provisional"] = json!(verdict.provisional);
-        value["no_interval_because"] = json!(verdict.withheld.map(WithheldReason::text));
+        value["no_interval_because"] = json!(verdict.withheld.map(WithheldReason::name));
         value["effect_ratio"] = json!(1.0 + verdict.effect);
         value["interval_95_ratio"] = ratio_interval(verdict.interval);
         value["interval_90_ratio"] = ratio_interval(verdict.interval_90);
