@@ -208,6 +208,17 @@ impl RunDir {
         self.path.join("events.jsonl")
     }
 
+    /// The directory with the output of commands; it is missing if no command printed anything.
+    pub fn output_dir(&self) -> PathBuf {
+        self.path.join("output")
+    }
+
+    /// The path of the file with the output of a cell's commands: `output/001-ext4-0f3a6c21.txt`. Rounds count from 1.
+    pub fn output_file(&self, cell: &Cell) -> PathBuf {
+        let (variant, id) = (slug(&cell.variant.name), cell.id());
+        self.output_dir().join(format!("{:03}-{variant}-{}.txt", cell.round + 1, &id.0[..8]))
+    }
+
     /// Whether a process is writing the run.
     pub fn is_being_written(&self) -> bool {
         command_log::is_locked(&self.command_log_file())
@@ -272,19 +283,6 @@ pub(crate) fn slug(name: &str) -> String {
 
 fn random_suffix() -> String {
     (0..4).map(|_| SUFFIX_CHARACTERS[rand::random_range(0..SUFFIX_CHARACTERS.len())] as char).collect()
-}
-
-impl RunDir {
-    /// The directory with the output of commands; it is missing if no command printed anything.
-    pub fn output_dir(&self) -> PathBuf {
-        self.path().join("output")
-    }
-
-    /// The path of the file with the output of a cell's commands: `output/001-ext4-0f3a6c21.txt`. Rounds count from 1.
-    pub fn output_file(&self, cell: &Cell) -> PathBuf {
-        let (variant, id) = (slug(&cell.variant.name), cell.id());
-        self.output_dir().join(format!("{:03}-{variant}-{}.txt", cell.round + 1, &id.0[..8]))
-    }
 }
 
 /// The name of an output file while it is copied. No output file of a cell has it.

@@ -160,10 +160,7 @@ impl MergeTarget {
         db.execute_batch(&views::views_sql(&identity.plan)).map_err(Error::while_writing(&db_path))?;
         let rounds = read_rounds(&db, "main").map_err(Error::while_reading(&db_path))?;
         let mut metrics = DeclaredMetrics::default();
-        for metric in read::read_reading_definitions(&RunDatabase { db: &db, path: &db_path }, "main")?.0 {
-            // A run has each name once, so no two definitions contradict each other here.
-            let _ = metrics.declare(&metric, &run.path().display().to_string());
-        }
+        declare_metrics(&db, "main", &run, &mut metrics)?;
         let hosts_by_round = rounds.into_iter().collect();
         Ok(MergeTarget { run, db, db_path, command_log, hosts_by_round, metrics })
     }
@@ -330,7 +327,7 @@ impl MergeTarget {
             Some(rusqlite::ErrorCode::DiskFull) => Error::while_writing(&self.db_path)(error),
             _ => Error::while_reading(&path)(error),
         };
-        declare_metrics(&transaction, shard, &mut self.metrics)?;
+        declare_metrics(&transaction, "shard", shard, &mut self.metrics)?;
         transaction
             .execute_batch(UPDATE_RUN_TIMES)
             .and_then(|()| transaction.execute_batch(MAP_IDS))
@@ -411,14 +408,14 @@ fn new_cell_hashes(db: &Connection) -> rusqlite::Result<HashSet<String>> {
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
-/// Adds the metrics of a shard to `metrics`. Returns an error if a shard copied before defines one of them in
-/// another way.
-fn declare_metrics(db: &Connection, shard: &RunDir, metrics: &mut DeclaredMetrics) -> Result<()> {
-    let shard_path = shard.path().display().to_string();
-    for metric in read::read_reading_definitions(&RunDatabase { db, path: &shard.database_file() }, "shard")?.0 {
+/// Adds the metrics of a run, which is attached under the name `schema`, to `metrics`. Returns an error if a run that was added
+/// before defines one of them in another way.
+fn declare_metrics(db: &Connection, schema: &str, run: &RunDir, metrics: &mut DeclaredMetrics) -> Result<()> {
+    let origin = run.path().display().to_string();
+    for metric in read::read_reading_definitions(&RunDatabase { db, path: &run.database_file() }, schema)?.0 {
         metrics
-            .declare(&metric, &shard_path)
-            .map_err(|error| Error::damaged(shard.path(), format!("cannot be merged: {error}")))?;
+            .declare(&metric, &origin)
+            .map_err(|error| Error::damaged(run.path(), format!("cannot be merged: {error}")))?;
     }
     Ok(())
 }

@@ -11,7 +11,6 @@ use fsarena_fs::advice::{command_line, option_variants, short_budget_rank};
 use fsarena_report::{Decision, report::ReportOptions};
 use fsarena_run::{Destination, RunRequest, registry};
 use fsarena_store::RunDir;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -67,7 +66,7 @@ pub fn run(args: Args) -> CommandResult {
     // survivor.
     if variants.len() > 1 {
         args.print_message(&describe_stage(STAGES[1], &variants, time_left));
-        let second = run_stage(&args, stage_plan(&plan, STAGES[1], variants, time_left, first.earlier))?;
+        let second = run_stage(&args, stage_plan(&plan, first.next_stage, variants, time_left))?;
         if second.is_none() {
             note = "The comparison of options did not end: this advice is on filesystems with their default options.\n";
         }
@@ -102,41 +101,27 @@ fn resolve_plan(args: &run::Args) -> Result<Plan, Failure> {
 /// The names of the two runs of advice. They share the error probability.
 const STAGES: [&str; 2] = ["filesystems", "options"];
 
-/// The facts about earlier stages that the next stage records in its plan.
-#[derive(Debug, Clone, Default)]
-struct EarlierStages {
-    /// The id of the run of each stage, by the name of the stage.
-    runs: BTreeMap<String, String>,
-    /// The variants that did not fit into the budget.
-    not_compared: Vec<String>,
-}
-
-/// The plan of one stage: these variants within this budget. Its warm-up round is a pilot: it runs every variant once, in
+/// The plan of a stage: these variants within this budget. Its warm-up round is a pilot: it runs every variant once, in
 /// this order, and the variants that do not fit into the budget leave. The figures of the pilot do not count.
-fn stage_plan(plan: &Plan, name: &str, variants: Vec<Variant>, budget: Duration, earlier: EarlierStages) -> Plan {
+fn stage_plan(plan: &Plan, stage: Stage, variants: Vec<Variant>, budget: Duration) -> Plan {
     let mut plan = plan.clone();
-    plan.title = format!("{}, stage {name}", plan.title);
+    plan.title = format!("{}, stage {}", plan.title, stage.name);
     plan.factors.clear();
     plan.variants = variants;
     plan.stop.budget_s = Some(budget.as_secs_f64());
     plan.stop.warmup = 1;
-    plan.stage = Some(Stage {
-        name: name.into(),
-        earlier_runs: earlier.runs,
-        not_compared: earlier.not_compared,
-        error_split: Some(STAGES.len() as u32),
-    });
+    plan.stage = Some(Stage { error_split: Some(STAGES.len() as u32), ..stage });
     plan
 }
 
-/// Result of the first stage.
+/// The result of the first stage.
 struct FirstStage {
     /// The filesystems that can be the best, in order. Empty if the run cannot compare them.
     survivors: Vec<Variant>,
     /// Its run; None if there is only one filesystem, which needs no comparison.
     run: Option<RunDir>,
-    /// What the next stage records of this one.
-    earlier: EarlierStages,
+    /// The next stage, with the run of this one.
+    next_stage: Stage,
 }
 
 /// Runs the first stage: compares the filesystems, common ones first. None if a signal ended it, or nothing was measured.
@@ -147,22 +132,23 @@ fn compare_filesystems(args: &run::Args, plan: Plan, budget: Duration) -> Result
         return Err(Failure::new(ExitCode::Missing, message));
     }
     filesystems.sort_by_key(short_budget_rank);
+    let [stage, mut next_stage] = STAGES.map(|name| Stage { name: name.into(), ..Stage::default() });
     if filesystems.len() == 1 {
-        return Ok(Some(FirstStage { survivors: filesystems, run: None, earlier: EarlierStages::default() }));
+        return Ok(Some(FirstStage { survivors: filesystems, run: None, next_stage }));
     }
     args.print_message(&describe_stage(STAGES[0], &filesystems, budget / 2));
-    let plan = stage_plan(&plan, STAGES[0], filesystems, budget / 2, EarlierStages::default());
+    let plan = stage_plan(&plan, stage, filesystems, budget / 2);
     let Some(run) = run_stage(args, plan)? else { return Ok(None) };
     let report = report::analyse_run(fsarena_store::read(&run)?, ReportOptions::default())?;
-    let not_compared: Vec<String> = report.record.not_compared().into_iter().map(String::from).collect();
+    next_stage.earlier_runs = [(STAGES[0].to_string(), run.id())].into();
+    next_stage.not_compared = report.record.not_compared().into_iter().map(String::from).collect();
     let possible = Decision::new(&report).map_or(vec![], |decision| decision.possible_best());
     let survivors: Vec<Variant> = possible.into_iter().map(|index| report.record.variants[index].clone()).collect();
     let names: Vec<&str> = survivors.iter().map(|variant| variant.name.as_str()).collect();
     if !names.is_empty() {
         args.print_message(&format!("{} can be the best: {}", plural(names.len(), "filesystem"), names.join(", ")));
     }
-    let runs = [(STAGES[0].to_string(), run.id())].into();
-    Ok(Some(FirstStage { survivors, run: Some(run), earlier: EarlierStages { runs, not_compared } }))
+    Ok(Some(FirstStage { survivors, run: Some(run), next_stage }))
 }
 
 /// Runs one stage. None if a signal ended it, or nothing was measured.

@@ -30,11 +30,8 @@ pub(super) fn check_name(path: &Path) -> Result<(), Error> {
         } else {
             "no block device"
         };
-        return Err(refused(
-            path,
-            format!("it is {description}"),
-            format!("Name a block device, or use `{}`", setting("on", "loop:DIR")),
-        ));
+        let fix = format!("Name a block device, or use `{}`", setting("on", "loop:DIR"));
+        return Err(refused(path, format!("it is {description}"), fix));
     }
     if path.parent() == Some(Path::new(BY_ID)) {
         return Ok(());
@@ -132,11 +129,8 @@ pub(super) fn check_content(
                 "it is not empty: it carries data without any known signature, such as an encrypted volume or a database"
             }
         };
-        return Err(refused(
-            stable_name,
-            why,
-            format!("To overwrite it, pass {}", setting("erase_signature", UNKNOWN_CONTENT)),
-        ));
+        let fix = format!("To overwrite it, pass {}", setting("erase_signature", UNKNOWN_CONTENT));
+        return Err(refused(stable_name, why, fix));
     };
     let (kind, uuid) = (&signature.kind, signature.uuid.as_deref().unwrap_or("without UUID"));
     let origin = if log.has_signature(stable_name, signature)? {
@@ -168,11 +162,8 @@ pub(super) fn check_exclusive(device: &BlockDevice, shown_path: &Path) -> Result
 pub fn check_image_path(kernel: &SysRoot, state_dir: &Path, path: &Path, under_test: &[PathBuf]) -> Result<(), Error> {
     if path.symlink_metadata().is_ok() {
         let why = "there is something that fsarena did not make";
-        return Err(refused(
-            path,
-            why,
-            format!("Move it away, or name another directory: {}", setting("on", "loop:DIR")),
-        ));
+        let fix = format!("Move it away, or name another directory: {}", setting("on", "loop:DIR"));
+        return Err(refused(path, why, fix));
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir_dev = dir.metadata().map_err(fsarena_sys::Error::io("looking for the image's directory", dir))?.dev();
