@@ -348,3 +348,17 @@ pub struct CommandLogLine {
     /// The command.
     pub command: CommandRecord,
 }
+
+/// The study, metric and variant that a history of runs follows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct HistoryQuery {
+    /// The name of the study or plan.
+    pub study: String,
+    /// The id of the metric.
+    pub metric: String,
+    /// The name of the variant.
+    pub variant: String,
+    /// The variant to compare with in every round; None follows the variant's own values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+}

@@ -12,6 +12,7 @@ use crate::page::Page;
 use crate::phrases::{describe_machines, format_start_time};
 use crate::{chart_context::widen_range, drawing::colour::theme, error::Error, ratio_verdict::ratio_cell};
 use fsarena_core::observations::combine_tasks;
+pub use fsarena_core::record::HistoryQuery;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::Direction;
 use fsarena_stats::change_point::{Change, Confirmation, SHORTEST_SEGMENT, find_changes};
@@ -131,19 +132,6 @@ pub fn find_changes_of_history(points: Vec<HistoryPoint>) -> Vec<LevelChange> {
         });
     }
     level_changes
-}
-
-/// The metric and the variant that a history follows.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct HistoryQuery {
-    /// The study or plan.
-    pub study: String,
-    /// The metric.
-    pub metric: String,
-    /// The variant.
-    pub variant: String,
-    /// The variant to compare with in every round; `None` follows the variant's own values.
-    pub reference: Option<String>,
 }
 
 /// One run of a history.

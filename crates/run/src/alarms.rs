@@ -4,6 +4,7 @@
 
 use crate::error::Result;
 use crate::json_files::{check_format, read_json, write_json};
+use fsarena_core::record::HistoryQuery;
 use fsarena_sys::Error;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -16,26 +17,12 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 /// The version of the format of the file.
 const FORMAT: u32 = 1;
 
-/// Identifies a history: the study, metric and variant that it follows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HistoryKey {
-    /// The name of the study or plan.
-    pub study: String,
-    /// The id of the metric.
-    pub metric: String,
-    /// The name of the variant.
-    pub variant: String,
-    /// The variant that it is compared with; None for a history of the values themselves.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reference: Option<String>,
-}
-
 /// A change that raised an alarm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alarm {
     /// The history.
     #[serde(flatten)]
-    pub history: HistoryKey,
+    pub history: HistoryQuery,
     /// The number of the alarm among those of its history, from 1.
     pub number: u32,
     /// The id of the first run after the change, as it was known when the change was found.
@@ -108,12 +95,12 @@ impl Alarms {
     }
 
     /// The alarms of a history, in their order.
-    pub fn of_history<'a>(&'a self, history: &'a HistoryKey) -> impl Iterator<Item = &'a Alarm> {
+    pub fn of_history<'a>(&'a self, history: &'a HistoryQuery) -> impl Iterator<Item = &'a Alarm> {
         self.contents.alarms.iter().filter(move |alarm| alarm.history == *history)
     }
 
     /// The number of the next alarm of a history.
-    pub fn next_number(&self, history: &HistoryKey) -> u32 {
+    pub fn next_number(&self, history: &HistoryQuery) -> u32 {
         self.of_history(history).map(|alarm| alarm.number).max().unwrap_or(0) + 1
     }
 
@@ -145,7 +132,7 @@ mod tests {
     #[test]
     fn alarms_persist_and_are_numbered_by_history() {
         let dir = tempfile::tempdir().unwrap();
-        let history = |metric: &str| HistoryKey {
+        let history = |metric: &str| HistoryQuery {
             study: "mail".into(),
             metric: metric.into(),
             variant: "xfs".into(),

@@ -7,7 +7,7 @@ use fsarena_core::observations::claim_series;
 use fsarena_core::{exit::ExitCode, number::effect_and_interval};
 use fsarena_report::history::{HistoryQuery, LevelChange};
 use fsarena_report::page::Page;
-use fsarena_run::alarms::{Alarm, AlarmOutcome, Alarms, HistoryKey};
+use fsarena_run::alarms::{Alarm, AlarmOutcome, Alarms};
 use fsarena_run::confirmation::{ChangeToConfirm, Confirmation};
 use fsarena_run::{Consumer, Destination, RunRequest, execute};
 use fsarena_stats::change_point::alarm_error_divisor;
@@ -41,15 +41,13 @@ impl ChangeConfirmer<'_> {
     /// could not run; else 0.
     pub fn check_changes(&self, changes: &[LevelChange], query: &HistoryQuery, page: &mut Page) -> CommandResult {
         handle_signals()?;
-        let HistoryQuery { study, metric, variant, reference } = query.clone();
-        let history = HistoryKey { study, metric, variant, reference };
         let mut alarms = Alarms::open(self.runs_dir)?;
         let (mut exit_code, mut shown) = (ExitCode::Done, vec![]);
         for change in changes {
             let has_risen = change.ln_change > 0.0;
             let is_for_change =
                 |alarm: &&Alarm| alarm.has_risen == has_risen && change.runs_nearby.contains(&alarm.first_run);
-            let known = alarms.of_history(&history).filter(is_for_change).last().cloned();
+            let known = alarms.of_history(query).filter(is_for_change).last().cloned();
             if let Some(known) = known.as_ref().filter(|known| known.outcome != AlarmOutcome::NotConfirmable) {
                 shown.push((change, known.clone()));
                 continue;
@@ -57,10 +55,10 @@ impl ChangeConfirmer<'_> {
             let is_known = known.is_some();
             let (number, first_run) = match known {
                 Some(known) => (known.number, known.first_run),
-                None => (alarms.next_number(&history), change.first_run.clone()),
+                None => (alarms.next_number(query), change.first_run.clone()),
             };
             let Some((outcome, why, confirmation_run)) = self.confirm(change, query, number)? else { continue };
-            let history = history.clone();
+            let history = query.clone();
             let alarm = Alarm { history, number, first_run, has_risen, outcome, why, confirmation_run };
             alarms.store(alarm.clone())?;
             shown.push((change, alarm));
