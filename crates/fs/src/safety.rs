@@ -28,13 +28,16 @@ pub struct ScratchDevice {
 /// The device, and the objects of which the device consists.
 #[derive(Debug)]
 enum Backing {
-    /// The fields are dropped in this order, so that the image is removed after it is detached.
+    /// A loop device, and the image that is attached to it. The fields are dropped in this order, so that the image is removed
+    /// after it is detached.
     Loop(LoopDevice, Image, BlockDevice),
+    /// A zram device.
     Zram(ZramDevice, BlockDevice),
-    /// Devices over another scratch device, which outlives them; the topmost counts.
+    /// A stack of devices over another scratch device, which outlives the stack. The block device is the topmost one.
     Stack(DeviceStack, BlockDevice),
     /// An image file that a guest uses as a disk.
     File(Image),
+    /// A device that the user named for erasing.
     UserNamed(UserDevice),
 }
 

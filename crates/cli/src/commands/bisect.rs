@@ -141,6 +141,7 @@ fn resume(args: &Args, id: &str) -> Result<Bisector, Failure> {
 fn begin(args: Args) -> Result<Bisector, Failure> {
     let Args { good, bad, repo, build, first_parent, path, levels, max_slowdown, mut run } = args;
     let (Some(mut good), Some(mut bad)) = (good, bad) else { return usage_error("name GOOD and BAD") };
+    // The levels of every candidate, with placeholders for what differs between candidates.
     let mut template = match &run.variant[..] {
         [] => Levels::new(),
         [levels] => levels.clone(),

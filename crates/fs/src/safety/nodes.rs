@@ -47,8 +47,8 @@ pub(super) fn check_other_nodes(
     signatures: &[Signature],
 ) -> Result<(), Error> {
     let uses = DeviceUses::read(kernel)?;
-    let mut names_below = vec![];
-    let own_parts = storage_parts(kernel, device, loops, &mut names_below).map_err(|why| {
+    let mut own_names = vec![];
+    let own_parts = storage_parts(kernel, device, loops, &mut own_names).map_err(|why| {
         refused(shown_path, why, format!("fsarena cannot tell who else uses it; use `{}`", setting("on", "loop:DIR")))
     })?;
     let use_of_file = |part: &StoragePart| match &part.storage {
@@ -59,17 +59,17 @@ pub(super) fn check_other_nodes(
         return Err(refused(shown_path, format!("its backing file {}", file_use.how), file_use.fix));
     }
     let mut others = device::all_block_devices(kernel)?;
-    others.retain(|other| !names_below.contains(&other.name));
+    others.retain(|other| !own_names.contains(&other.name));
     let shared_nodes: Vec<_> =
         others.iter().filter_map(|other| find_shared_storage(kernel, &own_parts, other, loops)).collect();
-    let visible_use = shared_nodes.iter().find_map(|other| Some((other, uses.find_use(other.node, &names_below)?)));
+    let visible_use = shared_nodes.iter().find_map(|other| Some((other, uses.find_use(other.node, &own_names)?)));
     let mut within = shared_nodes.iter().filter(|other| other.is_within);
     let hidden_use = || within.find_map(|other| Some((other, find_claim(other.node)?)));
     if let Some((other, device_use)) = visible_use.or_else(hidden_use) {
         let why = format!("{} has {} and {}", other.node.path.display(), other.shared_storage, device_use.how);
         return Err(refused(shown_path, why, device_use.fix));
     }
-    check_uuids(&uses, device, shown_path, signatures, &others, &names_below)
+    check_uuids(&uses, device, shown_path, signatures, &others, &own_names)
 }
 
 /// A node of the same storage as the device under check.
@@ -124,7 +124,7 @@ fn check_uuids(
     shown_path: &Path,
     signatures: &[Signature],
     others: &[BlockDevice],
-    names_below: &[String],
+    own_names: &[String],
 ) -> Result<(), Error> {
     let mut own_uuids =
         read_uuids(device).map_err(|why| refused(shown_path, why, "Look at it with `blkid --probe`"))?;
@@ -134,7 +134,7 @@ fn check_uuids(
         return Ok(());
     }
     for other in others {
-        let Some(device_use) = uses.find_use(other, names_below) else { continue };
+        let Some(device_use) = uses.find_use(other, own_names) else { continue };
         let other_uuids = read_uuids(other).unwrap_or_default();
         if let Some(uuid) = own_uuids.iter().find(|uuid| other_uuids.contains(uuid)) {
             let why = format!("{} has the same UUID ({uuid}) and {}", other.path.display(), device_use.how);
@@ -187,14 +187,14 @@ impl StoragePart {
 }
 
 /// The storage of a device: its disk, the file of a loop device, and the devices below a multipath or encrypted device. Adds
-/// the names of the device and of the devices below it to `names_below`. The error says what fsarena cannot read.
+/// the names of the device and of the devices below it to `own_names`. The error says what fsarena cannot read.
 fn storage_parts(
     kernel: &SysRoot,
     device: &BlockDevice,
     loops: &[BackingFile],
-    names_below: &mut Vec<String>,
+    own_names: &mut Vec<String>,
 ) -> Result<Vec<StoragePart>, String> {
-    names_below.push(device.name.clone());
+    own_names.push(device.name.clone());
     let (start, sectors) =
         device.start_and_sectors().ok_or_else(|| format!("the kernel does not say how large {} is", device.name))?;
     let parent = device.parent_disk();
@@ -210,7 +210,7 @@ fn storage_parts(
     // The backing file of a loop device can be the node of a partition.
     if let Some(path) = disk.attribute("loop/backing_file") {
         match BlockDevice::open(kernel, Path::new(&path)) {
-            Ok(backing) => parts.extend(storage_parts(kernel, &backing, loops, names_below)?),
+            Ok(backing) => parts.extend(storage_parts(kernel, &backing, loops, own_names)?),
             Err(_) => {
                 let file = loops.iter().find(|file| file.device == disk.name);
                 let file = file.ok_or_else(|| format!("the kernel does not show which file {} is", disk.name))?;
@@ -223,7 +223,7 @@ fn storage_parts(
     let mapper_uuid = device.attribute("dm/uuid").unwrap_or_default();
     if mapper_uuid.starts_with("mpath-") || mapper_uuid.starts_with("CRYPT-") {
         for slave in device.slaves().map_err(|error| error.to_string())? {
-            parts.extend(storage_parts(kernel, &slave, loops, names_below)?);
+            parts.extend(storage_parts(kernel, &slave, loops, own_names)?);
         }
     }
     Ok(parts)

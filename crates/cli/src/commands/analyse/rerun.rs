@@ -87,8 +87,8 @@ fn one_round(plan: &Plan, title: String, variants: Vec<Variant>) -> Plan {
     Plan { title, question: String::new(), variants, claims: vec![], stop, ..plan.clone() }
 }
 
-/// Runs a plan once more, and returns the first profile of a task for each variant, by the name of the variant. The figures of the run are
-/// not used, because they include the cost of the tracer.
+/// Runs a plan once more, and returns the first profile of a task for each variant, by the name of the variant. The figures of
+/// the run are not used, because they include the cost of the tracer.
 fn run_profiled(
     plan: Plan,
     parent_dir: &Path,

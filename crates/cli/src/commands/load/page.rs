@@ -80,6 +80,7 @@ pub fn metadata_page(job: &meta::MetaJob, dir: &Path, phases: &[(Operation, Load
     Page { document, json }
 }
 
+/// The remark on a load that a signal ended.
 const CUT_SHORT: &str = "CUT SHORT by a signal: these are the figures until then";
 
 /// Returns the bytes that reached the device as a share of the bytes that the load read and wrote. Dirty data in a cache has

@@ -31,6 +31,7 @@ impl Args {
         let is_guest = matches!(backing, Some(Backing::Guest(_)));
         let other_is_device = self.other_is_device();
         let is_exact = backing.as_ref().is_some_and(Backing::counts_instructions);
+        // Whether these flags are refused, and why.
         let cases: [(bool, &[&str], &str); 7] = [
             (are_directories, &["fs", "options", "mkfs", "mount", "size"], NO_MKFS_REASON),
             (!is_guest, &GUEST_FLAGS, "requires a guest: --on qemu or --on exact"),
@@ -40,10 +41,10 @@ impl Args {
             (are_directories && other_is_device, &["other"], "requires a directory, as the variants are"),
             (!other_is_device, &["other_signature"], "requires --other DEVICE"),
         ];
-        for (applies, flags, why) in cases {
+        for (is_refused, flags, why) in cases {
             // Called in any case, because in debug builds it panics for a name that is not a flag.
             let refused = self.explicit_flags.refuse(flags.iter().copied(), why);
-            if applies {
+            if is_refused {
                 refused?;
             }
         }
