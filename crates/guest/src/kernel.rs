@@ -130,8 +130,8 @@ impl KernelDirs {
 ///
 /// # Errors
 /// No such kernel exists, it is damaged, or the cache cannot be written.
-pub fn find_kernel(level: &str, dirs: &KernelDirs, log: OnCommand) -> Result<GuestKernel> {
-    let KernelFiles { image, modules, config } = find_files(level, dirs, log)?;
+pub fn find_or_fetch_kernel(level: &str, dirs: &KernelDirs, log: OnCommand) -> Result<GuestKernel> {
+    let KernelFiles { image, modules, config } = find_or_fetch_files(level, dirs, log)?;
     let bytes = read_image(&image)?;
     let info = vmlinux::inspect_kernel(&image, &bytes)?;
     let modules = match modules {
@@ -153,14 +153,14 @@ pub fn find_kernel(level: &str, dirs: &KernelDirs, log: OnCommand) -> Result<Gue
 }
 
 /// Finds the files of the kernel that a level names. Fetches a kernel of Debian if no available one has the version.
-fn find_files(level: &str, dirs: &KernelDirs, log: OnCommand) -> Result<KernelFiles> {
+fn find_or_fetch_files(level: &str, dirs: &KernelDirs, log: OnCommand) -> Result<KernelFiles> {
     let version = match level.split_once(':') {
         _ if level.is_empty() || level == DEBIAN => Some(""),
         Some((DEBIAN, version)) => Some(version),
         _ => None,
     };
     if let Some(version) = version {
-        let kernel = find_packaged(version, dirs, log)?;
+        let kernel = find_or_fetch_packaged(version, dirs, log)?;
         let (modules, config) = (dirs.modules_of(&kernel)?, kernel.config_path());
         return Ok(KernelFiles { image: kernel.image, modules: Some(modules), config });
     }
@@ -205,7 +205,7 @@ fn check_bootable(image: &Path, kind: ElfKind) -> Result<PathBuf> {
 
 /// The newest available kernel of that version; of equal ones the installed kernel. Removes fetched kernels that are damaged. If
 /// no kernel is left, fetches one.
-fn find_packaged(version: &str, dirs: &KernelDirs, log: OnCommand) -> Result<PackagedKernel> {
+fn find_or_fetch_packaged(version: &str, dirs: &KernelDirs, log: OnCommand) -> Result<PackagedKernel> {
     let mut roots = dirs.roots();
     while let Some(kernel) = newest_kernel(&roots, version) {
         // fsarena does not verify the kernels that the machine's package manager installed.
@@ -309,7 +309,7 @@ mod tests {
         std::fs::create_dir_all(&modules).unwrap();
         std::fs::write(package.join("boot/vmlinuz-0.01.0-amd64"), "kernel").unwrap();
         std::fs::write(modules.join("ext4.ko"), "module").unwrap();
-        let find = || find_packaged("0.01", &dirs, &mut |_| {});
+        let find = || find_or_fetch_packaged("0.01", &dirs, &mut |_| {});
         assert!(find().is_ok() && find().is_ok());
         std::fs::write(modules.join("ext4.ko"), "modula").unwrap();
         let error = find().unwrap_err().to_string();
@@ -324,11 +324,11 @@ mod tests {
         let (dir, dirs) = dirs_with_kernels(&[]);
         let path = dir.path().join("bzImage");
         std::fs::write(&path, "text").unwrap();
-        let error = find_kernel(path.to_str().unwrap(), &dirs, &mut |_| {}).unwrap_err();
+        let error = find_or_fetch_kernel(path.to_str().unwrap(), &dirs, &mut |_| {}).unwrap_err();
         assert!(error.to_string().contains("not an x86 kernel"), "{error}");
-        let error = find_kernel("/nowhere/bzImage", &dirs, &mut |_| {}).unwrap_err();
+        let error = find_or_fetch_kernel("/nowhere/bzImage", &dirs, &mut |_| {}).unwrap_err();
         assert!(error.to_string().starts_with("/nowhere/bzImage: No such file"), "{error}");
-        let error = find_kernel("/proc/self/exe", &dirs, &mut |_| {}).unwrap_err().to_string();
+        let error = find_or_fetch_kernel("/proc/self/exe", &dirs, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("is a program, not a kernel"), "{error}");
     }
 

@@ -263,7 +263,8 @@ impl Candidates {
 /// that guests need. Returns the level that names the copy, which is in the directory `copy_dir`.
 fn copy_from_tree(factor: &str, path: &Path, copy_dir: &Path) -> Result<String, BuildFailure> {
     if factor == factor::KERNEL {
-        let kernel = kernel::find_kernel(&path.to_string_lossy(), &KernelDirs::of_this_machine(None), &mut |_| {});
+        let kernel =
+            kernel::find_or_fetch_kernel(&path.to_string_lossy(), &KernelDirs::of_this_machine(None), &mut |_| {});
         let kernel = kernel.map_err(|error| BuildFailure::Candidate(error.to_string()))?;
         copy_kernel(&kernel, copy_dir)?;
         return Ok(copy_dir.to_string_lossy().into_owned());

@@ -52,7 +52,7 @@ pub fn find_kernels<'a>(
         if !kernels.by_level.contains_key(level) {
             let log = &mut |record| kernels.commands.push(record);
             let chosen = if level.is_empty() { choose_kernel(&kernel_dirs, filesystems) } else { level.to_string() };
-            let kernel = kernel::find_kernel(&chosen, &kernel_dirs, log)?;
+            let kernel = kernel::find_or_fetch_kernel(&chosen, &kernel_dirs, log)?;
             kernels.by_level.insert(level.to_string(), kernel);
         }
     }
