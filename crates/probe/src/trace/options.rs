@@ -44,11 +44,11 @@ impl TraceOptions {
 pub enum TraceError {
     /// The kernel has no such tracepoint.
     #[error(
-        "kernel {kernel} has no tracepoint lock:{event}: it needs Linux 5.19 or later, built with CONFIG_PERF_EVENTS and CONFIG_EVENT_TRACING (any CONFIG_FTRACE tracer selects it)"
+        "kernel {release} has no tracepoint lock:{event}: it needs Linux 5.19 or later, built with CONFIG_PERF_EVENTS and CONFIG_EVENT_TRACING (any CONFIG_FTRACE tracer selects it)"
     )]
     NoTracepoint {
-        /// `uname -r`.
-        kernel: String,
+        /// The output of `uname -r`.
+        release: String,
         /// `contention_begin` or `contention_end`.
         event: &'static str,
     },

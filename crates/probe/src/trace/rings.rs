@@ -258,8 +258,8 @@ impl Tracefs {
         let read_file = |file: &str| {
             self.read(&format!("events/lock/{event}/{file}")).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound => {
-                    let kernel = kernel.read_trimmed("proc/sys/kernel/osrelease").unwrap_or_default();
-                    TraceError::NoTracepoint { kernel, event }
+                    let release = kernel.read_trimmed("proc/sys/kernel/osrelease").unwrap_or_default();
+                    TraceError::NoTracepoint { release, event }
                 }
                 io::ErrorKind::PermissionDenied => not_permitted_error(kernel, "reading a tracepoint", source),
                 _ => unreadable_error(event, file, source.to_string()),

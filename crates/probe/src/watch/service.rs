@@ -88,7 +88,7 @@ impl Service {
             readings_since_search: 0,
             begin_ticks: ticks_since_boot(),
         };
-        service.find_processes();
+        service.add_new_processes();
         service
     }
 
@@ -111,7 +111,7 @@ impl Service {
         }
         if !ended.is_empty() || self.readings_since_search >= READINGS_PER_SEARCH {
             self.processes.retain(|identity, _| !ended.contains(identity));
-            self.find_processes();
+            self.add_new_processes();
         }
     }
 
@@ -121,7 +121,7 @@ impl Service {
             return;
         }
         self.read();
-        self.find_processes();
+        self.add_new_processes();
         self.add_ticks();
         readings.set(SERVICE_PROCESSES, self.processes.len() as f64);
         readings.set(SERVICE_CPU, self.used_ns as f64);
@@ -138,9 +138,9 @@ impl Service {
         self.used_ticks = (0, 0);
     }
 
-    /// Searches for new processes. All CPU time of a process that started during the watch counts. An older process, which has
-    /// now joined the service (its control group, for instance), counts from now on.
-    fn find_processes(&mut self) {
+    /// Searches for new processes and adds them. All CPU time of a process that started during the watch counts. An older process,
+    /// which has now joined the service (its control group, for instance), counts from now on.
+    fn add_new_processes(&mut self) {
         self.readings_since_search = 0;
         for pid in self.find_pids(&self.specs) {
             let Some(start_time) = process::start_time(&self.kernel, pid) else { continue };
