@@ -136,15 +136,12 @@ pub fn governors(kernel: &SysRoot) -> Option<String> {
             by_cpu.insert(number, governor);
         }
     }
-    let distinct: BTreeSet<_> = by_cpu.values().collect();
-    match distinct.len() {
-        0 => None,
-        1 => distinct.into_iter().next().cloned(),
-        _ => {
-            let each = by_cpu.iter().map(|(cpu, governor)| format!("cpu{cpu} {governor}"));
-            Some(each.collect::<Vec<_>>().join(", "))
-        }
+    let mut distinct: BTreeSet<_> = by_cpu.values().collect();
+    if distinct.len() < 2 {
+        return distinct.pop_first().cloned();
     }
+    let each = by_cpu.iter().map(|(cpu, governor)| format!("cpu{cpu} {governor}"));
+    Some(each.collect::<Vec<_>>().join(", "))
 }
 
 /// The kernel's mitigation of each CPU vulnerability that affects this machine: `meltdown: Mitigation: PTI`.
