@@ -150,22 +150,15 @@ fn load_module(name: &str) -> Result<()> {
 fn open_events(events: &EventChannel) -> Result<Box<dyn Write>> {
     Ok(match events {
         EventChannel::Console => Box::new(std::io::stdout()),
-        EventChannel::Port(name) => {
-            let port = wait_for_port(name)?;
-            Box::new(File::options().write(true).open(port)?)
-        }
+        EventChannel::Port(name) => Box::new(open_port(name)?),
         EventChannel::IoPort(number) => Box::new(IoPort(File::options().write(true).open("/dev/port")?, *number)),
     })
 }
 
-/// Waits for the virtio port of this name, and returns its path.
-fn wait_for_port(name: &str) -> Result<PathBuf> {
-    wait_for(name, || find_device("/sys/class/virtio-ports", "name", name))
-}
-
-/// Opens the virtio port of this name, to read and to write.
+/// Waits for the virtio port of this name, and opens it to read and to write.
 pub(crate) fn open_port(name: &str) -> Result<File> {
-    File::options().read(true).write(true).open(wait_for_port(name)?)
+    let port = wait_for(name, || find_device("/sys/class/virtio-ports", "name", name))?;
+    File::options().read(true).write(true).open(port)
 }
 
 /// An I/O port. Each write passes one byte, because the kernel writes further bytes to the following ports.
