@@ -1,7 +1,6 @@
 //! The kinds of kernel locks, by the flags of `lock:contention_begin`.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 // The kernel's LCB_F_* flags (include/trace/events/lock.h). perf(1) relies on them too
 // (tools/perf/util/bpf_skel/lock_data.h), and no release has changed one.
@@ -73,12 +72,6 @@ impl LockKind {
     pub fn name(self) -> &'static str {
         let entry = KINDS.iter().find(|(_, kind, _)| *kind == self);
         entry.map_or("unknown lock", |(.., name)| name)
-    }
-}
-
-impl fmt::Display for LockKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

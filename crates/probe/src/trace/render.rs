@@ -58,7 +58,7 @@ fn push_lock(out: &mut String, site: &LockSite, max_callers: usize) {
         format_duration(site.mean_ns),
         format_duration(site.p99_ns),
         format_duration(site.max_ns),
-        site.kind,
+        site.kind.name(),
     );
     push_line(out, &figures);
     push_chain(out, &site.function, &site.callers, max_callers.max(1));
