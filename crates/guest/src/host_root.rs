@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// The kernel modules that such a root requires.
 pub const MODULES: [&str; 3] = ["9p", "9pnet_virtio", "overlay"];
-/// Directories of which a guest shows its own instead of those of the host.
+/// Directories that each guest has for itself. They hide the directories of the host with these names.
 const OWN_DIRS: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
 /// The mount point of the files of the host in the guest.
 pub(crate) const HOST_MOUNT: &str = "/host";

@@ -199,8 +199,8 @@ impl<W: Write> CpioArchive<W> {
         self.pad(bytes.len(), 0)
     }
 
-    /// Writes `min_zeros` zero bytes, then as many as align the entry part before them. `length` is the length of this part in
-    /// bytes, with `min_zeros` included.
+    /// Ends a part of an entry with `min_zeros` zero bytes, and with further zero bytes up to a multiple of [`ALIGNMENT`].
+    /// `length` is the length of the part in bytes, with `min_zeros` included.
     fn pad(&mut self, length: usize, min_zeros: usize) -> io::Result<()> {
         let zeros = min_zeros + length.next_multiple_of(ALIGNMENT) - length;
         self.out.write_all(&[0; 2 * ALIGNMENT][..zeros])

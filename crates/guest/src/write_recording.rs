@@ -86,7 +86,7 @@ pub fn replay(log: &Path, image: &Path, unflushed: UnflushedWrites) -> Result<Re
 
 /// Whether each entry is on the disk after the cut.
 fn find_survivors(entries: &[Entry], unflushed: UnflushedWrites) -> Vec<bool> {
-    // A flush covers what was written before it, not the data that it may carry.
+    // A flush covers the writes before it, and not the data in its own entry.
     let last_flush = entries.iter().rposition(|entry| entry.flags & FLUSH != 0).unwrap_or(0);
     let is_chosen = |index: usize| match unflushed {
         UnflushedWrites::Lost => false,

@@ -89,7 +89,7 @@ impl BlockDevice {
         self.attribute(attribute).or_else(|| self.attribute(&format!("../{attribute}")))
     }
 
-    /// The text of an attribute of its queue; a partition has that of its disk.
+    /// The text of an attribute of its queue. For a partition, which has no queue, of the queue of its disk.
     fn queue_attribute(&self, attribute: &str) -> Option<String> {
         self.own_or_disk_attribute(&format!("queue/{attribute}"))
     }

@@ -55,7 +55,7 @@ pub enum Error {
     /// A device, directory or process is not in the state that fsarena requires.
     #[error("{}: {why}", .object.display())]
     Unusable {
-        /// The device, directory or process; a description of what is not a file, such as `process 12`.
+        /// The path of the device or directory, or a description such as `process 12`.
         object: PathBuf,
         /// Its state.
         why: String,

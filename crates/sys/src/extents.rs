@@ -20,7 +20,7 @@ pub const EXTENT_ENCODED: u32 = 0x8;
 pub const EXTENT_ENCRYPTED: u32 = 0x80;
 /// Flag: the data is in the inode.
 pub const EXTENT_INLINE: u32 = 0x200;
-/// Flag: the data shares a block with that of other files.
+/// Flag: the block with the data also has data of other files.
 pub const EXTENT_TAIL: u32 = 0x400;
 /// Flag: the space is allocated, and reads of it return zeros.
 pub const EXTENT_UNWRITTEN: u32 = 0x800;

@@ -201,7 +201,7 @@ fn read_tree(dir: &File, tree: u64) -> Result<Vec<TreeItem>, Errno> {
         }
         items.extend(parse_items(&search.buffer, search.items as usize));
         let Some(last) = items.last() else { return Ok(items) };
-        // Continue with the key after that of the last item.
+        // Continue with the key that follows the key of the last item.
         (search.min_objectid, search.min_type, search.min_offset) = (last.objectid, last.kind, last.offset);
         match search.min_offset.checked_add(1) {
             Some(next) => search.min_offset = next,

@@ -74,7 +74,7 @@ pub fn bytes_below(links: &[&LinkDef], bytes: u64) -> u64 {
 pub struct DeviceStack {
     mapper: Arc<DeviceMapper>,
     links: Vec<(&'static LinkDef, LinkSetup)>,
-    /// The path of the topmost device; that of the disk without a link.
+    /// The path of the topmost device; without a link, the path of the disk.
     top: PathBuf,
 }
 

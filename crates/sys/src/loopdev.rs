@@ -292,7 +292,7 @@ fn read_backing_path(kernel: &SysRoot, device_name: &str) -> Result<Option<Vec<u
 /// The text that the kernel appends to the path of a removed file.
 const DELETED_SUFFIX: &[u8] = b" (deleted)";
 
-/// Whether the path of a backing file, as the kernel prints it, is that of this image.
+/// Whether a backing file is this image, by its path as the kernel prints it.
 fn is_path_of_image(backing_path: &[u8], image: &Path) -> bool {
     let image = image.as_os_str().as_bytes();
     backing_path == image || backing_path.strip_suffix(DELETED_SUFFIX) == Some(image)

@@ -46,7 +46,7 @@ impl Gauge for PeakGauge {
     }
 
     fn reset_peaks(&mut self) {
-        // This worked when the probe was opened. If it fails now, the peak is that of a longer time.
+        // This worked when the probe was opened. If it fails now, the peak includes earlier tasks.
         let _ = self.reset_peak();
     }
 }

@@ -15,7 +15,7 @@ pub struct WatchedPlace {
     /// A path on the filesystem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// The device; if `None`, that of the path.
+    /// The device; if `None`, the device of the filesystem with the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<PathBuf>,
 }

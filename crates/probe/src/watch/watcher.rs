@@ -53,7 +53,7 @@ impl Watcher {
         Watcher::begin_with_clock(Box::new(Moment::now), kernel, watch, first_window)
     }
 
-    /// Like [`Watcher::begin`], with another clock than that of the machine.
+    /// Like [`Watcher::begin`], with `clock` instead of the clock of the machine.
     fn begin_with_clock(
         clock: Clock,
         kernel: &SysRoot,

@@ -136,7 +136,7 @@ impl Journal {
     /// is disarmed, so that an object at the same path that fsarena did not make stays.
     ///
     /// # Errors
-    /// Those of `set_up`, and those of writing the journal.
+    /// `set_up` fails, or the journal cannot be written.
     pub fn record_and_do<T>(
         &self,
         step: UndoStep,
@@ -598,7 +598,7 @@ mod tests {
         let journal = Journal::create(state.path(), "").unwrap();
         let path = state.path().join("mnt");
         let renew_with_strict_umask = || {
-            // Gives this thread a umask of its own.
+            // Gives this thread a separate umask.
             // SAFETY: no file descriptor table is unshared.
             unsafe { unshare_unsafe(UnshareFlags::FS).ok()? };
             rustix::process::umask(Mode::RWXG | Mode::RWXO);

@@ -116,8 +116,8 @@ fn identity_of(meta: &Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }
 
-/// Counts the complete lines in `data` that contain the word. `partial_line` is the beginning of the first line, from earlier
-/// data; afterwards it is that of the last line, if that is incomplete.
+/// Counts the complete lines in `data` that contain the word. Before the call, `partial_line` has the beginning of the first
+/// line, from earlier data; afterwards it has the beginning of the last line, if the end of that line is missing.
 fn count_lines_with(partial_line: &mut Vec<u8>, data: &[u8], word: &[u8]) -> f64 {
     let mut count = 0.0;
     for part in data.split_inclusive(|byte| *byte == b'\n') {
