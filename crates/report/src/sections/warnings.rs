@@ -90,7 +90,10 @@ fn unsteady_loads_sentence(record: &RunRecord) -> Option<String> {
     let names =
         cells.iter().map(|(task, variant)| format!("{} at {}", record.variant_name(*variant), record.tasks[*task].id));
     let names = shorten_list_to(names.collect(), 3, "loads").join(", ");
-    let longest_s = cells.iter().filter_map(|(task, variant)| median_load_s(record, *task, *variant)).reduce(f64::max);
+    // The longest of the median run times of these loads, in seconds.
+    let longest_s = Grid::of(record, "elapsed").and_then(|grid| {
+        cells.iter().filter_map(|(task, variant)| median(&grid.values[*task][*variant])).reduce(f64::max)
+    });
     let can_run_longer = record.plan.workloads.iter().any(|plan| plan.settings.0.contains_key("seconds"));
     let remedy = match longest_s {
         Some(longest_s) if can_run_longer => {
@@ -101,12 +104,6 @@ fn unsteady_loads_sentence(record: &RunRecord) -> Option<String> {
         _ => String::new(),
     };
     Some(format!("Steady in no round: {names}. The ranking holds for loads of this length.{remedy}"))
-}
-
-/// The median run time of the load of a task on a variant, in seconds.
-fn median_load_s(record: &RunRecord, task: usize, variant: usize) -> Option<f64> {
-    let grid = Grid::of(record, "elapsed")?;
-    median(&grid.values[task][variant])
 }
 
 /// A warning if the variant that ran before changes the primary metric significantly.
