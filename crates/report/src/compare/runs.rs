@@ -239,10 +239,7 @@ fn add_circumstances(document: &mut Document, runs: &[&ComparedRun], pairs: &[Ru
     document.table(fact_table(runs, letters));
     let warnings: Vec<String> =
         runs.iter().zip(letters).flat_map(|(run, letter)| run_warnings(run.record, letter)).collect();
-    if !warnings.is_empty() {
-        document.heading(3, "Warnings");
-        document.list(warnings);
-    }
+    document.titled_list("Warnings", warnings);
     for pair in pairs {
         let (a, b, metric) = (pair.a.record, pair.b.record, &pair.a.analysis.metric.id);
         let differences = run_differences(a, b);

@@ -39,19 +39,24 @@ pub fn add_slow_rounds(document: &mut Document, report: &Report, detail: Detail)
         .iter()
         .filter_map(|task_slow_rounds| slow_rounds_sentence(report, analysis, task_slow_rounds))
         .collect();
-    if detail < Detail::Full {
-        return document.list(shorten_list_to(sentences, MAX_BRIEF_SENTENCES, "cases of slow rounds"));
-    }
-    if sentences.is_empty() {
-        return;
-    }
-    document.heading(3, "Slow rounds");
-    document.list(shorten_list_to(sentences, MAX_SENTENCES, "cases of slow rounds"));
-    document.text(format!(
+    let explanation = format!(
         "A round counts as slow where a variant needs more than {SLOW_FACTOR} times its own median. Typical ratios hardly change with \
          slow rounds; the ratio of mean cost counts them. Which variant stalls significantly more often is tested once, over \
          all tasks at the end of a run: values divided by the median of their variant are permuted within rounds."
-    ));
+    );
+    add_cases(document, detail, "Slow rounds", sentences, &explanation);
+}
+
+/// Adds the sentences of a section, in a full report with its title and an explanation. Adds nothing without sentences.
+fn add_cases(document: &mut Document, detail: Detail, title: &str, sentences: Vec<String>, explanation: &str) {
+    let noun = format!("cases of {}", title.to_lowercase());
+    if detail < Detail::Full {
+        document.list(shorten_list_to(sentences, MAX_BRIEF_SENTENCES, &noun));
+    } else if !sentences.is_empty() {
+        document.heading(3, title);
+        document.list(shorten_list_to(sentences, MAX_SENTENCES, &noun));
+        document.text(explanation);
+    }
 }
 
 /// The slow rounds of all variants in one task, or over all tasks together.
@@ -220,22 +225,12 @@ pub fn slow_rounds_json(report: &Report) -> Value {
     Value::Array(entries)
 }
 
-/// The largest number of sentences about variants with two speeds in a full report. JSON has all.
-const MAX_TWO_SPEED_SENTENCES: usize = 12;
-
 /// Adds a sentence for each variant and task with two speeds; in a brief report only for the clearest.
 pub fn add_two_speeds(document: &mut Document, report: &Report, detail: Detail) {
     let sentences: Vec<String> = report.modes().iter().map(|modes| two_speeds_sentence(report, modes)).collect();
-    if detail < Detail::Full {
-        document.list(shorten_list_to(sentences, 2, "cases of two speeds"));
-    } else if !sentences.is_empty() {
-        document.heading(3, "Two speeds");
-        document.list(shorten_list_to(sentences, MAX_TWO_SPEED_SENTENCES, "cases of two speeds"));
-        document.text(
-            "Here the values of a variant fall into two clusters, more clearly than those of 95% of runs under any of six \
-             simulated noises. What is called associated may be cause or effect.",
-        );
-    }
+    let explanation = "Here the values of a variant fall into two clusters, more clearly than those of 95% of runs under any \
+                       of six simulated noises. What is called associated may be cause or effect.";
+    add_cases(document, detail, "Two speeds", sentences, explanation);
 }
 
 /// Sentences about a variant with two speeds, and about the conditions that go with them: `ext3 has two speeds at Split: 4.6 ms
