@@ -5,7 +5,7 @@
 
 use fsarena_store::RunDir;
 use std::path::{Path, PathBuf};
-use std::{fs::Metadata, io, os::unix::fs::MetadataExt, thread};
+use std::{io, os::unix::fs::MetadataExt, thread};
 
 /// The files of a run that the server reads, including those that SQLite reads in addition to the database.
 const FILES_OF_RUN: [&str; 7] =
@@ -127,7 +127,7 @@ impl Folder {
             if !meta.is_file() {
                 return Err(format!("its {name} is not a regular file"));
             }
-            *state = Some(file_state(&meta));
+            *state = Some((meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()));
         }
         Ok(states)
     }
@@ -136,10 +136,6 @@ impl Folder {
 /// The last component of a path.
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn file_state(meta: &Metadata) -> FileState {
-    (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
 }
 
 /// The number of threads that read files or databases at the same time.

@@ -38,6 +38,7 @@ pub struct Renderer {
 }
 
 /// The cached pages.
+#[derive(Default)]
 struct Pages {
     /// The pages by the hash of their key, each with the number of the last request for it.
     entries: HashMap<blake3::Hash, (u64, Arc<OnceCell<Bytes>>)>,
@@ -48,8 +49,7 @@ struct Pages {
 impl Renderer {
     /// A renderer with an empty cache.
     pub fn new() -> Renderer {
-        let pages = Pages { entries: HashMap::new(), request_count: 0 };
-        Renderer { free_mib: Arc::new(Semaphore::new(BUDGET_MIB as usize)), pages: Mutex::new(pages) }
+        Renderer { free_mib: Arc::new(Semaphore::new(BUDGET_MIB as usize)), pages: Mutex::default() }
     }
 
     /// The page with this key, from the cache or rendered by `render`. The key must contain the stamp of every run on the page.
