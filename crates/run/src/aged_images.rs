@@ -465,7 +465,7 @@ impl ImageMaker<'_> {
             options.disable_discard(def);
         }
         grammar::pin_random_values(def, &mut options.mkfs);
-        let stack = ager.make_links(variant, &layout, &devices)?;
+        let stack = ager.make_links(variant, &devices)?;
         let top_devices: Devices = stack.as_ref().map_or_else(|| devices.clone(), Devices::from);
         let filesystem =
             VariantFilesystem { variant, def, options, devices: top_devices, needs_mkfs: std::cell::Cell::new(false) };

@@ -49,12 +49,7 @@ pub trait Ager {
     ///
     /// # Errors
     /// If a link cannot be made.
-    fn make_links(
-        &self,
-        variant: &Variant,
-        layout: &DeviceLayout,
-        devices: &Devices,
-    ) -> Result<Option<ScratchDevice>, CellError>;
+    fn make_links(&self, variant: &Variant, devices: &Devices) -> Result<Option<ScratchDevice>, CellError>;
 
     /// Describes the kernel that a filesystem is aged in: release, version, and whatever else decides where the
     /// filesystem puts its files. An image is used again only with the same description.
@@ -140,13 +135,8 @@ impl Ager for LocalAger<'_> {
         self.backing.devices(layout)
     }
 
-    fn make_links(
-        &self,
-        variant: &Variant,
-        layout: &DeviceLayout,
-        devices: &Devices,
-    ) -> Result<Option<ScratchDevice>, CellError> {
-        make_stack(self.run, variant, layout, devices)
+    fn make_links(&self, variant: &Variant, devices: &Devices) -> Result<Option<ScratchDevice>, CellError> {
+        make_stack(self.run, variant, devices)
     }
 
     fn describe_kernel(&self, _: &Variant) -> Result<String, CellError> {

@@ -2,8 +2,7 @@
 //! copy from and to), and the directories of their images.
 
 use crate::context::RunContext;
-use crate::device_layout::filesystem_of;
-use crate::device_layout::{DeviceLayout, DeviceSpec, DeviceStorage};
+use crate::device_layout::{DeviceLayout, DeviceSpec, DeviceStorage, filesystem_of};
 use crate::error::{CellError, Result, RunError};
 use crate::executor::{RunSink, emit_logged_commands, remove_run_dir};
 use crate::preflight::{RAM_DIR, open_source_disk, open_to_erase};
@@ -108,16 +107,11 @@ impl BackingDevices {
 ///
 /// # Errors
 /// A link cannot be made; only the cell of the variant fails then.
-pub fn make_stack(
-    run: &RunContext,
-    variant: &Variant,
-    layout: &DeviceLayout,
-    devices: &Devices,
-) -> Result<Option<ScratchDevice>, CellError> {
-    if !layout.is_stacked {
+pub fn make_stack(run: &RunContext, variant: &Variant, devices: &Devices) -> Result<Option<ScratchDevice>, CellError> {
+    let links = links::parse_level(variant.level(factor::STACK)).map_err(CellError::missing)?;
+    if links.is_empty() {
         return Ok(None);
     }
-    let links = links::parse_level(variant.level(factor::STACK)).map_err(CellError::missing)?;
     let prefix = format!("fsarena-{}-", std::process::id());
     let make = || {
         let mapper = DeviceMapper::open(Some(&run.journal))?;

@@ -91,11 +91,7 @@ impl RunRequest {
     ///
     /// # Errors
     /// The plan of the run cannot be read, or a signature is given for a device that the run does not erase.
-    pub fn resume(
-        run: RunDir,
-        erase_signature: Option<String>,
-        other_signature: Option<String>,
-    ) -> Result<RunRequest, RunError> {
+    pub fn resume(run: RunDir, erase_signature: Option<String>, other_signature: Option<String>) -> Result<RunRequest> {
         let mut plan = run.plan()?;
         let tested = match &mut plan.device.backing {
             Backing::Erase { signature, .. } => Some(signature),
@@ -135,18 +131,14 @@ fn replace_signature(setting_name: &str, field: Option<&mut Option<String>>, sig
 ///
 /// # Errors
 /// Something that the machine lacks or that the plan combines wrongly, with what to do.
-pub fn check(request: &RunRequest) -> Result<(Vec<Variant>, Requirements), RunError> {
-    check_with_clients(request, &SingleClient, &privsep::workload_user(request.user.as_deref())?.0)
+pub fn check(request: &RunRequest) -> Result<(Vec<Variant>, Requirements)> {
+    check_with_clients(request, SingleClient.count(), &privsep::workload_user(request.user.as_deref())?.0)
 }
 
-fn check_with_clients(
-    request: &RunRequest,
-    clients: &dyn Clients,
-    user: &User,
-) -> Result<(Vec<Variant>, Requirements), RunError> {
+fn check_with_clients(request: &RunRequest, client_count: u32, user: &User) -> Result<(Vec<Variant>, Requirements)> {
     let (plan, runs_dir) = (&request.plan, request.runs_dir());
     let variants = matrix::expand(plan);
-    let requirements = preflight::check(&SysRoot::host(), plan, &variants, &runs_dir, clients.count(), user)?;
+    let requirements = preflight::check(&SysRoot::host(), plan, &variants, &runs_dir, client_count, user)?;
     Ok((variants, requirements))
 }
 
@@ -161,7 +153,7 @@ pub fn try_options(
     variants: &[Variant],
     requirements: &Requirements,
     progress: TrialProgress,
-) -> Result<Vec<CommandRecord>, RunError> {
+) -> Result<Vec<CommandRecord>> {
     let mut commands = vec![];
     let mut log = |command| commands.push(command);
     let (plan, runs_dir) = (&request.plan, request.runs_dir());
@@ -240,7 +232,7 @@ pub fn try_options(
 ///     Ok(())
 /// }
 /// ```
-pub fn execute(request: RunRequest, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome, RunError> {
+pub fn execute(request: RunRequest, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome> {
     execute_by(Box::new(SingleClient), request, consumers)
 }
 
@@ -252,7 +244,7 @@ pub fn execute_by(
     clients: Box<dyn Clients>,
     request: RunRequest,
     consumers: &mut [&mut dyn Consumer],
-) -> Result<RunOutcome, RunError> {
+) -> Result<RunOutcome> {
     let kernel = SysRoot::host();
     require(child::is_agent_program(), || {
         let why = "each cell runs in an agent, which is this program started again: call \
@@ -285,7 +277,7 @@ pub fn execute_by(
     if has_measured_cells {
         agent_config.check_same_user(&first_host.facts)?;
     }
-    let (variants, mut requirements) = check_with_clients(&request, &*clients, &agent_config.user)?;
+    let (variants, mut requirements) = check_with_clients(&request, clients.count(), &agent_config.user)?;
     requirements.has_measured_cells = has_measured_cells;
     let mut progress = |done, total| consumers.iter_mut().for_each(|consumer| consumer.show_trials(done, total));
     let trials = match &request.destination {
@@ -388,9 +380,10 @@ fn measure(
 ) -> Result<(RunEnd, String, RunRecord)> {
     let RunContext { plan, requirements, .. } = &context;
     let run_dir = storage.stored_run();
-    consumers.iter_mut().for_each(|consumer| consumer.begin(&RunSetup { plan, variants, requirements, run_dir }));
+    let setup = RunSetup { plan, variants, requirements, run_dir };
+    consumers.iter_mut().for_each(|consumer| consumer.begin(&setup));
     let (host, version_commands) = collect_host(&context, &*clients, run_dir.is_some())?;
-    let (record, writer) = open_store(plan, variants, run_dir, &host)?;
+    let (record, writer) = open_store(&setup, &host)?;
     let mut recorder = Recorder::new(record, writer, consumers);
     for command in trials.into_iter().chain(version_commands) {
         recorder.record(Event::Command(command))?;
@@ -411,12 +404,8 @@ fn measure(
 }
 
 /// The record of a run so far, and the writer that stores its events; no writer if nothing is stored.
-fn open_store(
-    plan: &Plan,
-    variants: &[Variant],
-    run_dir: Option<&RunDir>,
-    host: &Host,
-) -> Result<(RunRecord, Option<Writer>)> {
+fn open_store(setup: &RunSetup, host: &Host) -> Result<(RunRecord, Option<Writer>)> {
+    let RunSetup { plan, variants, run_dir, .. } = *setup;
     if let Some(run) = run_dir {
         let writer = Writer::open(run, host, &reading_defs().collect::<Vec<_>>())?;
         return Ok((fsarena_store::read(run)?, Some(writer.with_live_metric(main_metric_of_plan(plan)))));

@@ -19,6 +19,7 @@ pub use start::GuestExecutor;
 use crate::aged_images::AgedImages;
 use crate::axes;
 use crate::context::{RunContext, facts_before_mount};
+use crate::device_layout::filesystem_of;
 use crate::error::{CellError, Result, RunError};
 use crate::executor::{CellSink, CommandLog, Executor, RunSink, emit_logged_commands};
 use crate::format_cache::{self, FormatCache, MadeFilesystem};
@@ -32,7 +33,6 @@ use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, Phas
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, matrix, metric::reading};
-use fsarena_fs::def::FsDef;
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_guest::cache;
 use fsarena_guest::emulator::QEMU;
@@ -119,9 +119,9 @@ impl GuestExecutor {
 
     /// Makes the filesystem of a cell on its image. This is not a timed task, because mkfs runs on the host, not in the
     /// guest. An error is a failure of the variant.
-    fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<CellFilesystem, CellError> {
+    fn format(&mut self, cell: &Cell, emit: CellSink) -> Result<CellFilesystem, CellError> {
         emit(CellEvent::Phase { name: Phase::Task("mkfs".into()) });
-        let mut options = lifecycle::variant_options(def, &cell.variant)?;
+        let (def, mut options) = filesystem_of(&cell.variant)?;
         let mkfs_level = cell.variant.level(factor::MKFS);
         let failed = |error: RunError| CellError::from_mkfs(error, mkfs_level);
         let layout = self.run.device_layout(&cell.variant)?;
@@ -176,13 +176,8 @@ impl GuestExecutor {
 
     /// Makes the filesystem of a cell. If that fails, returns the outcome of the cell as the error, with the cause if a
     /// disk of the host is full.
-    fn format_or_explain(
-        &mut self,
-        cell: &Cell,
-        def: &'static FsDef,
-        emit: CellSink,
-    ) -> Result<CellFilesystem, Outcome> {
-        self.format(cell, def, emit).map_err(|error| match cancel::received_signal() {
+    fn format_or_explain(&mut self, cell: &Cell, emit: CellSink) -> Result<CellFilesystem, Outcome> {
+        self.format(cell, emit).map_err(|error| match cancel::received_signal() {
             Some(_) => Outcome::Interrupted,
             None => self.explain_full_disk(error.into()),
         })
@@ -194,12 +189,12 @@ impl GuestExecutor {
     ///
     /// # Errors
     /// The emulator cannot be started, or its files cannot be written.
-    fn rehearse_new_programs(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<Option<Outcome>> {
+    fn rehearse_new_programs(&mut self, cell: &Cell, emit: CellSink) -> Result<Option<Outcome>> {
         let needs_rehearsal = self.programs.as_ref().is_some_and(|programs| programs.needs_rehearsal(cell));
         if !needs_rehearsal || self.run.shell.is_some() {
             return Ok(None);
         }
-        let formatted = match self.format_or_explain(cell, def, emit) {
+        let formatted = match self.format_or_explain(cell, emit) {
             Ok(formatted) => formatted,
             Err(outcome) => return Ok(Some(outcome)),
         };
@@ -299,14 +294,13 @@ impl GuestExecutor {
             if self.next_purpose(&cell) != GuestPurpose::Measure || power_cut::cuts_power(&cell) {
                 continue;
             }
-            let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
             let mut earlier_events = vec![];
             let mut keep_command = |event| {
                 if let CellEvent::Command(_) = event {
                     earlier_events.push(event);
                 }
             };
-            let Ok(formatted) = self.format(&cell, def, &mut keep_command) else { continue };
+            let Ok(formatted) = self.format(&cell, &mut keep_command) else { continue };
             let started =
                 self.start_guest(&cell, &formatted, GuestRun::for_tasks(&PowerSupply::on()), &mut keep_command)?;
             match started {
@@ -368,11 +362,10 @@ impl Executor for GuestExecutor {
 
     fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
         self.images.remove_source_disks_before(cell.round, &mut |record| emit(CellEvent::Command(record)))?;
-        let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
-        if let Some(outcome) = self.rehearse_new_programs(cell, def, emit)? {
+        if let Some(outcome) = self.rehearse_new_programs(cell, emit)? {
             return Ok(outcome);
         }
-        let mut formatted = match self.format_or_explain(cell, def, emit) {
+        let mut formatted = match self.format_or_explain(cell, emit) {
             Ok(formatted) => formatted,
             Err(outcome) => return Ok(outcome),
         };

@@ -6,6 +6,7 @@ use crate::ager::LocalAger;
 use crate::axes::{self, Conditions, Confinement};
 use crate::bench::{self, Bench};
 use crate::context::{RunContext, facts_before_mount};
+use crate::device_layout::filesystem_of;
 use crate::error::{CellError, Result, RunError, require};
 use crate::executor::{CellSink, CommandLog, Executor, RunSink};
 use crate::packed_filesystems::{PackedFilesystems, WORK_DIR};
@@ -65,39 +66,32 @@ impl LocalExecutor {
     fn make_filesystem(
         &self,
         cell: &Cell,
-        def: &'static FsDef,
         devices: &Devices,
         emit: CellSink,
     ) -> Result<(VariantFacts, Option<u64>), CellError> {
+        let (def, mut options) = filesystem_of(&cell.variant)?;
         if def.traits.read_only {
-            let (facts, packed_bytes) = self.write_packed_image(cell, def, devices, emit)?;
+            let (facts, packed_bytes) = self.write_packed(cell, devices, emit)?;
             return Ok((facts, Some(packed_bytes)));
         }
         let facts = if def.traits.volatile {
-            let mut options = lifecycle::variant_options(def, &cell.variant)?;
             let size_bytes = self.run.requirements.size_bytes;
             options.limit_size(def, size_bytes);
             facts_of(cell, def, options, size_bytes, String::new())
-        } else if let Some(facts) = self.restore_aged(cell, def, devices, emit)? {
+        } else if let Some(facts) = self.restore_aged(cell, devices, emit)? {
             facts
         } else {
-            self.format(cell, def, devices, emit)?
+            self.format(cell, devices, emit)?
         };
         Ok((facts, None))
     }
 
     /// Writes the aged image of a cell to its devices. None if the cell does not begin with an aged image. An error is
     /// a failure of this cell only.
-    fn restore_aged(
-        &self,
-        cell: &Cell,
-        def: &'static FsDef,
-        devices: &Devices,
-        emit: CellSink,
-    ) -> Result<Option<VariantFacts>, CellError> {
+    fn restore_aged(&self, cell: &Cell, devices: &Devices, emit: CellSink) -> Result<Option<VariantFacts>, CellError> {
         let Some(aged_images) = &self.aged_images else { return Ok(None) };
         let Some(checkpoint) = aged_images.image_of_cell(&self.run.plan, cell)? else { return Ok(None) };
-        let options = lifecycle::variant_options(def, &cell.variant)?;
+        let (def, options) = filesystem_of(&cell.variant)?;
         let mut bench = Bench::open(&self.run.kernel, device_numbers(devices), &self.run.plan.idle, IGNORE_MARKS, emit);
         bench.emit(CellEvent::Phase { name: Phase::Task("image".into()) });
         let started = Instant::now();
@@ -112,17 +106,12 @@ impl LocalExecutor {
     /// Writes the image of a read-only filesystem to its device. In the first cell of a variant mkfs makes the image,
     /// as a measured task. Returns the facts of the filesystem, and its size with all files, in bytes. An error is a
     /// failure of this cell only.
-    fn write_packed_image(
-        &self,
-        cell: &Cell,
-        def: &'static FsDef,
-        devices: &Devices,
-        emit: CellSink,
-    ) -> Result<(VariantFacts, u64), CellError> {
+    fn write_packed(&self, cell: &Cell, devices: &Devices, emit: CellSink) -> Result<(VariantFacts, u64), CellError> {
         let mut packed = self.packed.borrow_mut();
         let packed = packed.as_mut().ok_or_else(|| CellError::internal("no files to pack were made"))?;
-        let options = packed.options(cell, def)?;
         let variant = &cell.variant;
+        let (def, _) = filesystem_of(variant)?;
+        let options = packed.options(cell, def)?;
         let mut bench = Bench::open(&self.run.kernel, device_numbers(devices), &self.run.plan.idle, IGNORE_MARKS, emit);
         if !packed.has_image(def, &options) {
             bench.wait_until_idle("mkfs");
@@ -146,14 +135,8 @@ impl LocalExecutor {
     }
 
     /// Runs mkfs as a measured task. An error is a failure of this cell only.
-    fn format(
-        &self,
-        cell: &Cell,
-        def: &'static FsDef,
-        devices: &Devices,
-        emit: CellSink,
-    ) -> Result<VariantFacts, CellError> {
-        let mut options = lifecycle::variant_options(def, &cell.variant)?;
+    fn format(&self, cell: &Cell, devices: &Devices, emit: CellSink) -> Result<VariantFacts, CellError> {
+        let (def, mut options) = filesystem_of(&cell.variant)?;
         if self.run.plan.device.precondition {
             options.disable_discard(def);
         }
@@ -231,7 +214,7 @@ impl LocalExecutor {
     ) -> Result<(Outcome, Option<VariantFacts>)> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         // After mkfs, the links `snapshot` and `thin-snapshot` of the stack take their snapshot.
-        let ready = self.make_filesystem(cell, def, devices, emit).and_then(|ready| {
+        let ready = self.make_filesystem(cell, devices, emit).and_then(|ready| {
             let finished = devices.members.iter().try_for_each(|device| device.finish_stack());
             finished.map_err(|error| CellError::missing(error.to_string()))?;
             Ok(ready)
@@ -329,7 +312,7 @@ impl Executor for LocalExecutor {
             Ok(conditions) => conditions,
             Err(error) => return Ok(error.into_setup_outcome()),
         };
-        let stack_device = match make_stack(&self.run, &cell.variant, &layout, &devices) {
+        let stack_device = match make_stack(&self.run, &cell.variant, &devices) {
             Ok(stack_device) => stack_device,
             Err(error) => return Ok(error.into_setup_outcome()),
         };

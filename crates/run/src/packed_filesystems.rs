@@ -10,7 +10,7 @@ use crate::error::{CellError, Result};
 use crate::executor::{CommandLog, RunSink, emit_logged_commands, remove_run_dir};
 use crate::format_cache::{FormatCache, FormattedImage};
 use crate::protocol::{AgentRequest, ProcessRole};
-use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
+use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::{factor, matrix};
 use fsarena_fs::lifecycle::{self, VariantOptions};
@@ -56,49 +56,30 @@ impl PackedFilesystems {
         }
         let dir = MadeDir::make(&run.journal, dir)?;
         let images = FormatCache::new(dir.path(), run.requirements.size_bytes, &run.journal);
-        let mut packed = PackedFilesystems { images, files: BTreeMap::new(), dir };
+        let mut files = BTreeMap::new();
         for variant in &variants {
             for planned in &run.plan.workloads {
-                packed.make_files(
-                    run,
-                    &role,
-                    variant,
-                    matrix::workload_of_variant(variant, planned),
-                    source_dir,
-                    emit,
-                )?;
+                let workload = matrix::workload_of_variant(variant, planned);
+                let name = workload.directory_name();
+                if files.contains_key(&name) {
+                    // The files have been made for another variant.
+                    continue;
+                }
+                let files_dir = MadeDir::make_tree(&run.journal, &dir.path().join(&name))?;
+                let root = files_dir.path().join(WORK_DIR);
+                dirs::make_dirs(&root).map_err(Error::io("making", &root))?;
+                let (variant, plan) = (variant.clone(), &run.plan);
+                let cell = Cell { round: 0, position: 0, variant, workload, scale: plan.scale, seed: plan.seed };
+                let agent_request = run.agent_request(&cell, &root, source_dir);
+                let request = AgentRequest { only_makes_files: true, role: role.clone(), ..agent_request };
+                let mut events = vec![];
+                let mut collect_event = |event: CellEvent| events.extend(to_run_event(event));
+                let outcome = child::run_agent(&run.journal, &request, &Confinement::default(), &mut collect_event);
+                events.into_iter().try_for_each(&mut *emit)?;
+                files.insert(name, (files_dir, outcome?));
             }
         }
-        Ok(Some(packed))
-    }
-
-    /// Makes the files of a workload, unless they have been made for another variant.
-    fn make_files(
-        &mut self,
-        run: &RunContext,
-        role: &ProcessRole,
-        variant: &Variant,
-        workload: WorkloadPlan,
-        source_dir: &Path,
-        emit: RunSink,
-    ) -> Result<()> {
-        let name = workload.directory_name();
-        if self.files.contains_key(&name) {
-            return Ok(());
-        }
-        let files = MadeDir::make_tree(&run.journal, &self.dir.path().join(&name))?;
-        let root = files.path().join(WORK_DIR);
-        dirs::make_dirs(&root).map_err(Error::io("making", &root))?;
-        let (variant, plan) = (variant.clone(), &run.plan);
-        let cell = Cell { round: 0, position: 0, variant, workload, scale: plan.scale, seed: plan.seed };
-        let request =
-            AgentRequest { only_makes_files: true, role: role.clone(), ..run.agent_request(&cell, &root, source_dir) };
-        let mut events = vec![];
-        let mut collect_event = |event: CellEvent| events.extend(to_run_event(event));
-        let outcome = child::run_agent(&run.journal, &request, &Confinement::default(), &mut collect_event);
-        events.into_iter().try_for_each(emit)?;
-        self.files.insert(name, (files, outcome?));
-        Ok(())
+        Ok(Some(PackedFilesystems { images, files, dir }))
     }
 
     /// The options of a cell's filesystem, with the files that mkfs packs.

@@ -147,8 +147,7 @@ pub fn check(
     (room.bytes, room.inodes) = (room.bytes + room_of_ages.bytes, room.inodes + room_of_ages.inodes);
     room.bytes = fill::bytes_with_fill(variants, room.bytes.saturating_mul(u64::from(client_count)));
     requirements.uses_source_disk = room.source_bytes > 0;
-    requirements.host_programs =
-        host_programs::find_needs(plan, variants, &requirements.programs, &requirements.user_programs)?;
+    requirements.host_programs = host_programs::find_needs(plan, variants, &requirements)?;
     room.source_bytes += requirements.host_programs.as_ref().map_or(0, |programs| programs.copied_bytes);
     requirements.packed_programs = guests::guest_programs(plan, variants)?;
     room.source_bytes += packed_programs::BYTES_PER_PROGRAM * requirements.packed_programs.len() as u64;
@@ -190,7 +189,7 @@ fn check_devices(
             }
             guests::fetch_programs(variants, &mut requirements.kernels)?;
             requirements.remarks.extend(guests::debug_kernel_notes(&requirements.kernels));
-            guests::check_guest_variants(plan, guest.emulator, variants, &requirements.kernels)?
+            guests::check_guest_variants(plan, variants, &requirements.kernels)?
         }
         _ => find_mountable(kernel, plan, variants)?,
     };

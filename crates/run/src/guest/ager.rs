@@ -91,7 +91,7 @@ impl Ager for GuestAger<'_> {
         Ok(Devices::from(&*self.mkfs_image))
     }
 
-    fn make_links(&self, _: &Variant, _: &DeviceLayout, _: &Devices) -> Result<Option<ScratchDevice>, CellError> {
+    fn make_links(&self, _: &Variant, _: &Devices) -> Result<Option<ScratchDevice>, CellError> {
         Ok(None)
     }
 

@@ -4,7 +4,7 @@ use super::fs_capabilities;
 use crate::axes;
 use crate::device_layout::filesystem_of;
 use crate::error::{Result, RunError, require};
-use crate::{layers, power_cut};
+use crate::{layers, power_cut, work::counts_instructions};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::{self, device};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
@@ -263,12 +263,7 @@ pub fn fetch_kernel_and_mkfs(defs: &[&FsDef], level: &str, show: module_build::O
 /// # Errors
 /// A filesystem that this machine cannot make or that its guest kernel does not support, or a level that a guest cannot
 /// have.
-pub fn check_guest_variants(
-    plan: &Plan,
-    emulator: Emulator,
-    variants: &[Variant],
-    kernels: &Kernels,
-) -> Result<Vec<&'static FsDef>> {
+pub fn check_guest_variants(plan: &Plan, variants: &[Variant], kernels: &Kernels) -> Result<Vec<&'static FsDef>> {
     let source_fs = plan.device.other_fs.as_str();
     // The filesystems whose mkfs can copy the files of a directory into the new filesystem.
     let fillable =
@@ -295,7 +290,7 @@ pub fn check_guest_variants(
         check_aged_on_one_disk(variants)?;
     }
     for variant in variants {
-        if emulator == Emulator::Exact {
+        if counts_instructions(plan) {
             check_exact_levels(variant)?;
         }
         check_levels(variant, &kernels.by_level[variant.level(factor::KERNEL)])?;

@@ -1,6 +1,6 @@
 //! Finds what guests need to start programs of this machine, and checks that they have it.
 
-use super::guests::Kernels;
+use super::{Requirements, guests::Kernels};
 use crate::digests::program_path;
 use crate::error::{Result, RunError, require};
 use crate::work::{find_workload, workload_versions};
@@ -27,20 +27,15 @@ pub struct HostProgramNeeds {
     pub copied_bytes: u64,
 }
 
-/// Finds what guests need to start programs of this machine. `programs` has the programs of the workloads, `user_programs`
-/// those in the settings of the user; both have names or paths. None if a plan does not run in guests, or if it starts no
-/// programs.
+/// Finds what guests need to start programs of this machine. `requirements` has the programs of the workloads. None if a
+/// plan does not run in guests, or if it starts no programs.
 ///
 /// # Errors
 /// A program or an input that this process cannot read.
-pub fn find_needs(
-    plan: &Plan,
-    variants: &[Variant],
-    programs: &BTreeSet<String>,
-    user_programs: &BTreeSet<String>,
-) -> Result<Option<HostProgramNeeds>> {
+pub fn find_needs(plan: &Plan, variants: &[Variant], requirements: &Requirements) -> Result<Option<HostProgramNeeds>> {
     let Backing::Guest(guest) = &plan.device.backing else { return Ok(None) };
-    let all_programs: BTreeSet<&str> = programs.iter().chain(user_programs).map(String::as_str).collect();
+    let all_programs: BTreeSet<&str> =
+        requirements.programs.iter().chain(&requirements.user_programs).map(String::as_str).collect();
     if all_programs.is_empty() {
         return Ok(None);
     }
