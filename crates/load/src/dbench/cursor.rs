@@ -2,7 +2,7 @@
 //! run. Performs no operations.
 
 use super::kind::{MAX_NUMBERS, Numbers, OperationKind};
-use super::name::MAX_RANDOM_STRINGS;
+use super::name::RandomStrings;
 use super::number::{Number, parse_integer};
 use super::program::{Instruction, InstructionAction, LoadProgram};
 use fsarena_core::schedule::mix;
@@ -52,7 +52,7 @@ pub struct Cursor<'p> {
     clients: i64,
     rng: Xoshiro256PlusPlus,
     /// The current random strings.
-    pub strings: [Vec<u8>; MAX_RANDOM_STRINGS],
+    pub strings: RandomStrings,
 }
 
 impl<'p> Cursor<'p> {

@@ -2,7 +2,7 @@
 
 use super::cursor::{Cursor, Step};
 use super::kind::{Numbers, OperationKind};
-use super::name::{MAX_RANDOM_STRINGS, NameId};
+use super::name::{NameId, RandomStrings};
 use super::program::{ExpectedResult, Instruction, LoadProgram};
 use std::collections::HashMap;
 
@@ -62,20 +62,14 @@ impl SimulatedPass<'_> {
         SimulatedPass { program, peaks, files, open_handles: vec![], bytes: 0 }
     }
 
-    fn compose_name(&self, id: NameId, strings: &[Vec<u8>; MAX_RANDOM_STRINGS]) -> Vec<u8> {
+    fn compose_name(&self, id: NameId, strings: &RandomStrings) -> Vec<u8> {
         let mut name = vec![];
         self.program.names.append_name(id, b"client1", strings, &mut name);
         name
     }
 
     /// Applies an operation to the files and handles unless it is expected to fail, and updates the peaks.
-    fn apply(
-        &mut self,
-        kind: OperationKind,
-        instruction: &Instruction,
-        numbers: Numbers,
-        strings: &[Vec<u8>; MAX_RANDOM_STRINGS],
-    ) {
+    fn apply(&mut self, kind: OperationKind, instruction: &Instruction, numbers: Numbers, strings: &RandomStrings) {
         if instruction.expected == ExpectedResult::Failure {
             return;
         }

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 const CLIENT_PLACEHOLDER: &[u8] = b"client1";
 /// Number of random strings that a loadfile can store.
 pub const MAX_RANDOM_STRINGS: usize = 10;
+/// The current random strings of a client by their numbers.
+pub type RandomStrings = [Vec<u8>; MAX_RANDOM_STRINGS];
 
 /// The id of a name. Operations without a name have [`NameId::NONE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,13 +65,7 @@ impl NameTable {
     }
 
     /// Appends a name to a buffer, with the name of the client and the random strings.
-    pub fn append_name(
-        &self,
-        name: NameId,
-        client_name: &[u8],
-        strings: &[Vec<u8>; MAX_RANDOM_STRINGS],
-        buffer: &mut Vec<u8>,
-    ) {
+    pub fn append_name(&self, name: NameId, client_name: &[u8], strings: &RandomStrings, buffer: &mut Vec<u8>) {
         for piece in self.pieces_of(name) {
             buffer.extend_from_slice(&self.text[piece.start as usize..piece.end as usize]);
             match piece.insertion {
@@ -173,7 +169,7 @@ mod tests {
         let mut names = NameTableBuilder::default();
         names.intern(b"/before", false).unwrap();
         let id = names.intern(name.as_bytes(), has_strings)?;
-        let mut strings: [Vec<u8>; MAX_RANDOM_STRINGS] = Default::default();
+        let mut strings = RandomStrings::default();
         strings[3] = b"abc".to_vec();
         let mut buffer = b"/mnt".to_vec();
         names.finish().append_name(id, b"client42", &strings, &mut buffer);
