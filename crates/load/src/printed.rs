@@ -311,7 +311,7 @@ pub fn check_complete_number(
         return Ok(());
     }
     let may_be_in_number = |c: char| c.is_alphanumeric() || ".,+-%:".contains(c) || DIGIT_SEPARATORS.contains(&c);
-    let start = before.rfind(|c: char| !may_be_in_number(c)).map_or(0, |offset| offset + char_bytes(before, offset));
+    let start = before.trim_end_matches(may_be_in_number).len();
     let end = number_range.end + after.find(|c: char| !may_be_in_number(c)).unwrap_or(after.len());
     let (part, whole) = (&line[number_range], line[start..end].trim_end_matches(['.', ',', '-', '\'']));
     Err(format!(
@@ -337,10 +337,6 @@ fn starts_with_digit(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit())
 }
 
-fn ends_with_digit(text: &str) -> bool {
-    text.ends_with(|c: char| c.is_ascii_digit())
-}
-
 /// Whether a number continues in the text after it, with digits, a separator and digits, or an exponent.
 fn number_continues(after: &str) -> bool {
     if let Some(rest) = after.strip_prefix(['e', 'E']) {
@@ -357,12 +353,7 @@ fn number_starts_before(before: &str) -> bool {
     {
         return true;
     }
-    ends_with_digit(before.strip_suffix(DIGIT_SEPARATORS).unwrap_or(before))
-}
-
-/// Bytes of the character at an offset.
-fn char_bytes(text: &str, offset: usize) -> usize {
-    text[offset..].chars().next().map_or(0, char::len_utf8)
+    before.strip_suffix(DIGIT_SEPARATORS).unwrap_or(before).ends_with(|c: char| c.is_ascii_digit())
 }
 
 #[cfg(test)]
