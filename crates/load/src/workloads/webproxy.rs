@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The workload.
 pub struct Webproxy;
@@ -72,7 +72,7 @@ impl Workload for Webproxy {
         let noise = move || payload::generate_noise(mix(seed, 5), FILE_BYTES);
         let preallocate = Action::call_on("prealloc", &dir, move |dir| Ok(preallocate(dir, existing_count, &noise())?));
         let take_turns = Action::call_on("webproxy", &dir, move |dir| {
-            let file_set = FileSet::new(files as u32, existing_count as u32);
+            let file_set = Mutex::new(FileSet::new(files as u32, existing_count as u32));
             let load = WebproxyLoad { dir: dir.into(), file_set, noise: noise(), seed };
             let bound = Bound::Seconds(seconds);
             let config = CustomLoadConfig { threads, kinds: &["turn"], rate: None, bound, interval_ms: 100, seed };
@@ -110,7 +110,7 @@ fn file_path(dir: &Path, number: u32) -> PathBuf {
 /// The turns of filebench's personality as a load of the engine.
 struct WebproxyLoad {
     dir: PathBuf,
-    file_set: FileSet,
+    file_set: Mutex<FileSet>,
     noise: Vec<u8>,
     seed: u64,
 }
@@ -122,31 +122,36 @@ struct WebproxyThread {
 }
 
 impl WebproxyLoad {
+    fn lock_file_set(&self) -> MutexGuard<'_, FileSet> {
+        // A panic ends the whole load, so a poisoned lock does no harm.
+        self.file_set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn delete(&self, thread: &mut WebproxyThread) -> Result<(), EngineError> {
-        let Some(number) = self.file_set.take_existing(&mut thread.rng) else { return Ok(()) };
+        let Some(number) = self.lock_file_set().take_existing(&mut thread.rng) else { return Ok(()) };
         let path = file_path(&self.dir, number);
         std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))?;
-        self.file_set.put_back(number, false);
+        self.lock_file_set().put_back(number, false);
         Ok(())
     }
 
     fn create(&self, thread: &mut WebproxyThread, bytes: usize) -> Result<(), EngineError> {
-        let Some(number) = self.file_set.take_missing(&mut thread.rng) else { return Ok(()) };
+        let Some(number) = self.lock_file_set().take_missing(&mut thread.rng) else { return Ok(()) };
         let path = file_path(&self.dir, number);
         let opened = OpenOptions::new().append(true).create_new(true).open(&path);
         let mut file = opened.map_err(EngineError::io("making", &path))?;
         file.write_all(&self.noise[..bytes]).map_err(EngineError::io("appending to", &path))?;
         drop(file);
-        self.file_set.put_back(number, true);
+        self.lock_file_set().put_back(number, true);
         Ok(())
     }
 
     fn read(&self, thread: &mut WebproxyThread) -> Result<(), EngineError> {
-        let Some(number) = self.file_set.start_read(&mut thread.rng) else { return Ok(()) };
+        let Some(number) = self.lock_file_set().start_read(&mut thread.rng) else { return Ok(()) };
         let path = file_path(&self.dir, number);
         let mut file = File::open(&path).map_err(EngineError::io("opening", &path))?;
         while file.read(&mut thread.buffer).map_err(EngineError::io("reading", &path))? > 0 {}
-        self.file_set.end_read(number);
+        self.lock_file_set().end_read(number);
         Ok(())
     }
 
@@ -155,7 +160,7 @@ impl WebproxyLoad {
         let mut output = web::serving_output(outcome, 1 + READS_PER_TURN, account, &self.dir)?;
         let turns = outcome.operations() as f64;
         output.readings.set(web::FLOWOPS, FLOWOPS_PER_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));
-        let existing_files = self.file_set.existing();
+        let existing_files = self.lock_file_set().existing.clone();
         let sizes = existing_files.iter().filter_map(|number| file_path(&self.dir, *number).metadata().ok());
         let bytes: u64 = sizes.map(|meta| meta.len()).sum();
         output.readings.set(web::MEAN_FILE_BYTES, bytes as f64 / existing_files.len().max(1) as f64);
@@ -187,72 +192,54 @@ impl CustomLoad for WebproxyLoad {
     }
 }
 
-/// The entries of a file set by number. Entries that a thread is creating or deleting are in neither list.
-struct EntryLists {
+/// filebench's file set: entries that exist or not, drawn at random. Entries are numbered from 0. An entry that a thread
+/// is creating or deleting is in neither list.
+struct FileSet {
     /// Number of readers of each entry.
     readers: Vec<u32>,
     existing: Vec<u32>,
     missing: Vec<u32>,
 }
 
-/// filebench's file set: entries that exist or not, drawn at random. Only one thread at a time creates or deletes an
-/// entry.
-struct FileSet(Mutex<EntryLists>);
-
 impl FileSet {
     /// Makes a set of `entries` entries, of which the first `existing` exist.
     fn new(entries: u32, existing: u32) -> FileSet {
-        let lists = EntryLists {
+        FileSet {
             readers: vec![0; entries as usize],
             existing: (0..existing).collect(),
             missing: (existing..entries).collect(),
-        };
-        FileSet(Mutex::new(lists))
-    }
-
-    fn lock_lists(&self) -> std::sync::MutexGuard<'_, EntryLists> {
-        // A panic ends the whole load, so a poisoned lock does no harm.
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        }
     }
 
     /// Takes an existing entry without readers out of the set, to delete it. Returns `None` if there is no such entry.
-    fn take_existing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
-        let mut lists = self.lock_lists();
-        let (count, start) = (lists.existing.len(), draw_index(&lists.existing, rng)?);
-        let has_no_readers = |index: &usize| lists.readers[lists.existing[*index] as usize] == 0;
+    fn take_existing(&mut self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
+        let (count, start) = (self.existing.len(), draw_index(&self.existing, rng)?);
+        let has_no_readers = |index: &usize| self.readers[self.existing[*index] as usize] == 0;
         let index = (start..count).chain(0..start).find(has_no_readers)?;
-        Some(lists.existing.swap_remove(index))
+        Some(self.existing.swap_remove(index))
     }
 
     /// Takes a missing entry out of the set, to create it.
-    fn take_missing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
-        let mut lists = self.lock_lists();
-        let index = draw_index(&lists.missing, rng)?;
-        Some(lists.missing.swap_remove(index))
+    fn take_missing(&mut self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
+        let index = draw_index(&self.missing, rng)?;
+        Some(self.missing.swap_remove(index))
     }
 
     /// Puts an entry back into the set, existing or not.
-    fn put_back(&self, number: u32, exists: bool) {
-        let mut lists = self.lock_lists();
-        if exists { lists.existing.push(number) } else { lists.missing.push(number) }
+    fn put_back(&mut self, number: u32, exists: bool) {
+        if exists { self.existing.push(number) } else { self.missing.push(number) }
     }
 
     /// Draws an existing entry and starts to read it. Others may read it, too.
-    fn start_read(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
-        let mut lists = self.lock_lists();
-        let number = lists.existing[draw_index(&lists.existing, rng)?];
-        lists.readers[number as usize] += 1;
+    fn start_read(&mut self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
+        let number = self.existing[draw_index(&self.existing, rng)?];
+        self.readers[number as usize] += 1;
         Some(number)
     }
 
     /// Ends reading an entry.
-    fn end_read(&self, number: u32) {
-        self.lock_lists().readers[number as usize] -= 1;
-    }
-
-    /// The entries that exist.
-    fn existing(&self) -> Vec<u32> {
-        self.lock_lists().existing.clone()
+    fn end_read(&mut self, number: u32) {
+        self.readers[number as usize] -= 1;
     }
 }
 
@@ -290,7 +277,7 @@ mod tests {
     #[test]
     fn files_that_are_being_read_are_not_deleted_and_deleted_ones_are_not_read() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let file_set = FileSet::new(3, 2);
+        let mut file_set = FileSet::new(3, 2);
         let reading = file_set.start_read(&mut rng).unwrap();
         let deleted = file_set.take_existing(&mut rng).unwrap();
         assert_ne!(reading, deleted);
@@ -304,6 +291,6 @@ mod tests {
         assert_eq!(file_set.take_missing(&mut rng), None);
         file_set.put_back(deleted, false);
         file_set.put_back(2, true);
-        assert_eq!((file_set.take_missing(&mut rng), file_set.existing()), (Some(deleted), vec![2]));
+        assert_eq!((file_set.take_missing(&mut rng), file_set.existing), (Some(deleted), vec![2]));
     }
 }
