@@ -56,7 +56,7 @@ pub fn claim_lines(judged: &JudgedClaim) -> Vec<String> {
 /// `round_noun` is `round` or `aged image`.
 fn inconclusive_sentence(verdict: &Verdict, round_noun: &str) -> Option<String> {
     if let Some(why) = verdict.withheld {
-        return Some(format!("no verdict by mean cost: {}", why.text()));
+        return Some(format!("no verdict by mean cost: {}", why.name()));
     }
     if verdict.outcome != Outcome::Inconclusive {
         return None;

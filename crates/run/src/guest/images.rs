@@ -8,7 +8,7 @@ use crate::device_layout::{DeviceLayout, DeviceRole, DeviceSpec};
 use crate::error::Result;
 use crate::executor::{CommandLog, RunSink, emit_logged_commands, remove_run_dir};
 use crate::packed_filesystems::PackedFilesystems;
-use crate::work::{self, DrawnInputsState, has_drawn_inputs, make_inputs};
+use crate::work::{DrawnInputsState, has_drawn_inputs, make_inputs};
 use crate::{backing, packed_programs};
 use fsarena_core::cell::{Cell, CellId};
 use fsarena_core::plan::Plan;
