@@ -50,9 +50,10 @@ pub fn serialization_failure(error: serde_json::Error) -> Failure {
     printing_failure(io::Error::other(error))
 }
 
-/// Returns the width of standard output and whether it shows colors.
+/// Returns the width of standard output, and whether it shows colors, by `--color`, `NO_COLOR`, `CLICOLOR_FORCE` and
+/// `CLICOLOR`. By default a terminal shows colors, unless `TERM` is `dumb`.
 pub fn screen() -> Screen {
-    Screen { width: width(), has_colour: has_color() }
+    Screen { width: width(), has_colour: AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never }
 }
 
 /// Returns the width of the output in columns: the value of `COLUMNS`, else the width of the terminal; None without either.
@@ -65,12 +66,6 @@ pub fn width() -> Option<u16> {
 fn choose_width(columns_variable: Option<String>, terminal_width: Option<u16>) -> Option<u16> {
     let variable_width = columns_variable.and_then(|text| text.parse().ok());
     [variable_width, terminal_width].into_iter().flatten().find(|columns| *columns > 0)
-}
-
-/// Whether standard output gets colors, by `--color`, `NO_COLOR`, `CLICOLOR_FORCE` and `CLICOLOR`. By
-/// default a terminal shows colors, unless `TERM` is `dumb`.
-fn has_color() -> bool {
-    AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
 }
 
 /// The environment variables that choose colors, with a value that is not empty. They override the config file. `TERM` is not

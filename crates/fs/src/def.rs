@@ -454,7 +454,8 @@ impl FsDef {
     /// The size like [`FsDef::size_for`], for options that make mkfs make one inode for each `bytes_per_inode` bytes of the
     /// device, whatever the size of the device. With 0, mkfs makes enough inodes.
     pub fn size_with_inodes(&self, data_bytes: u64, files: u64, bytes_per_inode: u64) -> u64 {
-        round_up_to_mib(self.size_for_content(data_bytes, files).max(files.saturating_mul(bytes_per_inode)))
+        let bytes = self.size_for_content(data_bytes, files).max(files.saturating_mul(bytes_per_inode));
+        bytes.checked_next_multiple_of(MIB).unwrap_or(u64::MAX)
     }
 
     /// The size in bytes that the data, the overhead and the reserve take, whatever the number of inodes is.
@@ -464,11 +465,6 @@ impl FsDef {
         let with_overhead = (content_bytes + u128::from(fixed_bytes)) * 100 / u128::from(100 - percent);
         u64::try_from(with_overhead).unwrap_or(u64::MAX).max(self.min_bytes)
     }
-}
-
-/// A size rounded up to whole mebibytes; `u64::MAX` on overflow.
-fn round_up_to_mib(bytes: u64) -> u64 {
-    bytes.checked_next_multiple_of(MIB).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -58,8 +58,9 @@ pub fn run(args: Args) -> CommandResult {
         fsarena_store::list_runs(&args.runs.dir)?.into_iter().partition(|run| run.is_damaged);
     // A run that cannot be read may be of this study, so the user must know that it is missing.
     damaged.iter().for_each(|run| print_left_out(&run.id, &run.status.why));
-    let study =
-        args.study.or_else(|| summaries.iter().map(|run| run.study.clone()).find(|study| can_be_default_study(study)));
+    // The default is not the confirmation of a change.
+    let is_default = |study: &&String| !study.is_empty() && !study.ends_with(PLAN_SUFFIX);
+    let study = args.study.or_else(|| summaries.iter().map(|run| &run.study).find(is_default).cloned());
     let Some(study) = study else { return no_runs_failure(&args.runs) };
     find_by_id("study", &study, summaries.iter().map(|run| run.study.as_str()), |name| name)?;
     summaries.retain(|run| run.study == study);
@@ -91,11 +92,6 @@ pub fn run(args: Args) -> CommandResult {
     }
     output::print_page(&page, &args.format)?;
     Ok(exit_code)
-}
-
-/// Whether this study can be the default of a history: it is known, and is not the confirmation of a change.
-fn can_be_default_study(study: &str) -> bool {
-    !study.is_empty() && !study.ends_with(PLAN_SUFFIX)
 }
 
 /// Prints to standard error why the history leaves a run out.

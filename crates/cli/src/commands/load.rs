@@ -33,7 +33,7 @@ pub fn run(args: Args) -> CommandResult {
     let run_load = || engine::run(&job, &files, &mut |interval| progress.show(None, interval));
     let (outcome, readings, notes) = fsarena_probe::measure_around(&SysRoot::host(), load_dir.dir(), run_load);
     progress.clear();
-    let name = args.fio.load_name();
+    let name = args.fio.name.first().map(String::as_str);
     let page = data_page(name, &job, &files, &outcome?, (&readings, &notes), is_interrupted());
     load_dir.remove()?;
     output::print_page(&page, args.fio.output_format.unwrap_or(&args.format))

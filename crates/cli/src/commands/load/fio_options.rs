@@ -103,11 +103,6 @@ impl FioFlags {
     pub fn hides_progress(&self) -> bool {
         self.eta == Some(false)
     }
-
-    /// The name of the load; None without `--name`.
-    pub fn load_name(&self) -> Option<&str> {
-        self.name.first().map(String::as_str)
-    }
 }
 
 /// Refuses values whose effect in fio `fsarena load` does not have. `has_size_limit` is whether a number of operations or bytes
