@@ -171,7 +171,7 @@ impl GuestExecutor {
         }
         let size_bytes = self.images.mkfs_image.size_bytes();
         let facts = facts_before_mount(&cell.variant, def, options, size_bytes, features);
-        Ok(CellFilesystem { facts, image, packed_bytes, has_filesystem })
+        Ok(CellFilesystem { cell: cell.clone(), facts, image, packed_bytes, has_filesystem })
     }
 
     /// Makes the filesystem of a cell. If that fails, returns the outcome of the cell as the error, with the cause if a
@@ -200,7 +200,7 @@ impl GuestExecutor {
         };
         let rehearsals = if self.guest_plan.emulator == Emulator::Exact { 2 } else { 1 };
         for _ in 0..rehearsals {
-            let outcome = self.run_rehearsal(cell, &formatted, emit)?;
+            let outcome = self.run_rehearsal(&formatted, emit)?;
             if outcome != Outcome::Done {
                 return Ok(Some(self.explain_full_disk(outcome)));
             }
@@ -213,7 +213,7 @@ impl GuestExecutor {
     ///
     /// # Errors
     /// The emulator cannot be started, or its files cannot be written.
-    fn run_rehearsal(&mut self, cell: &Cell, formatted: &CellFilesystem, emit: CellSink) -> Result<Outcome> {
+    fn run_rehearsal(&mut self, formatted: &CellFilesystem, emit: CellSink) -> Result<Outcome> {
         emit(CellEvent::Phase { name: Phase::Rehearsal });
         let mut emit_failures = |event| match event {
             CellEvent::Command(record) if !record.ended.is_success() => {
@@ -221,24 +221,24 @@ impl GuestExecutor {
             }
             _ => {}
         };
-        self.run_guest_of_cell(cell, formatted, &PowerSupply::on(), &mut emit_failures)
+        self.run_guest_of_cell(formatted, &PowerSupply::on(), &mut emit_failures)
     }
 
     /// Runs the guest of a cell to its end, and emits its events. Meanwhile begins the guests of the cells that come
     /// next, if they can run at the same time.
     fn run_guest_of_cell(
         &mut self,
-        cell: &Cell,
         formatted: &CellFilesystem,
         supply: &PowerSupply,
         emit: CellSink,
     ) -> Result<Outcome> {
+        let cell = &formatted.cell;
         emit(CellEvent::Phase { name: Phase::Boot });
         let purpose = self.next_purpose(cell);
         let exit = if self.run.shell.is_some() {
-            self.run_shell(cell, formatted, supply, emit)?
+            self.run_shell(formatted, supply, emit)?
         } else {
-            match self.begin_or_run(cell, formatted, GuestRun::for_tasks(supply), emit)? {
+            match self.begin_or_run(formatted, GuestRun::for_tasks(supply), emit)? {
                 Some(exit) => exit,
                 None => {
                     if purpose == GuestPurpose::Measure {
@@ -267,20 +267,14 @@ impl GuestExecutor {
 
     /// Begins to run the guest of a cell on a separate thread, unless it has begun already, and returns None. A guest
     /// that cannot run on a separate thread is run to its end; then returns how it ended.
-    fn begin_or_run(
-        &mut self,
-        cell: &Cell,
-        formatted: &CellFilesystem,
-        run: GuestRun,
-        emit: CellSink,
-    ) -> Result<Option<GuestExit>> {
-        if self.early_guests.has_begun(cell) {
+    fn begin_or_run(&mut self, formatted: &CellFilesystem, run: GuestRun, emit: CellSink) -> Result<Option<GuestExit>> {
+        if self.early_guests.has_begun(&formatted.cell) {
             return Ok(None);
         }
-        match self.start_guest(cell, formatted, run, emit)? {
+        match self.start_guest(formatted, run, emit)? {
             StartedGuest::Ended(exit) => Ok(Some(exit)),
             StartedGuest::Restored(guest) => {
-                self.early_guests.begin(cell, vec![], *guest);
+                self.early_guests.begin(&formatted.cell, vec![], *guest);
                 Ok(None)
             }
         }
@@ -301,8 +295,7 @@ impl GuestExecutor {
                 }
             };
             let Ok(formatted) = self.format(&cell, &mut keep_command) else { continue };
-            let started =
-                self.start_guest(&cell, &formatted, GuestRun::for_tasks(&PowerSupply::on()), &mut keep_command)?;
+            let started = self.start_guest(&formatted, GuestRun::for_tasks(&PowerSupply::on()), &mut keep_command)?;
             match started {
                 StartedGuest::Restored(guest) => self.early_guests.begin(&cell, earlier_events, *guest),
                 StartedGuest::Ended(_) => return Ok(()),
@@ -312,13 +305,7 @@ impl GuestExecutor {
     }
 
     /// Runs the guest of a shell to its end. The shell uses the terminal of this process.
-    fn run_shell(
-        &mut self,
-        cell: &Cell,
-        formatted: &CellFilesystem,
-        supply: &PowerSupply,
-        emit: CellSink,
-    ) -> Result<GuestExit> {
+    fn run_shell(&mut self, formatted: &CellFilesystem, supply: &PowerSupply, emit: CellSink) -> Result<GuestExit> {
         let (mut host_terminal, guest_end) =
             HostTerminal::connect().map_err(Error::io("connecting", "the terminal"))?;
         let is_terminal = self.run.shell.as_ref().is_some_and(|shell| shell.is_terminal);
@@ -330,9 +317,9 @@ impl GuestExecutor {
             emit(event);
         };
         let run = GuestRun { terminal: Some(guest_end), ..GuestRun::for_tasks(supply) };
-        let exit = match self.begin_or_run(cell, formatted, run, &mut emit)? {
+        let exit = match self.begin_or_run(formatted, run, &mut emit)? {
             Some(exit) => exit,
-            None => self.early_guests.wait(cell, &mut emit)?,
+            None => self.early_guests.wait(&formatted.cell, &mut emit)?,
         };
         if let (Some(shell), Some(code)) = (&self.run.shell, exit.shell_exit_code) {
             shell.set_exit_code(code);
@@ -402,8 +389,7 @@ impl Executor for GuestExecutor {
             event => emit(event),
         };
         let guest_files = self.images.guest_files.path().to_path_buf();
-        let mut run_guest =
-            |supply: &PowerSupply, emit: CellSink| self.run_guest_of_cell(cell, &formatted, supply, emit);
+        let mut run_guest = |supply: &PowerSupply, emit: CellSink| self.run_guest_of_cell(&formatted, supply, emit);
         let outcome = power_cut::run_cell(cell, &formatted.image, &guest_files, &mut run_guest, &mut emit)?;
         let outcome = self.explain_full_disk(outcome);
         self.images.remove_cell_image(cell, &mut |record| emit(CellEvent::Command(record)))?;

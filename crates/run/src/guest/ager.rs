@@ -138,7 +138,7 @@ impl Ager for GuestAger<'_> {
         let facts = facts_before_mount(&cell.variant, filesystem.def, options, size_bytes, String::new());
         let image = self.mkfs_image.path().to_path_buf();
         let has_filesystem = !filesystem.needs_mkfs.take();
-        let formatted = CellFilesystem { facts, image, packed_bytes: None, has_filesystem };
+        let formatted = CellFilesystem { cell, facts, image, packed_bytes: None, has_filesystem };
         self.guest_count.set(self.guest_count.get() + 1);
         let ageing = AgeingGuest {
             step: &step,
@@ -153,7 +153,7 @@ impl Ager for GuestAger<'_> {
             CellEvent::Tree(tree) => final_tree = Some(tree),
             event => events.extend(to_run_event(event)),
         };
-        let started = guests.start_guest(&cell, &formatted, run, &mut collect_event);
+        let started = guests.start_guest(&formatted, run, &mut collect_event);
         events.into_iter().try_for_each(emit)?;
         let StartedGuest::Ended(exit) = started? else {
             return Err(CellError::internal("a guest that ages began with a saved machine"));

@@ -33,6 +33,7 @@ use fsarena_guest::instruction_counter::CounterPlugin;
 use fsarena_guest::memory_layout::MemoryLayout;
 use fsarena_load::ageing::AGED_DIR;
 use fsarena_sys::{Error, dirs};
+use serde_json::Value;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, time::Duration};
@@ -51,8 +52,9 @@ const SCARCE_BYTES: u64 = 1 << 20;
 /// Where the guest mounts the filesystem under test. It is below `/run`, where programs of this machine have no files.
 const TARGET_DIR: &str = "/run/fsarena/test";
 
-/// The filesystem that a cell starts from: its facts and its image.
+/// A cell, and the filesystem that it starts from: the facts of the filesystem and its image.
 pub(super) struct CellFilesystem {
+    pub(super) cell: Cell,
     pub(super) facts: VariantFacts,
     pub(super) image: PathBuf,
     /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
@@ -177,11 +179,11 @@ impl GuestExecutor {
     /// Starts a guest for a cell. A guest that boots, or starts from a snapshot, is run to its end.
     pub(super) fn start_guest(
         &mut self,
-        cell: &Cell,
         formatted: &CellFilesystem,
         GuestRun { supply, terminal, ageing }: GuestRun,
         emit: CellSink,
     ) -> Result<StartedGuest> {
+        let cell = &formatted.cell;
         let dir = match ageing {
             Some(ageing) => self.run.dir.join(format!("guests/ageing-{:03}", ageing.number)),
             None if supply.cut_after.is_some() => self.guest_dir(cell, "-before"),
@@ -195,7 +197,7 @@ impl GuestExecutor {
         let level = cell.variant.level(factor::KERNEL);
         let layout = self.run.device_layout(&cell.variant)?;
         let options = &formatted.facts.options;
-        let stack = self.stack_config(cell, formatted, &layout)?;
+        let stack = self.stack_config(formatted, &layout)?;
         let test_images = self.images.prepare_disks(image, &layout, &stack)?;
         let mut further_modules = guests::further_modules(&cell.variant, &stack, &options.mount);
         let kernel = &self.run.requirements.kernels.by_level[level];
@@ -237,7 +239,7 @@ impl GuestExecutor {
             events: machine.events(),
             disk_lookup: machine.disk_lookup(),
             stack,
-            request: self.guest_request(cell, formatted, supply.power, ageing)?,
+            request: self.guest_request(formatted, supply.power, ageing)?,
             ..GuestConfig::default()
         };
         let guest_cell = GuestCell { machine: &machine, config: &config, demands };
@@ -295,14 +297,9 @@ impl GuestExecutor {
 
     /// The config of the devices between the disks of the guest of a cell and its filesystem. A filesystem above links,
     /// or one with a pool, can only be made in the guest, so the config then has the command for that.
-    pub(super) fn stack_config(
-        &self,
-        cell: &Cell,
-        formatted: &CellFilesystem,
-        layout: &DeviceLayout,
-    ) -> Result<StackConfig> {
+    fn stack_config(&self, formatted: &CellFilesystem, layout: &DeviceLayout) -> Result<StackConfig> {
         let VariantFacts { def, options, size_bytes, .. } = &formatted.facts;
-        let mut stack = guests::guest_stack(&cell.variant, options.raid)?;
+        let mut stack = guests::guest_stack(&formatted.cell.variant, options.raid)?;
         stack.further_disk_count = layout.members.len().saturating_sub(1);
         stack.has_journal = layout.journal.is_some();
         if !stack.links.is_empty() {
@@ -316,15 +313,9 @@ impl GuestExecutor {
     }
 
     /// The request to the agent in a guest. It names no devices, because the guest finds its disks itself.
-    pub(super) fn guest_request(
-        &self,
-        cell: &Cell,
-        formatted: &CellFilesystem,
-        power: Power,
-        ageing: Option<&AgeingGuest>,
-    ) -> Result<serde_json::Value> {
+    fn guest_request(&self, formatted: &CellFilesystem, power: Power, ageing: Option<&AgeingGuest>) -> Result<Value> {
+        let CellFilesystem { cell, facts, packed_bytes, .. } = formatted;
         let level = cell.variant.level(factor::LAYER);
-        let facts = &formatted.facts;
         let host_programs = match ageing {
             Some(ageing) => ageing.programs,
             None => self.programs.as_ref(),
@@ -339,7 +330,7 @@ impl GuestExecutor {
             journal: None,
             by_syscall: true,
             layer: layers::layer_request(level, Path::new(TARGET_DIR), Some(Path::new(SOURCE_DIR))),
-            packed_bytes: formatted.packed_bytes,
+            packed_bytes: *packed_bytes,
         };
         let root = layers::layer_root(Path::new(TARGET_DIR), level);
         let root = root.join(if ageing.is_some() { AGED_DIR } else { WORK_DIR });
@@ -350,13 +341,13 @@ impl GuestExecutor {
         });
         let cell = if counts_instructions { &without_names(cell) } else { cell };
         let base = self.run.agent_request(cell, &root, Path::new(SOURCE_DIR));
-        // Without programs the workload runs as root: the guest kernel serves this cell alone.
-        let (role, server_user) = match host_programs {
-            // The tracer of a profile requires root.
-            Some(_) if base.profiled_task.is_some() => (ProcessRole::Single, base.server_user.clone()),
-            Some(programs) => (programs.role(), base.server_user.clone()),
-            None => (ProcessRole::Single, None),
+        // Without programs the workload runs as root: the guest kernel serves this cell alone. The tracer of a profile
+        // requires root too.
+        let role = match host_programs {
+            Some(programs) if base.profiled_task.is_none() => programs.role(),
+            _ => ProcessRole::Single,
         };
+        let server_user = base.server_user.clone().filter(|_| host_programs.is_some());
         let shell = self.run.shell.as_ref().map(ShellSession::to_request);
         let ageing_step = ageing.map(|ageing| ageing.step.clone());
         let request = AgentRequest { mount: Some(mount), role, server_user, power, shell, ageing_step, ..base };
