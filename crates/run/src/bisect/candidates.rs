@@ -225,9 +225,7 @@ impl Candidates {
     fn run_build_command(&self, argv: &Argv, log_file: &Path) -> Result<(), BuildFailure> {
         let finished = match argv.run() {
             Ok(finished) => finished,
-            Err(error @ CommandError::NotFound { .. }) => {
-                return Err(BuildFailure::Candidate(error.to_string()));
-            }
+            Err(error @ CommandError::NotFound { .. }) => return Err(BuildFailure::Candidate(error.to_string())),
             Err(error) => return Err(Error::from(error).into()),
         };
         if finished.status.success() {

@@ -23,13 +23,11 @@ pub const FUSE2FS_LAYER: LayerDef = LayerDef {
 /// bindfs, which has one thread and no cache. It shows the least cost of a filesystem in user space.
 pub const BINDFS_LAYER: LayerDef = LayerDef {
     id: "bindfs",
-    max_count: 1,
-    module: "fuse",
     programs: &[("bindfs", "bindfs")],
     room: identity,
     mount: mount_bindfs,
-    copy_up: None,
     sync_file: None,
+    ..FUSE2FS_LAYER
 };
 
 /// fuse2fs has neither syncfs nor fsync of directories, but an fsync of any file that is open for writing writes
