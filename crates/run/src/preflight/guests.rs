@@ -4,7 +4,7 @@ use super::fs_capabilities;
 use crate::axes;
 use crate::device_layout::filesystem_of;
 use crate::error::{Result, RunError, require};
-use crate::{layers, power_cut, work::counts_instructions};
+use crate::{layers, power_cut};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::{self, device};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
@@ -290,7 +290,7 @@ pub fn check_guest_variants(plan: &Plan, variants: &[Variant], kernels: &Kernels
         check_aged_on_one_disk(variants)?;
     }
     for variant in variants {
-        if counts_instructions(plan) {
+        if plan.device.backing.counts_instructions() {
             check_exact_levels(variant)?;
         }
         check_levels(variant, &kernels.by_level[variant.level(factor::KERNEL)])?;
