@@ -40,9 +40,9 @@ pub fn find_carryover(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> 
     let values: Vec<&[f64]> = values.iter().map(|rounds| &rounds[..rounds.len().min(MAX_ROUNDS)]).collect();
     let residuals = log_residuals(&values);
     let (_, predecessor, log_change) = predecessor_statistic(&residuals, orders)?;
-    let statistic =
-        |orders: &[Vec<usize>]| predecessor_statistic(&residuals, orders).map_or(0.0, |(statistic, ..)| statistic);
-    let is_significant = order_p_value(orders, seed, DRAWS, statistic) <= ALPHA;
+    let statistic: Box<OrderStatistic> =
+        Box::new(|orders| predecessor_statistic(&residuals, orders).map_or(0.0, |(statistic, ..)| statistic));
+    let is_significant = order_p_values(orders, seed, DRAWS, &[statistic])[0] <= ALPHA;
     Some(Carryover { predecessor, relative_change: log_change.exp_m1(), is_significant })
 }
 
@@ -97,20 +97,32 @@ fn draw_orders(orders: &[Vec<usize>], seed: u64, draw: usize) -> Vec<Vec<usize>>
     orders.iter().enumerate().map(shuffled).collect()
 }
 
-/// The p-value of a statistic of the order: the share of orders whose value is at least as large as the value of the recorded
-/// order. The orders are the recorded one and `draws` drawn ones.
-pub(crate) fn order_p_value(
+/// A number computed from the orders of all rounds.
+pub(crate) type OrderStatistic<'s> = dyn Fn(&[Vec<usize>]) -> f64 + 's;
+
+/// The p-value of each of some statistics of the order: the share of orders whose value is at least as large as the value of
+/// the recorded order. The orders are the recorded one and `draws` drawn ones; all statistics are computed of the same orders.
+pub(crate) fn order_p_values(
     orders: &[Vec<usize>],
     seed: u64,
     draws: usize,
-    statistic: impl Fn(&[Vec<usize>]) -> f64,
-) -> f64 {
+    statistics: &[Box<OrderStatistic<'_>>],
+) -> Vec<f64> {
+    if statistics.is_empty() {
+        return vec![];
+    }
     // An order that was drawn again must count as equally large, although its sums may be rounded differently. So the statistic
     // of the recorded order is lowered slightly.
-    let recorded = statistic(orders) - 1e-12;
-    let is_as_large = |draw: &usize| statistic(&draw_orders(orders, seed, *draw)) >= recorded;
-    let as_large = (1..=draws).filter(is_as_large).count();
-    (1 + as_large) as f64 / (1 + draws) as f64
+    let recorded: Vec<f64> = statistics.iter().map(|statistic| statistic(orders) - 1e-12).collect();
+    // Of the recorded order and the drawn ones.
+    let mut as_large = vec![1; statistics.len()];
+    for draw in 1..=draws {
+        let drawn = draw_orders(orders, seed, draw);
+        for ((statistic, recorded), as_large) in statistics.iter().zip(&recorded).zip(&mut as_large) {
+            *as_large += usize::from(statistic(&drawn) >= *recorded);
+        }
+    }
+    as_large.into_iter().map(|as_large| as_large as f64 / (1 + draws) as f64).collect()
 }
 
 /// For each cell the variant that ran before it: `[round][place]`. The last variant of a round precedes the first of the next.
@@ -173,9 +185,9 @@ mod tests {
     #[test]
     fn a_statistic_that_does_not_depend_on_the_order_has_a_p_value_of_one() {
         let orders = orders(8);
-        assert_eq!(order_p_value(&orders, 1, 99, |_| 1.0), 1.0);
-        // The recorded orders themselves.
-        let is_recorded = |drawn: &[Vec<usize>]| f64::from(u8::from(drawn == orders));
-        assert_eq!(order_p_value(&orders, 1, 99, is_recorded), 0.01);
+        // The second statistic is 1 for the recorded orders only.
+        let statistics: [Box<OrderStatistic>; 2] =
+            [Box::new(|_| 1.0), Box::new(|drawn| f64::from(u8::from(drawn == orders)))];
+        assert_eq!(order_p_values(&orders, 1, 99, &statistics), [1.0, 0.01]);
     }
 }

@@ -75,7 +75,7 @@ fn binomial_coefficient(n: usize, k: usize) -> f64 {
 }
 
 /// Ranks centred around 0; ties share their mean rank, and a missing value has rank 0.
-fn centred_ranks(d: &[f64]) -> Vec<f64> {
+pub(crate) fn centred_ranks(d: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..d.len()).filter(|index| !d[*index].is_nan()).collect();
     order.sort_by(|a, b| d[*a].total_cmp(&d[*b]));
     let middle = (order.len() as f64 + 1.0) / 2.0;

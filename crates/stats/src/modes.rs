@@ -10,8 +10,9 @@
 //! of runs (Holm 1979).
 
 use crate::average::{logs, mean, median, sorted, squared_deviations};
-use crate::carryover::{order_p_value, predecessors};
+use crate::carryover::{OrderStatistic, order_p_values};
 use crate::critical_values::FIRST_LOOK_ROUNDS;
+use crate::hosts::centred_ranks;
 use crate::simulate::noise::{self, Noise, Order};
 use crate::simulate::{in_parallel, run_rng};
 use fsarena_core::observations::{Grid, ReadingSeries, has_data};
@@ -86,10 +87,18 @@ pub fn find_modes(
         let rounds = cut.columns.iter().map(Vec::len).sum::<usize>().min(MAX_SIMULATED_ROUNDS);
         is_significant(cut.statistic, rounds, ALPHA / (tests - rank) as f64)
     });
+    let cuts: Vec<Cut> = significant_cuts.map(|(_, cut)| cut).collect();
+    let clusterings: Vec<Clustering> =
+        cuts.iter().map(|cut| Clustering::new(cut.variant, orders.len(), &cut.columns)).collect();
+    let order_associations = order_associations(orders, &clusterings, seed);
     let mut modes = vec![];
-    for (_, Cut { task, variant, columns, .. }) in significant_cuts {
-        let readings = readings(task, variant);
-        let correlates = ModeCorrelates::find((task, variant), &columns, orders, &readings, seed);
+    for ((cut, clustering), (later_is_higher, predecessor)) in
+        cuts.into_iter().zip(&clusterings).zip(order_associations)
+    {
+        let Cut { task, variant, columns, .. } = cut;
+        let rng = run_rng(seed, task as u64);
+        let associated_reading = find_associated_reading(&readings(task, variant), &clustering.is_higher, rng);
+        let correlates = ModeCorrelates { later_is_higher, predecessor, associated_reading };
         let clusters = columns.map(|columns| {
             let values: Vec<f64> = columns.iter().map(|column| grid.values[task][variant][*column]).collect();
             Cluster { median: median(&values).unwrap_or(f64::NAN), columns }
@@ -211,83 +220,86 @@ pub struct AssociatedReading {
     pub unit: Unit,
 }
 
-/// For each column, whether its round is in the higher cluster.
-type HigherByColumn = BTreeMap<usize, bool>;
+/// The rounds of a variant in two clusters.
+struct Clustering {
+    /// The variant.
+    variant: usize,
+    /// By column: whether the round is in the higher cluster; None if it is in neither.
+    is_higher: Vec<Option<bool>>,
+}
 
-impl ModeCorrelates {
-    /// Finds what is associated with the clusters of a task and variant, given as columns, lower values first.
-    fn find(
-        (task, variant): (usize, usize),
-        columns: &[Vec<usize>; 2],
-        orders: &[Vec<usize>],
-        readings: &[ReadingSeries],
-        seed: u64,
-    ) -> ModeCorrelates {
-        let mut higher_by_column: HigherByColumn = BTreeMap::new();
-        for (is_higher, columns) in [false, true].into_iter().zip(columns) {
-            higher_by_column.extend(columns.iter().map(|column| (*column, is_higher)));
+impl Clustering {
+    /// `columns` are those of the lower and of the higher cluster, of `column_count` columns in all.
+    fn new(variant: usize, column_count: usize, columns: &[Vec<usize>; 2]) -> Clustering {
+        let mut is_higher = vec![None; column_count];
+        for (higher, columns) in [false, true].into_iter().zip(columns) {
+            columns.iter().for_each(|column| is_higher[*column] = Some(higher));
         }
-        let (later_is_higher, predecessor) = order_associations(orders, variant, &higher_by_column, seed);
-        let associated_reading = find_associated_reading(readings, &higher_by_column, run_rng(seed, task as u64));
-        ModeCorrelates { later_is_higher, predecessor, associated_reading }
+        Clustering { variant, is_higher }
+    }
+
+    /// The mean place of the variant in rounds of the higher cluster minus its mean place in rounds of the lower one. Place 0
+    /// runs first.
+    fn place_difference(&self, orders: &[Vec<usize>]) -> f64 {
+        // Of the lower and of the higher cluster: the sum of the places, and their number.
+        let mut places = [(0.0, 0.0); 2];
+        for (order, is_higher) in orders.iter().zip(&self.is_higher) {
+            let place = order.iter().position(|variant| *variant == self.variant);
+            if let (Some(higher), Some(place)) = (is_higher, place) {
+                let (sum, count) = &mut places[usize::from(*higher)];
+                (*sum, *count) = (*sum + place as f64, *count + 1.0);
+            }
+        }
+        // 0 without places, because the p value would count NaN as larger than the statistic of every random order.
+        let [lower, higher] = places.map(|(sum, count)| if count > 0.0 { sum / count } else { 0.0 });
+        higher - lower
+    }
+
+    /// How strongly the cluster depends on the variant that ran before: Σ hᵥ²/nᵥ over the predecessors v, where nᵥ is the number
+    /// of rounds in which this variant follows v, and hᵥ the number of those in the higher cluster. The sum is smallest if the
+    /// higher cluster has the same share after every v. Also returns the predecessor with the largest share.
+    fn dependence_on_predecessor(&self, orders: &[Vec<usize>]) -> (f64, Option<usize>) {
+        // By predecessor: hᵥ and nᵥ.
+        let mut counts: Vec<(f64, f64)> = vec![];
+        // The last variant of a round precedes the first of the next.
+        let mut predecessor = None;
+        for (order, is_higher) in orders.iter().zip(&self.is_higher) {
+            for variant in order {
+                let before = predecessor.replace(*variant);
+                if let (Some(higher), Some(before), true) = (is_higher, before, *variant == self.variant) {
+                    counts.resize(counts.len().max(before + 1), (0.0, 0.0));
+                    let (highs, all) = &mut counts[before];
+                    (*highs, *all) = (*highs + f64::from(*higher), *all + 1.0);
+                }
+            }
+        }
+        let known = || counts.iter().enumerate().filter(|(_, (_, all))| *all > 0.0);
+        let largest_share = known().max_by(|(_, a), (_, b)| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+        (known().map(|(_, (highs, all))| highs * highs / all).sum(), largest_share.map(|(variant, _)| variant))
     }
 }
 
-/// The significant associations of the clusters with the order: whether the higher cluster has the later places, and the
+/// The significant associations of each clustering with the order: whether the higher cluster has the later places, and the
 /// variant that it follows most often. Each is tested at half of the 5%.
 fn order_associations(
     orders: &[Vec<usize>],
-    variant: usize,
-    higher_by_column: &HigherByColumn,
+    clusterings: &[Clustering],
     seed: u64,
-) -> (Option<bool>, Option<usize>) {
-    let place_difference = |orders: &[Vec<usize>]| place_difference(orders, variant, higher_by_column);
-    let dependence = |orders: &[Vec<usize>]| dependence_on_predecessor(orders, variant, higher_by_column).0;
-    let is_significant =
-        |statistic: &dyn Fn(&[Vec<usize>]) -> f64| order_p_value(orders, seed, DRAWS, statistic) <= ALPHA / 2.0;
-    (
-        is_significant(&|orders| place_difference(orders).abs()).then(|| place_difference(orders) > 0.0),
-        is_significant(&dependence).then(|| dependence_on_predecessor(orders, variant, higher_by_column).1).flatten(),
-    )
-}
-
-/// The mean place of the variant in rounds of the higher cluster minus its mean place in rounds of the lower one. Place 0 runs
-/// first.
-fn place_difference(orders: &[Vec<usize>], variant: usize, higher_by_column: &HigherByColumn) -> f64 {
-    let mut places = [vec![], vec![]];
-    for (column, order) in orders.iter().enumerate() {
-        if let (Some(high), Some(place)) =
-            (higher_by_column.get(&column), order.iter().position(|other| *other == variant))
-        {
-            places[usize::from(*high)].push(place as f64);
-        }
+) -> Vec<(Option<bool>, Option<usize>)> {
+    let mut statistics: Vec<Box<OrderStatistic>> = vec![];
+    for clustering in clusterings {
+        statistics.push(Box::new(|orders| clustering.place_difference(orders).abs()));
+        statistics.push(Box::new(|orders| clustering.dependence_on_predecessor(orders).0));
     }
-    // 0 without places, because the p value would count NaN as larger than the statistic of every random order.
-    let mean = |places: &[f64]| if places.is_empty() { 0.0 } else { mean(places) };
-    mean(&places[1]) - mean(&places[0])
-}
-
-/// How strongly the cluster depends on the variant that ran before: Σ hᵥ²/nᵥ over the predecessors v, where nᵥ is the number of
-/// rounds in which this variant follows v, and hᵥ the number of those in the higher cluster. The sum is smallest if the higher
-/// cluster has the same share after every v. Also returns the predecessor with the largest share.
-fn dependence_on_predecessor(
-    orders: &[Vec<usize>],
-    variant: usize,
-    higher_by_column: &HigherByColumn,
-) -> (f64, Option<usize>) {
-    // By predecessor: hᵥ and nᵥ.
-    let mut counts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
-    for (column, (order, predecessors)) in orders.iter().zip(predecessors(orders)).enumerate() {
-        let cells = order.iter().zip(predecessors).filter(|(other, _)| **other == variant);
-        for (_, predecessor) in cells {
-            if let (Some(high), Some(predecessor)) = (higher_by_column.get(&column), predecessor) {
-                let (highs, all) = counts.entry(predecessor).or_default();
-                (*highs, *all) = (*highs + f64::from(*high), *all + 1.0);
-            }
-        }
+    let p_values = order_p_values(orders, seed, DRAWS, &statistics);
+    let mut associations = vec![];
+    for (clustering, p_values) in clusterings.iter().zip(p_values.chunks(2)) {
+        let [place, dependence] = [p_values[0], p_values[1]].map(|p_value| p_value <= ALPHA / 2.0);
+        let later_is_higher = place.then(|| clustering.place_difference(orders) > 0.0);
+        let predecessor = dependence.then(|| clustering.dependence_on_predecessor(orders).1).flatten();
+        associations.push((later_is_higher, predecessor));
     }
-    let largest_share = counts.iter().max_by(|a, b| (a.1.0 / a.1.1).total_cmp(&(b.1.0 / b.1.1)));
-    (counts.values().map(|(highs, all)| highs * highs / all).sum(), largest_share.map(|(variant, _)| *variant))
+    associations
 }
 
 /// The reading (a count or an amount of bytes) that separates the clusters best. Of readings that separate them equally well,
@@ -295,21 +307,24 @@ fn dependence_on_predecessor(
 /// permutations of the clusters among neighbouring rounds (Westfall and Young 1993).
 fn find_associated_reading(
     readings: &[ReadingSeries],
-    higher_by_column: &HigherByColumn,
+    is_higher: &[Option<bool>],
     mut rng: impl Rng,
 ) -> Option<AssociatedReading> {
-    let mut candidates: Vec<(&ReadingSeries, Vec<f64>)> = vec![];
+    let columns: Vec<usize> = (0..is_higher.len()).filter(|column| is_higher[*column].is_some()).collect();
+    let labels: Vec<bool> = is_higher.iter().copied().flatten().collect();
+    // The readings with their values, and with the ranks of the values.
+    let mut candidates: Vec<(&ReadingSeries, Vec<f64>, Vec<f64>)> = vec![];
     for reading in readings {
-        let values: Vec<f64> = higher_by_column.keys().map(|column| reading.values[*column]).collect();
+        let values: Vec<f64> = columns.iter().map(|column| reading.values[*column]).collect();
         let is_complete = values.iter().all(|value| value.is_finite());
         let varies = values.iter().any(|value| *value != values[0]);
         if is_complete && varies && matches!(reading.unit, Unit::Bytes | Unit::Count) {
-            candidates.push((reading, values));
+            let ranks = centred_ranks(&values);
+            candidates.push((reading, values, ranks));
         }
     }
-    let labels: Vec<bool> = higher_by_column.values().copied().collect();
     let largest_separation =
-        |labels: &[bool]| candidates.iter().map(|(_, values)| separation(values, labels)).fold(0.0, f64::max);
+        |labels: &[bool]| candidates.iter().map(|(.., ranks)| separation(ranks, labels)).fold(0.0, f64::max);
     let observed = largest_separation(&labels) - 1e-12;
     let mut at_least_as_large = 1; // the run itself
     for _ in 0..DRAWS {
@@ -328,29 +343,25 @@ fn find_associated_reading(
     };
     // The 1 keeps the ratio of counts finite if a count is 0.
     let ratio = |[low, high]: [f64; 2]| ((high + 1.0) / (low + 1.0)).ln().abs();
-    let best = candidates.iter().filter(|(_, values)| separation(values, &labels) >= observed);
-    let (best, values) = best.max_by(|a, b| ratio(medians(&a.1)).total_cmp(&ratio(medians(&b.1))))?;
+    let best = candidates.iter().filter(|(.., ranks)| separation(ranks, &labels) >= observed);
+    let (best, values, _) = best.max_by(|a, b| ratio(medians(&a.1)).total_cmp(&ratio(medians(&b.1))))?;
     Some(AssociatedReading { reading: best.id.clone(), medians: medians(values), unit: best.unit })
 }
 
 /// The separation of two groups of values, from 0 to 1: |2p − 1|, where p is the probability that a value of one group exceeds
-/// a value of the other (Mann and Whitney 1947). It is 1 if the groups do not overlap.
-fn separation(values: &[f64], labels: &[bool]) -> f64 {
-    let values_of =
-        |cluster: bool| values.iter().zip(labels).filter(move |(_, label)| **label == cluster).map(|(x, _)| *x);
-    let (mut wins, mut pairs) = (0.0, 0.0);
-    for high in values_of(true) {
-        for low in values_of(false) {
-            pairs += 1.0;
-            wins += (f64::from(high > low) + f64::from(high >= low)) / 2.0;
-        }
-    }
-    if pairs > 0.0 { (2.0 * wins / pairs - 1.0f64).abs() } else { 0.0 }
+/// a value of the other (Mann and Whitney 1947). It is 1 if the groups do not overlap. With n₁ and n₂ values in the groups,
+/// 2p − 1 is 2/(n₁n₂) times the sum of the centred ranks of one group.
+fn separation(ranks: &[f64], labels: &[bool]) -> f64 {
+    let rank_sum: f64 = ranks.iter().zip(labels).filter(|(_, label)| **label).map(|(rank, _)| rank).sum();
+    let highs = labels.iter().filter(|label| **label).count();
+    let pairs = highs * (labels.len() - highs);
+    if pairs > 0 { (2.0 * rank_sum / pairs as f64).abs() } else { 0.0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::carryover::predecessors;
     use fsarena_core::schedule::order_of_round;
 
     #[test]
@@ -402,36 +413,39 @@ mod tests {
         (0..rounds).map(|round| order_of_round(7, round, 4)).collect()
     }
 
-    /// Marks the rounds for whose order `holds` is true as the higher cluster.
-    fn higher_cluster(orders: &[Vec<usize>], holds: impl Fn(usize, &[usize]) -> bool) -> HigherByColumn {
-        orders.iter().enumerate().map(|(column, order)| (column, holds(column, order))).collect()
+    /// A clustering of variant 0 whose higher cluster has the rounds for whose order `holds` is true.
+    fn clustering(orders: &[Vec<usize>], holds: impl Fn(usize, &[usize]) -> bool) -> Clustering {
+        let is_higher = orders.iter().enumerate().map(|(column, order)| Some(holds(column, order))).collect();
+        Clustering { variant: 0, is_higher }
     }
 
     #[test]
     fn rounds_in_which_the_variant_has_no_place_show_no_association() {
-        let (orders, all) = (vec![vec![]; 8], higher_cluster(&vec![vec![]; 8], |_, _| true));
-        assert_eq!((place_difference(&orders, 0, &all), order_associations(&orders, 0, &all, 1).0), (0.0, None));
+        let orders = vec![vec![]; 8];
+        let all = clustering(&orders, |_, _| true);
+        assert_eq!(all.place_difference(&orders), 0.0);
+        assert_eq!(order_associations(&orders, &[all], 1)[0].0, None);
     }
 
     #[test]
     fn places_and_predecessors_that_matter_are_found() {
         let orders = orders(20);
         let place = |order: &[usize]| order.iter().position(|variant| *variant == 0).unwrap();
-        let late = higher_cluster(&orders, |_, order| place(order) > 1);
-        assert_eq!(order_associations(&orders, 0, &late, 1).0, Some(true));
+        let late = clustering(&orders, |_, order| place(order) > 1);
         let predecessors = predecessors(&orders);
-        let after_two = higher_cluster(&orders, |column, order| predecessors[column][place(order)] == Some(2));
-        assert_eq!(order_associations(&orders, 0, &after_two, 1).1, Some(2));
-        let unrelated = higher_cluster(&orders, |column, _| column.is_multiple_of(3));
-        assert_eq!(order_associations(&orders, 0, &unrelated, 1), (None, None));
+        let after_two = clustering(&orders, |column, order| predecessors[column][place(order)] == Some(2));
+        let unrelated = clustering(&orders, |column, _| column.is_multiple_of(3));
+        let associations = order_associations(&orders, &[late, after_two, unrelated], 1);
+        assert_eq!((associations[0].0, associations[1].1), (Some(true), Some(2)));
+        assert_eq!(associations[2], (None, None));
     }
 
     #[test]
     fn separations_match_values_computed_by_hand() {
         let labels = [false, false, true, true];
-        assert_eq!(separation(&[1.0, 2.0, 3.0, 4.0], &labels), 1.0);
-        assert_eq!(separation(&[4.0, 3.0, 2.0, 1.0], &labels), 1.0);
-        assert_eq!(separation(&[1.0, 3.0, 2.0, 4.0], &labels), 0.5);
-        assert_eq!(separation(&[1.0, 1.0, 1.0, 1.0], &labels), 0.0);
+        assert_eq!(separation(&centred_ranks(&[1.0, 2.0, 3.0, 4.0]), &labels), 1.0);
+        assert_eq!(separation(&centred_ranks(&[4.0, 3.0, 2.0, 1.0]), &labels), 1.0);
+        assert_eq!(separation(&centred_ranks(&[1.0, 3.0, 2.0, 4.0]), &labels), 0.5);
+        assert_eq!(separation(&centred_ranks(&[1.0, 1.0, 1.0, 1.0]), &labels), 0.0);
     }
 }

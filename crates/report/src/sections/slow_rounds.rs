@@ -185,7 +185,9 @@ fn stalling_variants(report: &Report, analysis: &Analysis, task_slow_rounds: &Ta
     }
     let mut values = match task_slow_rounds.task {
         None => grid.combined(),
-        Some(task) if analysis.overall.as_ref().is_some_and(|overall| overall.task_count == 1) => grid.values[task].clone(),
+        Some(task) if analysis.overall.as_ref().is_some_and(|overall| overall.task_count == 1) => {
+            grid.values[task].clone()
+        }
         Some(_) => return vec![],
     };
     for reference in &analysis.grid.references {
