@@ -40,7 +40,7 @@ pub struct RunsDir {
 }
 
 impl RunsDir {
-    /// The runs directory without `--runs`: that of the environment, of the config file, or `runs`.
+    /// The runs directory without `--runs`: from the environment, else from the config file, else `runs`.
     pub fn default_path() -> PathBuf {
         let from_file = || Some(Config::load().ok()?.get("runs")?.value.into());
         std::env::var_os("FSARENA_RUNS").or_else(from_file).map_or_else(|| "runs".into(), PathBuf::from)

@@ -137,8 +137,8 @@ fn clear_owner_bits_of_umask() {
     rustix::process::umask(umask - Mode::RWXU);
 }
 
-/// Adds the directories of mkfs, losetup and others to `PATH`, which lacks them for users and for root after `su`. Sets an
-/// unset or empty `PATH` to that of a login shell: an empty one would mean the current directory, and mkfs must not be
+/// Adds the directories of mkfs, losetup and others to `PATH`, which lacks them for users and for root after `su`. If `PATH`
+/// is unset or empty, uses the `PATH` of a login shell: an empty one would mean the current directory, and mkfs must not be
 /// started from there.
 fn add_sbin_to_path() {
     let path = std::env::var_os("PATH").filter(|path| !path.is_empty());

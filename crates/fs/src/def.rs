@@ -326,7 +326,7 @@ pub struct RaidDef {
 pub struct PoolDef {
     /// The name of the pool.
     pub name: &'static str,
-    /// The node of the device, which fsarena makes: the program would partition a device whose name it knows.
+    /// The node of the device. fsarena makes it, because the program would partition a device with a usual name.
     pub node: &'static str,
     /// Properties that the pool gets unless the options set them: the flag of the program, and `NAME=VALUE`.
     pub properties: &'static [(&'static str, &'static str)],

@@ -64,7 +64,7 @@ fn set_only_user(filesystem: &Path, journal: &Path) -> std::io::Result<[u8; 16]>
     let file = File::options().read(true).write(true).open(journal)?;
     let [power] = read_at(journal, BLOCK_SIZE_OFFSET)?;
     let block_bytes = 1024_u64 << u8::min(power, MAX_BLOCK_POWER);
-    // The superblock of the journal is in the block after that of the ext superblock.
+    // The superblock of the journal is in the block after the ext superblock.
     let journal_superblock = if block_bytes == SUPERBLOCK_OFFSET { 2 * block_bytes } else { block_bytes };
     if read_at(journal, journal_superblock)? != JOURNAL_MAGIC {
         return Err(IoError::other("it holds no ext journal"));

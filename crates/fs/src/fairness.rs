@@ -161,7 +161,7 @@ pub fn given_up_guarantees(variant: &Variant) -> Result<Vec<&'static str>, Error
     Ok(LOST_GUARANTEES.into_iter().filter(|(_, gives_up)| gives_up(&facts)).map(|(loss, _)| loss).collect())
 }
 
-/// Notes on variants whose durability differs from that of others.
+/// Notes on variants that protect written data from a crash in another way than the others do.
 fn durability_notes(variants: &[VariantFacts]) -> Vec<Note> {
     let variants: Vec<&VariantFacts> = variants.iter().filter(|variant| variant.keeps_files_on_device()).collect();
     let durabilities: Vec<Durability> = variants.iter().map(|variant| variant.durability()).collect();

@@ -2,8 +2,8 @@
 //! mount. The thread also does other work (it reads block bitmaps ahead), and starts at a random time within 5 s after the
 //! mount. So only the group descriptors show whether tables are left to write.
 //!
-//! The layout is that of the kernel's documentation, "ext4 Data Structures and Algorithms": superblock and
-//! block group descriptors.
+//! The kernel's documentation "ext4 Data Structures and Algorithms" describes the layout of the superblock and the block
+//! group descriptors.
 
 use crate::def::BackgroundWork;
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};

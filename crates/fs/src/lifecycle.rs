@@ -101,7 +101,7 @@ pub struct FormatResult {
     pub packed_bytes: Option<u64>,
 }
 
-/// The options of a variant: those of its option set, followed by the levels of the factors `mkfs` and `mount`. Levels of
+/// The options of a variant: its option set, followed by the levels of the factors `mkfs` and `mount`. Levels of
 /// the factors `journal` and `raid` override the option set.
 ///
 /// # Errors
@@ -279,7 +279,7 @@ fn mkfs_command(def: &FsDef, words: Vec<String>, options: &VariantOptions, devic
     }
 }
 
-/// Checks that mkfs did what the option set of a variant asks for: some versions ignore options that they do not know.
+/// Checks that mkfs did what the option set of a variant requires: some versions ignore options that they lack.
 ///
 /// # Errors
 /// What the filesystem on this device or image lacks, and what to install; or it cannot be read.

@@ -25,7 +25,7 @@ pub struct ScratchDevice {
     backing: Backing,
 }
 
-/// The device, and the objects of which the device consists.
+/// What a scratch device consists of.
 #[derive(Debug)]
 enum Backing {
     /// A loop device, and the image that is attached to it. The fields are dropped in this order, so that the image is removed

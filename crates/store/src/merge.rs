@@ -250,7 +250,7 @@ SELECT s.round, v.name, h.hostname FROM shard.cell s CROSS JOIN main.cell m USIN
 WHERE m.started_at <> s.started_at LIMIT 1";
 
 /// How the rows of each table are copied from the shard: the table, the selected columns, the joins, and the condition for new
-/// rows. `+C` stands for the offset of the ids of cells, `+S` for that of the ids of samples.
+/// rows. `+C` stands for the offset of the ids of cells, `+S` for the offset of the ids of samples.
 const COPIED_TABLES: [(&str, &str, &str, &str); 5] = [
     (
         "cell",
@@ -295,7 +295,7 @@ SELECT r.number, h.new, r.variant_order, r.finished FROM shard.round r
 CROSS JOIN map h ON h.kind = 'host' AND h.old = r.host
 WHERE NOT EXISTS (SELECT 1 FROM main.round m WHERE m.number = r.number AND m.finished = 1)";
 
-/// Widens the times of the merged run to include those of the shard.
+/// Widens the start and end of the merged run, so that they include the shard.
 const UPDATE_RUN_TIMES: &str = "
 UPDATE main.run SET
     started = CASE WHEN (SELECT count(*) FROM main.cell) = 0 THEN (SELECT started FROM shard.run)

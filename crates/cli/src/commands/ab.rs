@@ -83,7 +83,7 @@ pub fn run(args: Args) -> CommandResult {
         None => run::read_plan(&run)?,
     };
     if baseline.is_some() && run.on.is_empty() && run.erase.is_none() {
-        // The backing is that of the baseline.
+        // The plan of the baseline has the backing.
         overrides.backing = None;
     }
     let mut plan = ab_plan(&variants, parsed_plan, overrides, |plan| gate_claims(&max_slowdown, main_metric, plan))?;

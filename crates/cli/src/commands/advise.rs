@@ -153,7 +153,7 @@ fn compare_filesystems(args: &run::Args, plan: Plan, budget: Duration) -> Result
 
 /// Runs one stage. None if a signal ended it, or nothing was measured.
 fn run_stage(args: &run::Args, plan: Plan) -> Result<Option<RunDir>, Failure> {
-    // The exit code is that of the claims, and the plan has none. After a signal, the process ends by that signal.
+    // The exit code is ignored: only claims set it, and the plan has none. After a signal, the process ends by that signal.
     let (_, run) = execute_plan(args, RunRequest::new(plan, Destination::NewRun(args.runs.dir.clone())))?;
     Ok(run.filter(|_| fsarena_sys::cancel::received_signal().is_none()))
 }

@@ -216,7 +216,7 @@ fn analyse_published(args: &Args, name: &str) -> CommandResult {
     output::print_page(&findings::findings_page(&args.input, &matrix, &analysis, args.tables), &args.format)
 }
 
-/// Fits each curve and prints the result. `source` names the data; `seed` is that of the bootstrap intervals.
+/// Fits each curve and prints the result. `source` names the data; the bootstrap intervals use `seed`.
 fn print_scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> CommandResult {
     let fits: Vec<_> = curves.into_iter().map(|series| fsarena_stats::scaling::analyse_scaling(series, seed)).collect();
     let page = fsarena_report::scaling::scaling_page(source, &fits, args.tables);

@@ -239,7 +239,7 @@ fn comparison_plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failu
     }
 }
 
-/// The claim to bisect: that of --claim or --max-slowdown, else that the main metric over all tasks stays within the margin.
+/// The claim to bisect: from --claim or --max-slowdown; by default the main metric over all tasks stays within the margin.
 fn choose_claim(
     claims: Vec<String>,
     max_slowdown: Option<MaxSlowdown>,
@@ -335,8 +335,8 @@ fn last_run<'a>(state: &'a Bisection, last_good: &str, first_bad: &str) -> Optio
     state.comparisons.iter().rfind(|comparison| comparison.candidates == pair)?.runs.last()
 }
 
-/// The functions in which the first bad candidate takes more instructions than the last good one, in the task whose count changed
-/// most; None if nothing was found or nothing counted.
+/// The functions in which the first bad candidate takes more instructions than the last good one, in the task with the
+/// largest change. None if no candidate was found, or if the figures are not counts.
 fn functions_that_grew(state: &Bisection, runs_dir: &Path, progress: &mut Progress) -> Result<Option<Page>, Failure> {
     let Some(Ending::Found { last_good, first_bad, .. }) = &state.ending else { return Ok(None) };
     let Some(run) = last_run(state, last_good, first_bad).filter(|_| state.figures_are_counts) else {
@@ -348,7 +348,7 @@ fn functions_that_grew(state: &Bisection, runs_dir: &Path, progress: &mut Progre
     Ok(Some(rerun::profile_variants(runs_dir, &run_dir, &record, &task, progress)?))
 }
 
-/// The task whose median count differs most between the two variants of a run; empty if none has counts.
+/// The task with the largest difference between the median counts of the two variants of a run; empty if no task has counts.
 fn task_that_grew(record: &RunRecord) -> String {
     let mut largest = (0.0, String::new());
     for info in &record.tasks {

@@ -57,7 +57,7 @@ pub fn run(args: Args) -> CommandResult {
     write_file(&scratch.dir().join(README_FILE), &readme(&manifest, &reports)?)?;
     bundle::write_checksums(scratch.dir())?;
     let files = archive::files_below(scratch.dir())?.len();
-    // GNU tar warns of files from 1970, so the time is that of the data.
+    // The files have the time of the data, because GNU tar warns of files from 1970.
     let started = manifest.runs.iter().filter_map(|run| run.started.parse::<Timestamp>().ok()).max();
     let mtime_s = started.map_or(0, |time| time.as_second().max(0) as u64);
     archive::write(scratch.dir(), &format!("bundle-{}", manifest.runs[0].id), mtime_s, &target)?;

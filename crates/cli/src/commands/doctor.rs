@@ -352,7 +352,7 @@ fn check_load_tools() -> Finding {
     limited("other load engines", found, fix)
 }
 
-/// Checks the layers over a filesystem: those of the kernel, and those that a program serves.
+/// Checks the layers over a filesystem, which the kernel or a program serves.
 fn check_layers(sys_root: &SysRoot) -> Finding {
     let check = "layers over a filesystem";
     let types = sys_root.mountable_filesystems().unwrap_or_default();

@@ -114,7 +114,7 @@ pub fn analyse_for_terminal(
     Ok(report)
 }
 
-/// Analyses a run. The default metrics are those of its workloads. Adds the result of the self-test of this machine.
+/// Analyses a run, by default with the metrics of its workloads. Adds the result of the self-test of this machine.
 pub fn analyse_run(record: RunRecord, mut options: ReportOptions) -> Result<Report, Failure> {
     if options.metrics.is_empty() {
         options.metrics = work::default_metrics(&record);

@@ -81,7 +81,7 @@ fn run_single_plan(args: &Args, parsed_plan: &ParsedPlan) -> CommandResult {
     Ok(execute_plan(args, request)?.0)
 }
 
-/// Resolves the plan of the arguments. With `--variant` these variants replace those of the plan.
+/// Resolves the plan of the arguments. The variants of `--variant` replace the variants of the plan.
 fn resolve_plan(args: &Args, parsed_plan: &ParsedPlan, overrides: Overrides) -> Result<Plan, Failure> {
     if args.variant.is_empty() {
         return Ok(registry::resolve(parsed_plan, &overrides)?);

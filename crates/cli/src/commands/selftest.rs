@@ -64,7 +64,7 @@ fn parse_simulations(text: &str) -> Result<usize, String> {
     runs.ok_or_else(|| "write a whole number from 100 to 1000000".into())
 }
 
-/// Simulates or measures, and prints the error rates. The exit code is that of a refuted claim if a rate is above its limit.
+/// Simulates or measures, and prints the error rates. If a rate is above its limit, the exit code is [`ExitCode::Refuted`].
 pub fn run(args: Args) -> CommandResult {
     if args.here {
         return here::measure_machine(&args.here_flags, args.seed, args.quiet, args.format);
@@ -164,7 +164,7 @@ const MEANS_LEGEND: &str = "The share of runs in which the 95% interval of the r
                      rounds, and the share of runs that have an interval at the look with the fewest. No interval can bound \
                      stalls that no round shows: for those the misses are shown, without a promise.";
 
-/// The exit code of all checks. A broken promise counts before one that is inconclusive because of too few runs.
+/// The exit code of all checks: refuted if a promise is broken, else inconclusive if there are too few runs for one.
 fn exit_code(report: &SelftestReport, means: &[MeanCheck], growth: &[GrowthCheck]) -> ExitCode {
     let growth_states = growth.iter().map(|check| Some(check.state()));
     let states: Vec<_> = means.iter().map(MeanCheck::state).chain(growth_states).collect();

@@ -135,7 +135,7 @@ impl<'a> Bundle<'a> {
         Ok(BundleCheck { checksums, runs })
     }
 
-    /// Compares the reports of a run with those of its data.
+    /// Compares the reports of a run in the bundle with the reports that its data give.
     fn check_run(&self, run: &BundledRun, recomputed_dir: &Path) -> Result<Vec<Difference>, Failure> {
         let path_in_bundle = |name: &str| format!("{}/{name}", run.directory);
         // The manifest comes from elsewhere: only what the archive has may be read.

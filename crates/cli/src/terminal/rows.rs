@@ -57,9 +57,9 @@ pub fn lay_out_table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Resu
     Ok(table)
 }
 
-/// The widths of the columns: those of their texts. If these do not fit into `width`, the widest columns shrink, at most to
-/// their longest words. The first column, which has names, never shrinks, because a name that is broken over lines cannot be
-/// copied.
+/// The widths of the columns. Each column is as wide as its longest text. If that does not fit into `width`, the widest
+/// columns shrink, at most to their longest words. The first column, which has names, never shrinks, because a name that is
+/// broken over lines cannot be copied.
 fn column_widths(rows: &[Vec<String>], width: usize) -> Vec<usize> {
     let count = rows[0].len();
     let longest_word = |text: &str| text.split(' ').map(display_width).max().unwrap_or(0);

@@ -94,7 +94,7 @@ fn check_device_unused(uses: &DeviceUses, device: &BlockDevice, shown_path: &Pat
 }
 
 /// Checks that the device is empty, or has only content that fsarena left there or that the user allows fsarena to overwrite.
-/// `signatures` are those of the device, and `erasable` is the type of signature in `--erase-signature`.
+/// The device has the `signatures`, and `erasable` is the type of signature in `--erase-signature`.
 pub(super) fn check_content(
     device: &BlockDevice,
     stable_name: &Path,

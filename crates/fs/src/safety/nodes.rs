@@ -38,7 +38,7 @@ enum Storage {
 const IDENTITY_ATTRIBUTES: [&str; 4] = ["wwid", "device/wwid", "serial", "device/serial"];
 
 /// Returns an error if the storage of a device is in use through another node. `loops` are the files of all loop devices, and
-/// `signatures` those of the device.
+/// the device has the `signatures`.
 pub(super) fn check_other_nodes(
     kernel: &SysRoot,
     device: &BlockDevice,

@@ -37,7 +37,7 @@ fn parse_quantity(text: &str) -> Result<Quantity, String> {
 /// The claims of a gate with these limits: that the candidate is at most that much slower than the baseline.
 ///
 /// # Errors
-/// A metric of which neither less nor more is better, or a metric that is not known before the run.
+/// Neither less nor more of a metric is better, or fsarena does not know the metric before the run.
 pub fn gate_claims(limits: &[MaxSlowdown], main_metric: Option<&str>, plan: &Plan) -> Result<Vec<String>, Failure> {
     let mut claims = vec![];
     for limit in limits {

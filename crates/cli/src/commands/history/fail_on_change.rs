@@ -37,8 +37,8 @@ type ConfirmationResult = (AlarmOutcome, String, Option<String>);
 
 impl ChangeConfirmer<'_> {
     /// Checks in fresh rounds every change that has no alarm with a result yet, and adds the alarms of all changes to the
-    /// page. Returns the exit code: 3 if fresh rounds confirmed a change; else 4 if those of a change were inconclusive or
-    /// could not run; else 0.
+    /// page. Returns the exit code: 3 if fresh rounds confirmed a change; else 4 if the rounds of a change were inconclusive
+    /// or could not run; else 0.
     pub fn check_changes(&self, changes: &[LevelChange], query: &HistoryQuery, page: &mut Page) -> CommandResult {
         handle_signals()?;
         let mut alarms = Alarms::open(self.runs_dir)?;

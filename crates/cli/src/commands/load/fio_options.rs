@@ -6,7 +6,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Arg, ArgAction};
 use fsarena_load::fio::options;
 
-/// Makes an argument a switch like those of fio: `--direct`, `--direct=1` or `--direct=0`.
+/// Makes an argument a switch as in fio: `--direct`, `--direct=1` or `--direct=0`.
 pub trait Switch {
     /// The argument as a switch.
     fn switch(self) -> Self;
@@ -105,8 +105,8 @@ impl FioFlags {
     }
 }
 
-/// Refuses values whose effect in fio `fsarena load` does not have. `has_size_limit` is whether a number of operations or bytes
-/// ends the load, `creates_by_writes` whether its writes create the files.
+/// Refuses values that have an effect in fio and would have none in `fsarena load`. `has_size_limit` is whether a number of
+/// operations or bytes ends the load, `creates_by_writes` whether its writes create the files.
 pub fn refuse_ineffective_values(fio: &FioFlags, has_size_limit: bool, creates_by_writes: bool) -> Result<(), Failure> {
     if fio.name.len() > 1 {
         return usage_error(

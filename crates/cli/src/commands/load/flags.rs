@@ -169,7 +169,7 @@ pub struct AccessMode {
     pub read_share: Option<f64>,
 }
 
-/// fio's modes, and those of sysbench.
+/// fio's modes, with sysbench's names as aliases.
 const ACCESS_MODES: AcceptedWords<AccessMode> = &[
     ("read", "Sequential reads", &["seqrd"], AccessMode { is_random: false, read_share: Some(1.0) }),
     ("write", "Sequential writes", &["seqwr"], AccessMode { is_random: false, read_share: Some(0.0) }),

@@ -81,7 +81,7 @@ fn fio_variable(name: &str) -> Option<String> {
     }
 }
 
-/// The name of the plan: that of its file without the extension, or `fio-job`.
+/// The name of the plan: the name of its file without the extension, or `fio-job`.
 fn plan_name_of_file(path: &Path) -> &str {
     plan_name(path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default(), "fio-job")
 }

@@ -163,7 +163,7 @@ fn replace_variants(
 ) -> Result<(), Failure> {
     let (has_backing_flag, paths) = (overrides.backing.is_some(), only_directories(variants)?);
     overrides.keep_devices_of(parsed_plan)?;
-    // The directories of a stored plan are replaced by those of the variants.
+    // The directories of the variants replace those of a stored plan.
     if overrides.backing == Some(Backing::Dir) && (has_backing_flag || paths.is_none()) {
         return usage_error(format!("name each directory with its variant: {directory_example}, without --on"));
     }

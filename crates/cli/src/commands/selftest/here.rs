@@ -144,8 +144,8 @@ impl Row for IdleRow {
     const COLUMNS: &'static [&'static str] = &["filesystem", "difference", "rounds", "outcome: EQUIVALENT"];
 }
 
-/// Repeats cells in guests that count instructions, and prints how much the counts vary, and how far they are from those of
-/// cells that booted.
+/// Repeats cells in guests that count instructions. Prints how much the counts vary, and how far they are from the counts of
+/// cells whose guests booted instead of starting from a snapshot.
 pub fn repeat_exact(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> CommandResult {
     handle_signals()?;
     let count_instructions = |repeats, fresh| {

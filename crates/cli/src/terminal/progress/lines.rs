@@ -6,7 +6,7 @@ use fsarena_core::plan::{OPEN_ENDED_ROUNDS, StopPlan};
 use fsarena_report::live::{ClaimView, RunView, VariantRow};
 use std::collections::{HashMap, HashSet};
 
-/// The width of a line in columns: that of a terminal by default.
+/// The width of a line, in columns. Terminals have this width by default.
 const MAX_LINE_WIDTH: usize = 80;
 /// Columns of a variant's name.
 const NAME_WIDTH: usize = 28;
@@ -76,7 +76,7 @@ impl EventLines {
         Some(format!("{} done after {}{}", round_number(view, view.rounds_done), elapsed(view), time_left(view)))
     }
 
-    /// The lines of claims that have just been decided. In a log also those of open claims, if the round had a line.
+    /// The lines of claims that have just been decided. A log also has lines of open claims, if the round had a line.
     fn claim_lines(&mut self, view: &RunView) -> Vec<String> {
         let is_first_event = self.was_open.is_empty() && !view.claims.is_empty();
         let round_had_line = self.last_round_line.is_some_and(|(_, had_line)| had_line);
