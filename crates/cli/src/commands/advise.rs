@@ -11,7 +11,6 @@ use fsarena_fs::advice::{command_line, option_variants, short_budget_rank};
 use fsarena_report::{Decision, report::ReportOptions};
 use fsarena_run::{Destination, RunRequest, registry};
 use fsarena_store::RunDir;
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 /// Choose a filesystem and its options for your work
@@ -166,41 +165,35 @@ fn advice_text(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
     let variant = |index: usize| &report.record.variants[index];
     let mut text = String::from("\nAdvice\n\n");
     let Some(decision) = Decision::new(&report) else {
-        text.push_str("No advice: nothing bounds what a choice costs.\n");
-        return Ok(text);
+        return Ok(text + "No advice: nothing bounds what a choice costs.\n");
     };
     let choices = decision.choices();
     let not_compared = report.record.not_compared();
     if let Some(choice) = choices.first() {
-        let _ = writeln!(text, "  {}\n", command_line(variant(*choice))?);
+        text += &format!("  {}\n\n", command_line(variant(*choice))?);
     }
-    let _ = writeln!(text, "{}", decision.headline());
+    text += &format!("{}\n", decision.headline());
     if let Some(first_run) = report.record.plan.stage.as_ref().and_then(|stage| stage.earlier_runs.get(STAGES[0])) {
-        let _ = writeln!(
-            text,
-            "The filesystems that run {first_run} eliminated were tried with their default options only."
-        );
+        text +=
+            &format!("The filesystems that run {first_run} eliminated were tried with their default options only.\n");
     }
     if !not_compared.is_empty() {
-        let _ = writeln!(
-            text,
-            "Not compared, because the budget was too small for them: {}. Give a larger --budget.",
-            not_compared.join(", ")
-        );
+        let names = not_compared.join(", ");
+        text += &format!("Not compared, because the budget was too small for them: {names}. Give a larger --budget.\n");
     }
     let (title, others) = match choices.split_first() {
         None => ("Can still be the best", decision.possible_best()),
         Some((_, others)) => ("About as good", others.to_vec()),
     };
     if !others.is_empty() {
-        let _ = writeln!(text, "\n{title}:");
+        text += &format!("\n{title}:\n");
     }
     for other in others {
-        let _ = writeln!(text, "  {}", command_line(variant(other))?);
+        text += &format!("  {}\n", command_line(variant(other))?);
     }
     for (other, guarantees) in decision.less_safe_variants() {
-        let line = command_line(variant(other))?;
-        let _ = writeln!(text, "\nAhead by the estimate, but gives up safety ({}):\n  {line}", guarantees.join("; "));
+        let (losses, line) = (guarantees.join("; "), command_line(variant(other))?);
+        text += &format!("\nAhead by the estimate, but gives up safety ({losses}):\n  {line}\n");
     }
     Ok(text)
 }

@@ -246,9 +246,8 @@ fn choose_claim(
     main_metric: Option<&str>,
     plan: &Plan,
 ) -> Result<Claim, Failure> {
-    let parse = |text: &str| text.parse::<Claim>().map_err(|error| Failure::new(ExitCode::Usage, error.to_string()));
     if let Some(limit) = max_slowdown {
-        return parse(&gate_claims(&[limit], main_metric, plan)?.concat());
+        return Ok(gate_claims(&[limit], main_metric, plan)?.concat().parse()?);
     }
     match &claims[..] {
         [] => {
@@ -256,7 +255,7 @@ fn choose_claim(
             let subject = Quantity::of_all(main_metric.unwrap_or(work::main_metric_of_plan(plan)));
             Ok(Claim::equality(subject, "candidate", "baseline", Some(percent)))
         }
-        [text] => parse(text),
+        [text] => Ok(text.parse()?),
         _ => usage_error("--claim: a bisection follows one claim"),
     }
 }

@@ -26,16 +26,13 @@ pub fn run(args: Args) -> CommandResult {
     let undo::RecoveryCounts { undone, failed, still_running: running, of_other_hosts } = recovered;
     let _ = writeln!(std::io::stdout(), "{undone} undone, {failed} failed, {running} still running");
     if failed > 0 {
-        return Err(Failure::new(
-            ExitCode::Missing,
-            "cannot undo everything: free what the messages above name, then run `fsarena recover` again",
-        ));
+        let message = "cannot undo everything: free what the messages above name, then run `fsarena recover` again";
+        return Err(Failure::new(ExitCode::Missing, message));
     }
     if of_other_hosts > 0 {
-        return Err(Failure::new(
-            ExitCode::Refused,
-            format!("{} of other hosts: see above how to recover them", plural(of_other_hosts, "journal")),
-        ));
+        let journals = plural(of_other_hosts, "journal");
+        let message = format!("{journals} of other hosts: see above how to recover them");
+        return Err(Failure::new(ExitCode::Refused, message));
     }
     Ok(ExitCode::Done)
 }

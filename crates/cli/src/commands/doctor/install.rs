@@ -48,10 +48,8 @@ pub fn install(packages: &[String]) -> Result<(), Failure> {
     }
     let command = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
     if !commands::is_root() {
-        return Err(Failure::new(
-            ExitCode::Missing,
-            format!("these programs are missing; install them as root: {command}"),
-        ));
+        let message = format!("these programs are missing; install them as root: {command}");
+        return Err(Failure::new(ExitCode::Missing, message));
     }
     print_message(&format!("installing: {}", packages.join(" ")));
     let apt = |args: &[&str]| Argv::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args);
