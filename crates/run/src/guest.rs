@@ -107,7 +107,7 @@ impl GuestExecutor {
         let Some(aged_images) = &self.aged_images else { return Ok(None) };
         let Some(checkpoint) = aged_images.image_of_cell(&self.run.plan, cell)? else { return Ok(None) };
         let image = if self.guest_plan.emulator == Emulator::Exact {
-            self.images.get_or_make_cell_image(&self.run, cell, checkpoint)?
+            self.images.prepare_cell_image(&self.run, cell, checkpoint)?
         } else {
             checkpoint.restore(&Devices::from(&*self.images.mkfs_image))?;
             self.images.mkfs_image.path().to_path_buf()

@@ -292,15 +292,9 @@ enum BuildFailure {
     All(Box<RunError>),
 }
 
-impl From<Error> for BuildFailure {
-    fn from(error: Error) -> BuildFailure {
+impl<E: Into<RunError>> From<E> for BuildFailure {
+    fn from(error: E) -> BuildFailure {
         BuildFailure::All(Box::new(error.into()))
-    }
-}
-
-impl From<RunError> for BuildFailure {
-    fn from(error: RunError) -> BuildFailure {
-        BuildFailure::All(Box::new(error))
     }
 }
 

@@ -127,16 +127,11 @@ impl Images {
         Ok(())
     }
 
-    /// Returns the separate image of a cell. Makes it from a checkpoint if it is missing.
+    /// Prepares the separate image of a cell, and returns its path. Makes it from a checkpoint if it is missing.
     ///
     /// # Errors
     /// There is not enough space.
-    pub fn get_or_make_cell_image(
-        &mut self,
-        run: &RunContext,
-        cell: &Cell,
-        checkpoint: &Checkpoint,
-    ) -> Result<PathBuf> {
+    pub fn prepare_cell_image(&mut self, run: &RunContext, cell: &Cell, checkpoint: &Checkpoint) -> Result<PathBuf> {
         let id = cell.id();
         if !self.cell_images.contains_key(&id) {
             let path = self.dir.path().join(format!("aged-{id}.img"));
@@ -159,22 +154,17 @@ impl Images {
     }
 
     /// Makes the stage disk, on which guests that age filesystems keep copies of trees, and what later steps of a
-    /// history need. It has the programs that these guests need, and copies of these paths of this machine. Its
+    /// history need. It has the programs that these guests need, and copies of `paths` of this machine. Its
     /// image grows as it is written.
     ///
     /// # Errors
     /// A file cannot be copied, or mkfs fails.
-    pub fn make_stage_disk(
-        &self,
-        run: &RunContext,
-        copied_paths: &[PathBuf],
-        log: CommandLog,
-    ) -> Result<ScratchDevice> {
+    pub fn make_stage_disk(&self, run: &RunContext, paths: &[PathBuf], log: CommandLog) -> Result<ScratchDevice> {
         let RunContext { plan, requirements, journal, .. } = run;
         let files = MadeDir::make_tree(journal, &self.guest_files.path().join("stage"))?;
         packed_programs::pack_programs(requirements.packed_programs.iter().map(String::as_str), files.path(), log)?;
         packed_programs::pack_file(Path::new("/etc/mke2fs.conf"), files.path())?;
-        packed_programs::copy_host_paths(copied_paths, files.path(), log)?;
+        packed_programs::copy_host_paths(paths, files.path(), log)?;
         run.agent_config.role.give_to_workload_user(files.path())?;
         let bytes = (requirements.size_bytes + requirements.size_bytes / 2).next_multiple_of(STAGE_DISK_STEP_BYTES);
         let image = image::create_sparse(journal, &self.dir.path().join("stage.img"), bytes)?;
