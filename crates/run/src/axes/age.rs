@@ -9,9 +9,8 @@ use fsarena_core::factor::{self, age, age::Age};
 use fsarena_core::{plan::Plan, setting::SettingValue};
 use fsarena_fs::filesystems;
 use fsarena_load::{ageing::GitPulls, workload::Room, workloads::SETUP_ONCE};
-use fsarena_sys::{Error, program};
-use std::{collections::BTreeSet, io, path::Path};
-use walkdir::WalkDir;
+use fsarena_sys::{Error, dirs, program};
+use std::{collections::BTreeSet, path::Path};
 
 /// The axis: how the filesystem was used before the work begins.
 pub const AXIS: Axis = Axis::new(
@@ -68,21 +67,18 @@ pub fn room_of_ages(plan: &Plan, variants: &[Variant]) -> Result<Room> {
     let mut room = Room::default();
     for variant in variants {
         let Some(Age::Git { pulls }) = age_of(variant) else { continue };
-        let repository = plan.age.repository.as_ref().map(|path| tree_bytes(path)).transpose()?;
+        let repository = plan.age.repository.as_ref().map(|path| repository_bytes(path)).transpose()?;
         room.bytes = room.bytes.max(GitPulls::space_bytes(pulls, repository));
         room.inodes = room.inodes.max(room.bytes >> 13);
     }
     Ok(room)
 }
 
-/// The size of all files in a directory and below, in bytes.
-fn tree_bytes(dir: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in WalkDir::new(dir) {
-        let length = entry.and_then(|entry| Ok(entry.metadata()?.len())).map_err(io::Error::from);
-        bytes += length.map_err(Error::io("reading the repository", dir))?;
-    }
-    Ok(bytes)
+/// The size of everything in a repository, in bytes.
+fn repository_bytes(repository: &Path) -> Result<u64, Error> {
+    // The repository may be named by a link, which `tree_bytes` does not follow.
+    let dir = repository.canonicalize().map_err(Error::io("reading the repository", repository))?;
+    dirs::tree_bytes(&dir, 0)
 }
 
 fn check(check: &LevelCheck) -> Result<()> {
