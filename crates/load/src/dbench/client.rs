@@ -55,8 +55,6 @@ pub struct SharedState<'r> {
     pub root: CString,
     /// The options of the player.
     pub options: &'r PlayerOptions,
-    /// Limit of each client in bytes a nanosecond, or `None` without a limit.
-    pub bytes_per_ns: Option<f64>,
     /// The clock.
     pub clock: Clock,
 }
@@ -125,14 +123,14 @@ impl<'r> DbenchClient<'r> {
         while self.shared.counters.phase() != Phase::Over {
             match self.cursor.next_step() {
                 Step::Operation(kind, instruction, numbers) => {
-                    if let Some(bytes_per_ns) = self.shared.bytes_per_ns {
-                        self.wait_for_rate(bytes_per_ns);
+                    if let Some(rate_mb_s) = self.shared.options.rate_mb_s {
+                        self.wait_for_rate(rate_mb_s);
                     }
                     let start = clock.now();
                     self.perform_operation(kind, instruction, numbers)?;
                     self.count_operation(kind, numbers, clock.now().saturating_sub(start));
                 }
-                Step::WaitUntil(ns) if self.shared.bytes_per_ns.is_none() => {
+                Step::WaitUntil(ns) if self.shared.options.rate_mb_s.is_none() => {
                     self.wait_until(self.time_base + self.shared.clock.scale.ticks(ns));
                 }
                 Step::WaitUntil(_) => {}
@@ -189,12 +187,13 @@ impl<'r> DbenchClient<'r> {
 
     /// Delays an operation until the bytes since the last one fit the rate. A client that falls behind never catches
     /// up.
-    fn wait_for_rate(&mut self, bytes_per_ns: f64) {
+    fn wait_for_rate(&mut self, rate_mb_s: f64) {
         let now = self.shared.clock.now();
         let Some((last_start, bytes_then)) = self.last_paced else {
             self.last_paced = (self.moved_bytes > 0).then_some((now, self.moved_bytes));
             return;
         };
+        let bytes_per_ns = rate_mb_s * 1e6 / 1e9;
         let ns = ((self.moved_bytes - bytes_then) as f64 / bytes_per_ns) as u64;
         self.wait_until(last_start + self.shared.clock.scale.ticks(ns));
         self.last_paced = Some((self.shared.clock.now(), self.moved_bytes));

@@ -44,16 +44,10 @@ pub struct NameTable {
     /// The pieces of all names.
     pieces: Vec<NamePiece>,
     /// The end of each name's pieces, which begin where those of the previous name end.
-    piece_ends: Vec<u32>,
+    pub(super) piece_ends: Vec<u32>,
 }
 
 impl NameTable {
-    /// Number of names.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.piece_ends.len()
-    }
-
     /// Bytes that the names take in memory.
     pub fn memory_bytes(&self) -> usize {
         self.text.len() + size_of_val(self.pieces.as_slice()) + size_of_val(self.piece_ends.as_slice())

@@ -2,7 +2,7 @@
 
 use super::client_runner::RunMeasurements;
 use super::kind::{KIND_DEFS, OperationKind};
-use super::shared_counters::{ClientCounters, ClientMessage, SharedCounters};
+use super::shared_counters::{ClientCounters, SharedCounters};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_engine::readings::{set_cpu, set_percentiles};
@@ -64,8 +64,6 @@ pub struct DbenchOutcome {
     pub lateness_ns: u64,
     /// Number of operations with another result than the loadfile states, after which the clients continued.
     pub unexpected_results: u64,
-    /// The message of the first such operation.
-    pub first_unexpected_result: Option<ClientMessage>,
 }
 
 impl DbenchOutcome {
@@ -86,7 +84,6 @@ impl DbenchOutcome {
             cpu,
             lateness_ns: load_each(|client| &client.lateness_ns).max().unwrap_or(0),
             unexpected_results: load_each(|client| &client.unexpected_result.count).sum(),
-            first_unexpected_result: counters.clients().find_map(|client| client.unexpected_result.message()),
         }
     }
 

@@ -203,12 +203,8 @@ impl LoadProgramBuilder {
     ) -> Result<(), String> {
         let def = kind.def();
         if names.len() != def.name_count {
-            return Err(format!(
-                "{} takes {}, and has {}",
-                def.name,
-                format_count(def.name_count, "name"),
-                names.len()
-            ));
+            let takes = format_count(def.name_count, "name");
+            return Err(format!("{} takes {takes}, and has {}", def.name, names.len()));
         }
         if numbers.len() < def.number_count {
             let needs = format_count(def.number_count, "number");
