@@ -10,14 +10,10 @@ pub enum OptionRule {
     Any,
     /// It passes if its value has only relative names of files, separated by `:`.
     Files,
-    /// It passes if its value has no quoted file name (`'file'`): fio would read the pattern from that file.
-    Pattern,
-    /// It passes if its value names no file (`mmap:/file`): fio would map its memory from that file.
-    Memory,
+    /// It passes unless its value contains this text, which is refused for this reason.
+    Without(&'static str, &'static str),
     /// It passes with an I/O engine of [`ENGINES`].
     Engine,
-    /// It passes with a mode that reads or writes.
-    Mode,
     /// It changes only what fio prints. fsarena drops the option, because fsarena reads the figures of every job.
     Dropped,
     /// It is refused for this reason.
@@ -60,6 +56,8 @@ const UNRESTRICTED_OPTIONS: &str = "description name wait_for lockfile unique_fi
 const DROPPED_OPTIONS: &str = "group_reporting unified_rw_reporting clat_percentiles lat_percentiles slat_percentiles percentile_list \
     significant_figures";
 
+const PATTERN_FILE_REASON: &str = "reads a file; write the pattern itself";
+
 /// Options whose values are checked.
 const CHECKED_OPTIONS: [(&str, OptionRule); 13] = [
     ("filename", OptionRule::Files),
@@ -70,11 +68,12 @@ const CHECKED_OPTIONS: [(&str, OptionRule); 13] = [
     ("write_iops_log", OptionRule::Files),
     ("write_hist_log", OptionRule::Files),
     ("write_iolog", OptionRule::Files),
-    ("verify_pattern", OptionRule::Pattern),
-    ("buffer_pattern", OptionRule::Pattern),
-    ("mem", OptionRule::Memory),
+    // fio would read a pattern such as `'file'` from that file, and would map its memory `mmap:/file` from that file.
+    ("verify_pattern", OptionRule::Without("'", PATTERN_FILE_REASON)),
+    ("buffer_pattern", OptionRule::Without("'", PATTERN_FILE_REASON)),
+    ("mem", OptionRule::Without(":", "maps a file into memory; write it without a file")),
     ("ioengine", OptionRule::Engine),
-    ("rw", OptionRule::Mode),
+    ("rw", OptionRule::Without("trim", "discards blocks of a device, and the jobs work on files")),
 ];
 
 const OTHER_ENGINE_REASON: &str = "belongs to an I/O engine that does not work on files of the filesystem under test";
@@ -185,11 +184,9 @@ pub fn check_value(rule: OptionRule, value: &str) -> Result<(), String> {
         OptionRule::Any | OptionRule::Dropped => Ok(()),
         OptionRule::Refused(reason) => refuse(reason),
         OptionRule::Files => check_files(value),
-        OptionRule::Pattern if value.contains('\'') => refuse("reads a file; write the pattern itself"),
-        OptionRule::Memory if value.contains(':') => refuse("maps a file into memory; write it without a file"),
-        OptionRule::Mode if value.contains("trim") => refuse("discards blocks of a device, and the jobs work on files"),
+        OptionRule::Without(text, reason) if value.contains(text) => refuse(reason),
+        OptionRule::Without(..) => Ok(()),
         OptionRule::Engine => check_engine(value),
-        OptionRule::Pattern | OptionRule::Memory | OptionRule::Mode => Ok(()),
     }
 }
 
