@@ -108,7 +108,7 @@ impl CoreutilsTaskBuilder<'_> {
         let mut preparation = Vec::new();
         self.make_missing_files(task.needs, present_groups, &mut preparation);
         let work = self.make_action(task, &mut preparation);
-        if task.consumes {
+        if task.removes_files(&self.sizes) {
             present_groups.remove(&task.needs);
         }
         present_groups.insert(task.makes);
@@ -258,8 +258,6 @@ struct TaskSizes {
     directories: u64,
     /// Files of the generated tree, or `None` for a real tree.
     tree_files: Option<u64>,
-    /// Copies of the archive.
-    copies: u64,
     /// Mebibytes of the large file.
     big_mebibytes: u64,
     /// Bytes of the file that is split.
@@ -274,7 +272,6 @@ impl TaskSizes {
             files: scale.scaled_count(10_000, 20),
             directories: scale.scaled_count(10_000, 20),
             tree_files: job.settings.text("tree").is_empty().then(|| generated_file_count(job)),
-            copies: 10,
             big_mebibytes: scale.scaled_count(1024, 1),
             small_bytes: scale.scaled_count(10 << 20, 32 << 10),
         }
@@ -310,8 +307,6 @@ struct TaskDef {
     id: &'static str,
     /// The files it requires.
     needs: FileGroup,
-    /// Whether the task removes the files that it requires.
-    consumes: bool,
     /// The files it makes.
     makes: FileGroup,
     /// Its title in reports; a word in braces stands for one of the [`TaskSizes`].
@@ -328,12 +323,7 @@ const fn task_def(
     title: &'static str,
     op: fn(&Place, &TaskSizes) -> Op,
 ) -> TaskDef {
-    TaskDef { number, id, needs, consumes: false, makes, title, op }
-}
-
-/// Defines that a task removes the files that it requires.
-const fn consuming(task: TaskDef) -> TaskDef {
-    TaskDef { consumes: true, ..task }
+    TaskDef { number, id, needs, makes, title, op }
 }
 
 /// All tasks in the order in which they run. The order is by number, except that the tree is copied (020) before it is
@@ -343,18 +333,16 @@ const TASKS: &[TaskDef] = &[
         Op::Touch(place.root.join("files"), sizes.files)
     }),
     task_def(2, "find-files", Files, Nothing, "Find {files} files", |place, _| Op::Find(place.root.join("files"))),
-    consuming(task_def(3, "rm-files", Files, Nothing, "Remove {files} files", |place, _| {
-        Op::Remove(place.root.join("files"))
-    })),
+    task_def(3, "rm-files", Files, Nothing, "Remove {files} files", |place, _| Op::Remove(place.root.join("files"))),
     task_def(4, "mkdir", Nothing, Dirs, "Make {directories} directories", |place, sizes| {
         Op::MakeDirectories(place.root.join("dirs"), sizes.directories)
     }),
     task_def(5, "find-dirs", Dirs, Nothing, "Find {directories} directories", |place, _| {
         Op::Find(place.root.join("dirs"))
     }),
-    consuming(task_def(6, "rm-dirs", Dirs, Nothing, "Remove {directories} directories", |place, _| {
+    task_def(6, "rm-dirs", Dirs, Nothing, "Remove {directories} directories", |place, _| {
         Op::Remove(place.root.join("dirs"))
-    })),
+    }),
     task_def(7, "copy-in", Input, Tarball, "Copy tarball from other to current disk", |place, _| {
         Op::Copy(place.source_dir.join(TARBALL), place.root.join(TARBALL))
     }),
@@ -370,11 +358,9 @@ const TASKS: &[TaskDef] = &[
     task_def(20, "copy-tree", Tree, Nothing, "Copy the tree{tree}", |place, _| {
         Op::CopyTree(place.root.join(TOP_DIR), place.root.join("tree-copy"))
     }),
-    consuming(task_def(11, "rm-tree", Tree, Nothing, "Remove the tree{tree}", |place, _| {
-        Op::Remove(place.root.join(TOP_DIR))
-    })),
-    task_def(12, "copy-10", Tarball, Nothing, "Copy the tarball {copies} times", |place, sizes| {
-        Op::CopyInto(place.root.join(TARBALL), place.root.join("copies"), sizes.copies)
+    task_def(11, "rm-tree", Tree, Nothing, "Remove the tree{tree}", |place, _| Op::Remove(place.root.join(TOP_DIR))),
+    task_def(12, "copy-10", Tarball, Nothing, "Copy the tarball 10 times", |place, _| {
+        Op::CopyInto(place.root.join(TARBALL), place.root.join("copies"), 10)
     }),
     task_def(13, "create", Nothing, Big, "Create a {big} file", |place, sizes| {
         Op::WriteZeros(place.root.join(BIG_FILE), sizes.big_mebibytes)
@@ -398,6 +384,11 @@ const fn split_task<const PIECE_BYTES: u64>(number: i64, id: &'static str, title
 }
 
 impl TaskDef {
+    /// Whether the task removes the files that it requires.
+    fn removes_files(&self, sizes: &TaskSizes) -> bool {
+        matches!((self.op)(&placeholder_place(), sizes), Op::Remove(_))
+    }
+
     /// Its title in reports.
     fn title(&self, sizes: &TaskSizes) -> String {
         let tree = sizes.tree_files.map_or(String::new(), |files| format!(" of {} files", format_count(files)));
@@ -405,7 +396,6 @@ impl TaskDef {
             ("{files}", format_count(sizes.files)),
             ("{directories}", format_count(sizes.directories)),
             ("{tree}", tree),
-            ("{copies}", sizes.copies.to_string()),
             ("{big}", format_bytes(sizes.big_mebibytes << 20)),
             ("{small}", format_bytes(sizes.small_bytes)),
         ];
@@ -482,7 +472,7 @@ fn space_needed(tasks: &[&'static TaskDef], sizes: &TaskSizes, tree_size: &TreeS
         present_groups.insert(task.makes);
         usage = usage + usage_of(task);
         peak = SpaceUsage { bytes: peak.bytes.max(usage.bytes), inodes: peak.inodes.max(usage.inodes) };
-        if task.consumes {
+        if task.removes_files(sizes) {
             present_groups.remove(&task.needs);
             let freed = find_maker(task.needs).map_or(SpaceUsage::default(), usage_of);
             usage = SpaceUsage { bytes: usage.bytes - freed.bytes, inodes: usage.inodes - freed.inodes };
@@ -570,14 +560,8 @@ mod tests {
         assert_eq!([1 << 30, 32 << 20, 327_680, 1000].map(format_bytes), ["1 GiB", "32 MiB", "320 KiB", "1,000 B"]);
     }
 
-    const SIZES: TaskSizes = TaskSizes {
-        files: 100,
-        directories: 50,
-        tree_files: Some(10),
-        copies: 10,
-        big_mebibytes: 1,
-        small_bytes: 10_000,
-    };
+    const SIZES: TaskSizes =
+        TaskSizes { files: 100, directories: 50, tree_files: Some(10), big_mebibytes: 1, small_bytes: 10_000 };
 
     const TREE_SIZE: TreeSize = TreeSize {
         files: 10,
