@@ -4,7 +4,7 @@
 use crate::dbench::calls::{self, EntryBuffer, PathBuffer, as_path};
 use crate::dbench::cursor::{Cursor, Step};
 use crate::dbench::kind::{Numbers, OperationKind};
-use crate::dbench::program::{ExpectedResult, Instruction, LoadProgram};
+use crate::dbench::program::{ExpectedResult, Instruction, InstructionAction, LoadProgram};
 use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters, add_unshared};
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
@@ -130,15 +130,17 @@ impl<'r> DbenchClient<'r> {
                     self.perform_operation(kind, instruction, numbers)?;
                     self.count_operation(kind, numbers, clock.now().saturating_sub(start));
                 }
-                Step::WaitUntil(ns) if self.shared.options.rate_mb_s.is_none() => {
-                    self.wait_until(self.time_base + self.shared.clock.scale.ticks(ns));
+                // A rate replaces the times of the lines.
+                Step::Control(InstructionAction::WaitUntil, [ns, ..]) => {
+                    if self.shared.options.rate_mb_s.is_none() {
+                        self.wait_until(self.time_base + self.shared.clock.scale.ticks(ns as u64));
+                    }
                 }
-                Step::WaitUntil(_) => {}
-                Step::End => self.restart_time_base(),
-                control => {
-                    self.perform_control_step(control);
+                Step::Control(action, numbers) => {
+                    self.perform_control(action, numbers);
                     self.restart_time_base();
                 }
+                Step::End => self.restart_time_base(),
             }
         }
         Ok(())
@@ -151,21 +153,22 @@ impl<'r> DbenchClient<'r> {
         self.last_paced = None;
     }
 
-    /// Performs a step that is not a file operation.
-    fn perform_control_step(&mut self, step: Step) {
-        match step {
-            Step::Sleep(us) => {
-                let ns = us.saturating_mul(1000);
+    /// Performs an action that is not a file operation.
+    fn perform_control(&mut self, action: InstructionAction, numbers: Numbers) {
+        match action {
+            InstructionAction::Sleep => {
+                let ns = (numbers[0] as u64).saturating_mul(1000);
                 self.sleep_until(self.shared.clock.now().saturating_add(self.shared.clock.scale.ticks(ns)));
             }
-            Step::SetSyncPoint(point) => self.counters.sync_point.store(point, Relaxed),
-            Step::WaitForSyncPoint { client, point } => {
+            InstructionAction::SetSyncPoint => self.counters.sync_point.store(numbers[0], Relaxed),
+            InstructionAction::WaitForSyncPoint => {
+                let [client, point, ..] = numbers;
                 let other_client = self.shared.counters.client(client as u32);
                 while other_client.sync_point.load(Relaxed) != point && self.shared.counters.phase() != Phase::Over {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
-            Step::SetPattern(index) => self.pattern = Some(index),
+            InstructionAction::SetPattern => self.pattern = Some(numbers[0] as usize),
             _ => {}
         }
     }

@@ -13,23 +13,9 @@ use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
 pub enum Step<'p> {
     /// An operation with its resolved numbers.
     Operation(OperationKind, &'p Instruction, Numbers),
-    /// See [`InstructionAction::WaitUntil`]: nanoseconds.
-    WaitUntil(u64),
-    /// See [`InstructionAction::Sleep`]: microseconds.
-    Sleep(u64),
-    /// See [`InstructionAction::SetSyncPoint`].
-    SetSyncPoint(i64),
-    /// See [`InstructionAction::WaitForSyncPoint`].
-    WaitForSyncPoint {
-        /// The number of the other client, from 0.
-        client: i64,
-        /// The point that it has to reach.
-        point: i64,
-    },
-    /// See [`InstructionAction::SetPattern`]: the index in [`LoadProgram::patterns`].
-    SetPattern(usize),
-    /// A random string has been drawn.
-    StringDrawn,
+    /// Any other action that the client performs itself, with its numbers; never a loop or a repetition. The string of
+    /// [`InstructionAction::DrawString`] has already been drawn.
+    Control(InstructionAction, Numbers),
     /// The end of the program. The next step is the first one again.
     End,
 }
@@ -97,24 +83,14 @@ impl<'p> Cursor<'p> {
         }
     }
 
-    /// Applies an instruction that is not an operation to the cursor. Returns a step if the client has something to do.
+    /// Applies an instruction that is not an operation to the cursor. Returns a step unless it is a loop or a repetition.
     fn apply_control(&mut self, instruction: &Instruction) -> Option<Step<'p>> {
         let program = self.program;
-        let number = |index| program.number(instruction, index).unwrap_or(0);
-        Some(match instruction.action {
-            InstructionAction::WaitUntil => Step::WaitUntil(number(0) as u64),
-            InstructionAction::Sleep => Step::Sleep(number(0) as u64),
-            InstructionAction::SetSyncPoint => Step::SetSyncPoint(number(0)),
-            InstructionAction::WaitForSyncPoint => Step::WaitForSyncPoint { client: number(0), point: number(1) },
-            InstructionAction::SetPattern => Step::SetPattern(number(0) as usize),
-            InstructionAction::DrawString => {
-                let (slot, string) = &program.strings[number(0) as usize];
-                string.draw_into(&mut self.rng, &mut self.strings[usize::from(*slot)]);
-                Step::StringDrawn
-            }
+        let numbers: Numbers = std::array::from_fn(|index| program.number(instruction, index).unwrap_or(0));
+        match instruction.action {
             InstructionAction::Loop => {
                 self.loop_start = self.next_index;
-                self.loop_rounds_left = number(0);
+                self.loop_rounds_left = numbers[0];
                 return None;
             }
             InstructionAction::EndLoop => {
@@ -125,11 +101,16 @@ impl<'p> Cursor<'p> {
                 return None;
             }
             InstructionAction::Repeat => {
-                self.repetitions_left = number(0);
+                self.repetitions_left = numbers[0];
                 return None;
             }
-            InstructionAction::Operation(_) => return None,
-        })
+            InstructionAction::DrawString => {
+                let (slot, string) = &program.strings[numbers[0] as usize];
+                string.draw_into(&mut self.rng, &mut self.strings[usize::from(*slot)]);
+            }
+            _ => {}
+        }
+        Some(Step::Control(instruction.action, numbers))
     }
 
     /// The value of a number of an instruction.
@@ -159,7 +140,7 @@ mod tests {
     use super::super::loadfile;
     use super::*;
 
-    /// Takes `count` steps. Returns the handle of each operation, and the debug form of any other step.
+    /// Takes `count` steps. Returns the handle of each operation, and the action and two numbers of any other step.
     fn walk(text: &str, count: usize) -> Vec<String> {
         let program = loadfile::parse("test", text.as_bytes()).unwrap();
         let mut cursor = Cursor::new(&program, 3, 8, 1);
@@ -167,7 +148,8 @@ mod tests {
         for _ in 0..count {
             steps.push(match cursor.next_step() {
                 Step::Operation(_, _, numbers) => numbers[0].to_string(),
-                other => format!("{other:?}"),
+                Step::Control(action, [first, second, ..]) => format!("{action:?} {first} {second}"),
+                Step::End => "End".into(),
             });
         }
         steps
@@ -185,7 +167,7 @@ mod tests {
         let text = "Flush 10 0x0\nREPEAT 2\nFlush +5 0x0\nFlush +child 0x0\nFlush +num_children 0x0\n";
         assert_eq!(walk(text, 5).join(" "), "10 15 20 23 31");
         let text = "RANDOMSTRING 2 \"[7]1\"\nFlush $2 0x0\n";
-        assert_eq!(walk(text, 2).join(" "), "StringDrawn 71");
+        assert_eq!(walk(text, 2).join(" "), "DrawString 0 0 71");
     }
 
     #[test]
@@ -212,14 +194,7 @@ mod tests {
         let text = "SLEEP 5\nSETSP 2\nWAITSP 1 2\nWRITEPATTERN ab\n1.5 Flush 1 0x0\n";
         assert_eq!(
             walk(text, 6),
-            [
-                "Sleep(5)",
-                "SetSyncPoint(2)",
-                "WaitForSyncPoint { client: 1, point: 2 }",
-                "SetPattern(0)",
-                "WaitUntil(1500000000)",
-                "1"
-            ]
+            ["Sleep 5 0", "SetSyncPoint 2 0", "WaitForSyncPoint 1 2", "SetPattern 0 0", "WaitUntil 1500000000 0", "1"]
         );
     }
 }

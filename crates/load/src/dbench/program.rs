@@ -33,11 +33,11 @@ pub enum InstructionAction {
     Sleep,
     /// Sets the point that this client has reached, so that other clients can wait for it.
     SetSyncPoint,
-    /// Waits until another client is at a point.
+    /// Waits until another client, by its number from 0, is at a point.
     WaitForSyncPoint,
-    /// Sets the pattern of all later writes.
+    /// Sets the pattern of all later writes, by its index in [`LoadProgram::patterns`].
     SetPattern,
-    /// Draws a new random string.
+    /// Draws a new random string, by its index in [`LoadProgram::strings`].
     DrawString,
     /// Starts a loop with a number of repetitions.
     Loop,
