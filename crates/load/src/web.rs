@@ -48,16 +48,12 @@ struct ObjectKind {
     cachable_percent: u32,
 }
 
-const fn object_kind(per_mille: u32, size: SizeDistribution, cachable_percent: u32) -> ObjectKind {
-    ObjectKind { per_mille, size, cachable_percent }
-}
-
 /// Images, HTML, downloads, and others.
 static OBJECT_KINDS: [ObjectKind; 4] = [
-    object_kind(650, SizeDistribution::Exponential(4_500.0), 80),
-    object_kind(150, SizeDistribution::Exponential(8_500.0), 90),
-    object_kind(5, SizeDistribution::LogNormal(300_000.0, 300_000.0), 95),
-    object_kind(195, SizeDistribution::LogNormal(25_000.0, 10_000.0), 72),
+    ObjectKind { per_mille: 650, size: SizeDistribution::Exponential(4_500.0), cachable_percent: 80 },
+    ObjectKind { per_mille: 150, size: SizeDistribution::Exponential(8_500.0), cachable_percent: 90 },
+    ObjectKind { per_mille: 5, size: SizeDistribution::LogNormal(300_000.0, 300_000.0), cachable_percent: 95 },
+    ObjectKind { per_mille: 195, size: SizeDistribution::LogNormal(25_000.0, 10_000.0), cachable_percent: 72 },
 ];
 
 /// The kind of an object by a uniform draw below 1000.

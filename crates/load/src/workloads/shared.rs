@@ -43,16 +43,12 @@ struct TaskDef {
     uses_shared_file: bool,
 }
 
-const fn task_def(name: &'static str, title: &'static str, writes: bool, uses_shared_file: bool) -> TaskDef {
-    TaskDef { name, title, writes, uses_shared_file }
-}
-
 /// The tasks in order.
 const TASKS: [TaskDef; 4] = [
-    task_def("write-own", "Write a file of one's own", true, false),
-    task_def("read-other", "Read another client's file", false, false),
-    task_def("write-strided", "Write one file in strides", true, true),
-    task_def("read-strided", "Read another client's strides", false, true),
+    TaskDef { name: "write-own", title: "Write a file of one's own", writes: true, uses_shared_file: false },
+    TaskDef { name: "read-other", title: "Read another client's file", writes: false, uses_shared_file: false },
+    TaskDef { name: "write-strided", title: "Write one file in strides", writes: true, uses_shared_file: true },
+    TaskDef { name: "read-strided", title: "Read another client's strides", writes: false, uses_shared_file: true },
 ];
 
 fn task_info(def: TaskDef) -> TaskInfo {
