@@ -61,8 +61,7 @@ impl Controller {
         let identity = FileIdentity::at_path(&path);
         guard.update(UndoStep::RemoveControlGroup { path: path.clone(), identity })?;
         if self.is_v2 {
-            let control = subtree_control_path(&self.root);
-            std::fs::write(&control, format!("+{}", self.name)).map_err(Error::io("writing", control))?;
+            enable_controller(&self.root, self.name)?;
         }
         Ok(ControlGroup { path, removal_guard: guard, controller_guard })
     }
@@ -275,6 +274,15 @@ pub(crate) fn is_enabled_for_children(group: &Path, controller: &str) -> Result<
 fn child_groups(group: &Path) -> Result<Vec<PathBuf>, Error> {
     let names = none_if_missing(sorted_names(group)).map_err(Error::io("reading", group))?.unwrap_or_default();
     Ok(names.into_iter().map(|name| group.join(name)).filter(|path| path.is_dir()).collect())
+}
+
+/// Enables a controller for the children of a group.
+///
+/// # Errors
+/// The kernel refuses.
+fn enable_controller(group: &Path, controller: &str) -> Result<(), Error> {
+    let path = subtree_control_path(group);
+    std::fs::write(&path, format!("+{controller}")).map_err(Error::io("writing", path))
 }
 
 /// Disables a controller for the children of a group, unless a child uses it: that child would lose its limits.

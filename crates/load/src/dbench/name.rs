@@ -198,6 +198,6 @@ mod tests {
         let first = names.intern(b"/a", false).unwrap();
         assert_ne!(names.intern(b"/b", false).unwrap(), first);
         assert_eq!(names.intern(b"/a", false).unwrap(), first);
-        assert_eq!(names.finish().len(), 2);
+        assert_eq!(names.finish().piece_ends.len(), 2);
     }
 }

@@ -472,9 +472,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let request_mix = RequestMix::new(400, 0.8, 0.8);
         let cache = DiskCache::create(dir.path(), settings((4, 8), LIMIT_BYTES, 7), true, request_mix).unwrap();
-        let object_count = objects_to_fill(7, 400, LIMIT_BYTES);
-        assert!((40..400).contains(&object_count), "{object_count}");
-        cache.run(&config(object_count), true).unwrap();
+        let fill_count = objects_to_fill(7, 400, LIMIT_BYTES);
+        assert!((40..400).contains(&fill_count), "{fill_count}");
+        cache.run(&config(fill_count), true).unwrap();
         let filled_bytes = cache.lock_index().bytes;
         assert!(filled_bytes <= LIMIT_BYTES && filled_bytes > LIMIT_BYTES / 2, "{filled_bytes}");
 
