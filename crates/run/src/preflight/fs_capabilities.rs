@@ -16,16 +16,13 @@ use std::path::Path;
 pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands) -> Result<()> {
     for variant in variants {
         let def = filesystems::find(variant.level(factor::FS))?;
-        if let Some(why) = unsupported_reason(def, demands) {
-            let lacks_direct_io = demands.direct_io && why == direct_io_refusal();
-            let alternative = if lacks_direct_io {
-                String::new()
-            } else {
-                format!(", or take another tree ({})", setting("tree", ""))
-            };
-            let why = format!("{} {why}; leave {} out ({}){alternative}", def.title, def.id, setting("fs", ""));
-            return Err(RunError::in_variant(variant, why));
-        }
+        let (why, alternative) = match unsupported_file(def, demands) {
+            Some(why) => (why, format!(", or take another tree ({})", setting("tree", ""))),
+            None if demands.direct_io && !def.traits.direct_io => (direct_io_refusal(), String::new()),
+            None => continue,
+        };
+        let why = format!("{} {why}; leave {} out ({}){alternative}", def.title, def.id, setting("fs", ""));
+        return Err(RunError::in_variant(variant, why));
     }
     Ok(())
 }
@@ -35,9 +32,9 @@ pub fn missing_mkfs_error(def: &FsDef) -> RunError {
     RunError::Missing(format!("{} is not installed: {}", def.mkfs, install_command([def])))
 }
 
-/// Why a filesystem does not support the files or the direct I/O of the workloads; None if it does.
-fn unsupported_reason(def: &FsDef, demands: &Demands) -> Option<String> {
-    let Demands { symlink, foreign_owner, case_clash, reserved_name, longest_name, direct_io } = demands;
+/// Why a filesystem does not support a file of the workloads; None if it supports all.
+fn unsupported_file(def: &FsDef, demands: &Demands) -> Option<String> {
+    let Demands { symlink, foreign_owner, case_clash, reserved_name, longest_name, .. } = demands;
     let traits = def.traits;
     // Whether the filesystem supports an entry of the tree, the entry, and the reason if it does not.
     let entries = [
@@ -63,7 +60,7 @@ fn unsupported_reason(def: &FsDef, demands: &Demands) -> Option<String> {
         let (limit, longest) = (traits.name_bytes, longest.display());
         return Some(format!("has names of at most {limit} bytes, and the tree has a longer one: {longest}"));
     }
-    (*direct_io && !traits.direct_io).then(direct_io_refusal)
+    None
 }
 
 fn direct_io_refusal() -> String {
@@ -93,14 +90,15 @@ mod tests {
     use super::*;
 
     fn why(fs: &str, demands: &Demands) -> String {
-        unsupported_reason(filesystems::find(fs).unwrap(), demands).unwrap_or_default()
+        let variant = Variant { name: fs.into(), levels: [(factor::FS.to_string(), fs.to_string())].into() };
+        check([&variant].into_iter(), demands).err().map_or(String::new(), |error| error.to_string())
     }
 
     #[test]
     fn filesystems_refuse_files_that_they_do_not_support() {
         let path = |name: &str| Some(std::path::PathBuf::from(name));
         let link = Demands { symlink: path("tree/l"), ..Demands::default() };
-        assert!(why("vfat", &link).ends_with("symbolic links, and the tree has one: tree/l"));
+        assert!(why("vfat", &link).contains("symbolic links, and the tree has one: tree/l;"));
         assert_eq!(why("minix", &link), "");
         let owned = Demands { foreign_owner: path("tree/f"), ..Demands::default() };
         assert!(why("exfat", &owned).contains("owners") && why("hfsplus", &owned).is_empty());
