@@ -397,7 +397,7 @@ impl ImageMaker<'_> {
         let settings = [SETUP_ONCE, "once", "env", "amount", "input"];
         let settings = settings.iter().filter_map(|id| Some((*id, workload.settings.0.get(*id)?))).collect();
         let (base, directory) = (self.base_image(variant, seed), workload.directory_name());
-        let (inputs, scale) = (digest_inputs(self.run, variant, workload)?, self.run.plan.scale.name());
+        let (inputs, scale) = (digest_inputs(self.run, workload)?, self.run.plan.scale.name());
         let mut setup = SetupHistory { before: String::new(), settings, scale, inputs, directory };
         // Without the history before it, the setup must leave the same files on every filesystem.
         let setup_json = to_json(&setup)?;
@@ -545,13 +545,9 @@ fn make_filesystem_and_log(
     Ok(CheckpointInfo::new(history, &formatted.argv.join(" "), &features))
 }
 
-/// The files and directories of this machine that a workload names, each with a digest.
-fn digest_inputs(
-    run: &RunContext,
-    variant: &Variant,
-    planned: &WorkloadPlan,
-) -> Result<BTreeMap<PathBuf, String>, CellError> {
-    let (workload, job) = work::find_workload(&run.plan, &matrix::workload_of_variant(variant, planned))?;
+/// The files and directories of this machine that the workload of a variant names, each with a digest.
+fn digest_inputs(run: &RunContext, workload: &WorkloadPlan) -> Result<BTreeMap<PathBuf, String>, CellError> {
+    let (workload, job) = work::find_workload(&run.plan, workload)?;
     let mut inputs = BTreeMap::new();
     for path in workload.paths_in_settings(&job) {
         // Directories directly below the root hold the system.

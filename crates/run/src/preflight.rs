@@ -213,7 +213,7 @@ fn check_devices(
         check_source_device(kernel, plan, requirements.source_disk_bytes)?;
     }
     requirements.kernels.mounted_filesystems = defs;
-    check_images(kernel, &plan.device, runs_dir, &requirements.devices, requirements.source_disk_bytes)?;
+    check_images(kernel, &plan.device, runs_dir, requirements)?;
     special_filesystems::check_room(kernel, plan, variants, runs_dir, room)
 }
 

@@ -68,29 +68,22 @@ fn read_setting(policy: &Path, name: &str) -> String {
 }
 
 fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
-    let speed = setup.parse_level(parse)?;
-    let policies = find_policies(setup.kernel);
-    match speed {
+    match setup.parse_level(parse)? {
         None => Ok(()),
-        Some(Speed::Share(share)) if policies.is_empty() => set_quota(setup, share),
-        Some(Speed::Share(share)) => set_all_policies(setup, &policies, "scaling_max_freq", |policy| {
+        Some(Speed::Share(share)) if find_policies(setup.kernel).is_empty() => set_quota(setup, share),
+        Some(Speed::Share(share)) => set_all_policies(setup, "scaling_max_freq", |policy| {
             let highest: f64 = read_setting(policy, "cpuinfo_max_freq").parse().unwrap_or(0.0);
             ((highest * share) as u64).to_string()
         }),
-        Some(Speed::Governor(name)) => set_all_policies(setup, &policies, "scaling_governor", |_| name.clone()),
-        Some(Speed::Frequency(khz)) => set_all_policies(setup, &policies, "scaling_max_freq", |_| khz.to_string()),
+        Some(Speed::Governor(name)) => set_all_policies(setup, "scaling_governor", |_| name.clone()),
+        Some(Speed::Frequency(khz)) => set_all_policies(setup, "scaling_max_freq", |_| khz.to_string()),
     }
 }
 
 /// Sets a setting of each `cpufreq` directory to the value that `value` computes for it.
-fn set_all_policies(
-    setup: &mut CellSetup,
-    policies: &[PathBuf],
-    name: &str,
-    value: impl Fn(&Path) -> String,
-) -> Result<(), Error> {
-    for policy in policies {
-        let (value, former) = (value(policy), read_setting(policy, name));
+fn set_all_policies(setup: &mut CellSetup, name: &str, value: impl Fn(&Path) -> String) -> Result<(), Error> {
+    for policy in find_policies(setup.kernel) {
+        let (value, former) = (value(&policy), read_setting(&policy, name));
         if value != former {
             setup.conditions.add_guard(attribute::set(setup.journal, &policy.join(name), &value, &former)?);
         }
