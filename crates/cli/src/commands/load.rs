@@ -10,7 +10,7 @@ pub use flags::Args;
 
 use crate::terminal::screen;
 use crate::{commands::handle_signals, failure::CommandResult, output};
-use files::LoadDir;
+use files::{LoadFiles, make_scratch_dir};
 use fsarena_engine::meta::{self, Operation};
 use fsarena_engine::{self as engine, Interval};
 use fsarena_report::number::three_digits;
@@ -27,15 +27,16 @@ pub fn run(args: Args) -> CommandResult {
     }
     let job = job::make_job(&args)?;
     job.check()?;
-    let load_dir = LoadDir::make_for_job(&args, &job)?;
+    let load_files = LoadFiles::make(&args, &job)?;
     let progress = ProgressLine::new(args.quiet || args.fio.hides_progress());
-    let files = progress.run_with_message("making the files", || load_dir.make_files(&args, &job))?;
+    let files = progress.run_with_message("making the files", || load_files.make_files(&args, &job))?;
     let run_load = || engine::run(&job, &files, &mut |interval| progress.show(None, interval));
-    let (outcome, readings, notes) = fsarena_probe::measure_around(&SysRoot::host(), load_dir.dir(), run_load);
+    let (outcome, readings, notes) =
+        fsarena_probe::measure_around(&SysRoot::host(), load_files.scratch.dir(), run_load);
     progress.clear();
     let name = args.fio.name.first().map(String::as_str);
     let page = data_page(name, &job, &files, &outcome?, (&readings, &notes), is_interrupted());
-    load_dir.remove()?;
+    load_files.scratch.remove()?;
     output::print_page(&page, args.fio.output_format.unwrap_or(&args.format))
 }
 
@@ -51,13 +52,13 @@ fn run_metadata(args: &Args) -> CommandResult {
         ..meta::MetaJob::default()
     };
     job.check()?;
-    let load_dir = LoadDir::make_below(&args.dir)?;
+    let scratch = make_scratch_dir(&args.dir)?;
     let progress = ProgressLine::new(args.quiet || args.fio.hides_progress());
     let show = &mut |operation, interval: &Interval| progress.show(Some(operation), interval);
-    let outcomes = meta::run(&job, load_dir.dir(), show);
+    let outcomes = meta::run(&job, scratch.dir(), show);
     progress.clear();
-    let page = metadata_page(&job, load_dir.dir(), &outcomes?, is_interrupted());
-    load_dir.remove()?;
+    let page = metadata_page(&job, scratch.dir(), &outcomes?, is_interrupted());
+    scratch.remove()?;
     output::print_page(&page, args.fio.output_format.unwrap_or(&args.format))
 }
 

@@ -14,16 +14,17 @@ use std::path::{Path, PathBuf};
 /// Default size of a file, in bytes.
 const DEFAULT_FILE_BYTES: u64 = 1 << 30;
 
-/// The temporary directory of a load, with the files that it makes.
-pub struct LoadDir {
-    scratch: ScratchDir,
+/// Where the files of a load are.
+pub struct LoadFiles {
+    /// The temporary directory in which fsarena makes files. A new file of `--file` is renamed out of it.
+    pub scratch: ScratchDir,
     /// The file that the user names with `--file`, and whether it exists; None without the flag.
     named_file: Option<(PathBuf, bool)>,
 }
 
-impl LoadDir {
-    /// Makes the directory. Refuses a `--file` that is not a regular file.
-    pub fn make_for_job(args: &Args, job: &LoadJob) -> Result<LoadDir, Failure> {
+impl LoadFiles {
+    /// Makes the temporary directory. Refuses a `--file` that is not a regular file.
+    pub fn make(args: &Args, job: &LoadJob) -> Result<LoadFiles, Failure> {
         let named_file = args.file.as_deref().map(check_named_file).transpose()?;
         let parent = match &args.file {
             Some(file) => file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")),
@@ -37,24 +38,14 @@ impl LoadDir {
         if !exists && !job.open.recreate {
             check_free_space(&parent, u64::from(args.nrfiles).saturating_mul(args.size.unwrap_or(DEFAULT_FILE_BYTES)))?;
         }
-        Ok(LoadDir { named_file, ..LoadDir::make_below(&parent)? })
-    }
-
-    /// Makes a new directory below an existing one.
-    pub fn make_below(parent: &Path) -> Result<LoadDir, Failure> {
-        Ok(LoadDir { scratch: ScratchDir::make(&existing_directory(parent)?, "fsarena-load")?, named_file: None })
-    }
-
-    /// The path of the directory.
-    pub fn dir(&self) -> &Path {
-        self.scratch.dir()
+        Ok(LoadFiles { scratch: make_scratch_dir(&parent)?, named_file })
     }
 
     /// Makes the files of the load, filled and synced; with `--create-on-open` only their names.
     pub fn make_files(&self, args: &Args, job: &LoadJob) -> Result<Files, Failure> {
         let bytes = args.size.unwrap_or(DEFAULT_FILE_BYTES);
         if job.open.recreate {
-            return Ok(Files::planned(self.dir(), args.nrfiles, bytes));
+            return Ok(Files::planned(self.scratch.dir(), args.nrfiles, bytes));
         }
         let files = match &self.named_file {
             Some((path, true)) => Files::existing(vec![path.clone()])?,
@@ -66,7 +57,7 @@ impl LoadDir {
                     seed: job.seed,
                     verified_block_bytes: job.verify.then_some(job.block_bytes),
                 };
-                let prepared = Files::prepare(self.dir(), &spec)?;
+                let prepared = Files::prepare(self.scratch.dir(), &spec)?;
                 match new_file {
                     Some((path, _)) => rename_file(&prepared.paths()[0], path)?,
                     None => prepared,
@@ -77,11 +68,6 @@ impl LoadDir {
             files.drop_cached_pages()?;
         }
         Ok(files)
-    }
-
-    /// Removes the directory and the files in it, but not the file that the user named.
-    pub fn remove(self) -> Result<(), Failure> {
-        Ok(self.scratch.remove()?)
     }
 }
 
@@ -101,6 +87,11 @@ fn check_named_file(path: &Path) -> Result<(PathBuf, bool), Failure> {
         "is not a regular file"
     };
     Err(Failure::new(ExitCode::Refused, format!("refused: {} {objection}", path.display())))
+}
+
+/// Makes a temporary directory below an existing one.
+pub fn make_scratch_dir(parent: &Path) -> Result<ScratchDir, Failure> {
+    Ok(ScratchDir::make(&existing_directory(parent)?, "fsarena-load")?)
 }
 
 /// The absolute path of an existing directory.
