@@ -15,8 +15,8 @@ mod bcachefs {
         option_sets: &[
             DEFAULT,
             NOATIME,
-            OptionSet::named(DURABLE).help("same as default"),
-            OptionSet::named(FAST_UNSAFE).mount(&["nochanges"]).help("keeps all changes in memory"),
+            OptionSet::new(DURABLE, "same as default"),
+            OptionSet::new(FAST_UNSAFE, "keeps all changes in memory").mount(&["nochanges"]),
         ],
         // Every mkfs argument that a plan may set. fsarena refuses those that are not listed.
         allowed_arguments: &[(ValueKind::Plain, "--block_size --compression")],

@@ -177,9 +177,9 @@ pub struct MkfsCheck {
 }
 
 impl OptionSet {
-    /// An option set with this name: one device, an internal journal, no further options.
-    pub const fn named(id: &'static str) -> OptionSet {
-        OptionSet { id, help: "", mkfs: &[], mount: &[], journal: "", raid: "", changes: "", mkfs_check: None }
+    /// An option set with this name and description: one device, an internal journal, no options.
+    pub const fn new(id: &'static str, help: &'static str) -> OptionSet {
+        OptionSet { id, help, mkfs: &[], mount: &[], journal: "", raid: "", changes: "", mkfs_check: None }
     }
 
     /// Sets the arguments for mkfs.
@@ -190,11 +190,6 @@ impl OptionSet {
     /// Sets the mount options.
     pub const fn mount(self, mount: &'static [&'static str]) -> OptionSet {
         OptionSet { mount, ..self }
-    }
-
-    /// Sets the description.
-    pub const fn help(self, help: &'static str) -> OptionSet {
-        OptionSet { help, ..self }
     }
 
     /// Sets the level of the factor `journal`.
@@ -249,11 +244,11 @@ impl Row for OptionSet {
 }
 
 /// The option set with the defaults of mkfs and the kernel.
-pub const DEFAULT: OptionSet = OptionSet::named("default").help("the defaults of mkfs and the kernel");
+pub const DEFAULT: OptionSet = OptionSet::new("default", "the defaults of mkfs and the kernel");
 
 /// The option set without updates of access times.
 pub const NOATIME: OptionSet =
-    OptionSet::named("noatime").mount(&["noatime"]).help("reading a file never writes its access time");
+    OptionSet::new("noatime", "reading a file never writes its access time").mount(&["noatime"]);
 
 /// The name of the option sets with the strongest protection of stored data that the filesystem offers.
 pub const DURABLE: &str = "durable";

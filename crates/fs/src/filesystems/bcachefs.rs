@@ -11,16 +11,14 @@ pub const DEF: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("no-checksums")
-            .mount(&["data_checksum=none"])
-            .help("no checksums of file data; those of metadata stay"),
-        OptionSet::named("lz4").mount(&["compression=lz4"]).help("compresses file data with lz4"),
-        OptionSet::named("zstd").mount(&["compression=zstd"]).help("compresses file data with zstd"),
-        OptionSet::named("nocow").mount(&["nocow"]).help("overwrites file data in place, without checksums"),
-        OptionSet::named(DURABLE).help("the defaults of bcachefs, which flush the device's cache and keep checksums"),
-        OptionSet::named(FAST_UNSAFE)
-            .mount(&["journal_flush_disabled", "data_checksum=none"])
-            .help("fsync does not flush the journal; no checksums of file data"),
+        OptionSet::new("no-checksums", "no checksums of file data; those of metadata stay")
+            .mount(&["data_checksum=none"]),
+        OptionSet::new("lz4", "compresses file data with lz4").mount(&["compression=lz4"]),
+        OptionSet::new("zstd", "compresses file data with zstd").mount(&["compression=zstd"]),
+        OptionSet::new("nocow", "overwrites file data in place, without checksums").mount(&["nocow"]),
+        OptionSet::new(DURABLE, "the defaults of bcachefs, which flush the device's cache and keep checksums"),
+        OptionSet::new(FAST_UNSAFE, "fsync does not flush the journal; no checksums of file data")
+            .mount(&["journal_flush_disabled", "data_checksum=none"]),
     ],
     mount_names: "acl noacl compression compression=lz4 compression=none compression=zstd data_checksum \
                   data_checksum=crc32c data_checksum=crc64 data_checksum=none data_checksum=xxhash discard nodiscard \

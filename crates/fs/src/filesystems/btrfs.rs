@@ -12,24 +12,25 @@ pub const DEF: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("nodatacow")
-            .mount(&["nodatacow"])
-            .help("overwrites file data in place; that turns data checksums off"),
-        OptionSet::named("nodatasum").mount(&["nodatasum"]).help("no checksums of file data"),
-        OptionSet::named("compress-zstd").mount(&["compress=zstd"]).help("compresses file data with zstd"),
-        OptionSet::named("single")
-            .mkfs(&["--metadata", "single"])
-            .help("one copy of metadata where the default is two"),
-        OptionSet::named(DURABLE).mount(&["flushoncommit"]).help("each commit includes all data written before it"),
-        OptionSet::named(FAST_UNSAFE)
-            .mkfs(&["--metadata", "single"])
-            .mount(&["nobarrier", "nodatacow", "commit=120"])
-            .help("no barriers, data in place without checksums, one copy of metadata, a commit every two minutes"),
-        OptionSet::named(TUNED_2011)
-            .mount(&["noatime", "nodiratime", "nobarrier", "space_cache=v2"])
-            .raid("raid0")
-            .help("the dbench study of 2011: data and metadata striped over both devices, no barriers, space cache")
-            .changes("space_cache=v2 instead of the study's space_cache (v1), which cannot be mounted with the free-space-tree that mkfs makes today"),
+        OptionSet::new("nodatacow", "overwrites file data in place; that turns data checksums off")
+            .mount(&["nodatacow"]),
+        OptionSet::new("nodatasum", "no checksums of file data").mount(&["nodatasum"]),
+        OptionSet::new("compress-zstd", "compresses file data with zstd").mount(&["compress=zstd"]),
+        OptionSet::new("single", "one copy of metadata where the default is two").mkfs(&["--metadata", "single"]),
+        OptionSet::new(DURABLE, "each commit includes all data written before it").mount(&["flushoncommit"]),
+        OptionSet::new(
+            FAST_UNSAFE,
+            "no barriers, data in place without checksums, one copy of metadata, a commit every two minutes",
+        )
+        .mkfs(&["--metadata", "single"])
+        .mount(&["nobarrier", "nodatacow", "commit=120"]),
+        OptionSet::new(
+            TUNED_2011,
+            "the dbench study of 2011: data and metadata striped over both devices, no barriers, space cache",
+        )
+        .mount(&["noatime", "nodiratime", "nobarrier", "space_cache=v2"])
+        .raid("raid0")
+        .changes("space_cache=v2 instead of the study's space_cache (v1), which cannot be mounted with the free-space-tree that mkfs makes today"),
     ],
     features: "block-group-tree extent-tree-v2 extref free-space-tree mixed-bg no-holes quota raid56 raid-stripe-tree \
                skinny-metadata squota zoned",

@@ -12,42 +12,36 @@ pub const DEF: FsDef = FsDef {
     fixed_arguments: &["--quiet"],
     contents_argument: Some(ContentsArgument::Last),
     option_sets: &[
-        OptionSet::named("default").help("the defaults of mkfs.erofs: not compressed"),
-        OptionSet::named("noatime")
-            .mount(&["noatime"])
-            .help("like the defaults, because access times are never written"),
-        OptionSet::named("lz4").mkfs(&["-z", "lz4"]).help("compresses with lz4 into blocks of 4 KiB"),
-        OptionSet::named("lz4hc")
-            .mkfs(&["-z", "lz4hc"])
-            .help("compresses with lz4 at its higher level, which takes mkfs longer"),
-        OptionSet::named("lz4hc-64k")
-            .mkfs(&["-z", "lz4hc", "-C", "65536"])
-            .help("lz4hc into physical clusters of up to 64 KiB: smaller images, more to read for each random read"),
-        OptionSet::named("lz4hc-tail")
+        OptionSet::new("default", "the defaults of mkfs.erofs: not compressed"),
+        OptionSet::new("noatime", "like the defaults, because access times are never written").mount(&["noatime"]),
+        OptionSet::new("lz4", "compresses with lz4 into blocks of 4 KiB").mkfs(&["-z", "lz4"]),
+        OptionSet::new("lz4hc", "compresses with lz4 at its higher level, which takes mkfs longer")
+            .mkfs(&["-z", "lz4hc"]),
+        OptionSet::new(
+            "lz4hc-64k",
+            "lz4hc into physical clusters of up to 64 KiB: smaller images, more to read for each random read",
+        )
+        .mkfs(&["-z", "lz4hc", "-C", "65536"]),
+        OptionSet::new("lz4hc-tail", "lz4hc, with the ends of files in the blocks of their inodes")
             .mkfs(&["-z", "lz4hc", "-E", "ztailpacking"])
             .mkfs_check(MkfsCheck {
                 holds: |image| has_feature(image, ZTAILPACKING),
                 fix: "it ignores ztailpacking: install erofs-utils 1.5 or newer",
-            })
-            .help("lz4hc, with the ends of files in the blocks of their inodes"),
-        OptionSet::named("lz4hc-dedupe")
+            }),
+        OptionSet::new("lz4hc-dedupe", "lz4hc into clusters of 64 KiB, ends of files packed together, equal data once")
             .mkfs(&["-z", "lz4hc", "-C", "65536", "-E", "fragments,dedupe,ztailpacking"])
             .mkfs_check(MkfsCheck {
                 holds: |image| has_feature(image, FRAGMENTS),
                 fix: "it ignores fragments and dedupe: install erofs-utils 1.6 or newer",
-            })
-            .help("lz4hc into clusters of 64 KiB, ends of files packed together, equal data once"),
-        OptionSet::named("lzma")
-            .mkfs(&["-z", "lzma", "-C", "65536"])
-            .help("compresses with lzma into clusters of 64 KiB (mkfs with liblzma, Linux 5.16)"),
-        OptionSet::named("deflate")
-            .mkfs(&["-z", "deflate", "-C", "65536"])
-            .help("compresses with deflate into clusters of 64 KiB (erofs-utils 1.7, Linux 6.6)"),
-        OptionSet::named("zstd")
-            .mkfs(&["-z", "zstd", "-C", "65536"])
-            .help("compresses with zstd into clusters of 64 KiB (erofs-utils 1.8, Linux 6.10)"),
-        OptionSet::named(DURABLE).help("the defaults: nothing is written after mkfs"),
-        OptionSet::named(FAST_UNSAFE).help("the defaults: EROFS has no protection that an option could turn off"),
+            }),
+        OptionSet::new("lzma", "compresses with lzma into clusters of 64 KiB (mkfs with liblzma, Linux 5.16)")
+            .mkfs(&["-z", "lzma", "-C", "65536"]),
+        OptionSet::new("deflate", "compresses with deflate into clusters of 64 KiB (erofs-utils 1.7, Linux 6.6)")
+            .mkfs(&["-z", "deflate", "-C", "65536"]),
+        OptionSet::new("zstd", "compresses with zstd into clusters of 64 KiB (erofs-utils 1.8, Linux 6.10)")
+            .mkfs(&["-z", "zstd", "-C", "65536"]),
+        OptionSet::new(DURABLE, "the defaults: nothing is written after mkfs"),
+        OptionSet::new(FAST_UNSAFE, "the defaults: EROFS has no protection that an option could turn off"),
     ],
     mount_names: "acl cache_strategy cache_strategy=disabled cache_strategy=readahead cache_strategy=readaround dax \
                   dax=always dax=never directio fsoffset noacl nouser_xattr user_xattr",

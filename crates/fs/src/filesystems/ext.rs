@@ -85,13 +85,14 @@ pub const EXT2: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named(DURABLE)
-            .mount(&["dirsync"])
-            .help("changes of directories are synchronous; no option makes ext2 survive a crash without fsck"),
-        OptionSet::named(FAST_UNSAFE).help("the defaults: ext2 has no protection that an option could turn off"),
-        OptionSet::named(TUNED_2011)
+        OptionSet::new(
+            DURABLE,
+            "changes of directories are synchronous; no option makes ext2 survive a crash without fsck",
+        )
+        .mount(&["dirsync"]),
+        OptionSet::new(FAST_UNSAFE, "the defaults: ext2 has no protection that an option could turn off"),
+        OptionSet::new(TUNED_2011, "the dbench study of 2011: the defaults of mkfs, no access times")
             .mount(&["noatime", "nodiratime"])
-            .help("the dbench study of 2011: the defaults of mkfs, no access times")
             .changes("none: nodiratime is part of noatime today"),
     ],
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 8, per_file_bytes: 2560 },
@@ -109,20 +110,16 @@ pub const EXT3: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("writeback")
-            .mount(&["data=writeback"])
-            .help("file data may reach the disk after the metadata that names it"),
-        OptionSet::named("journal").mount(&["data=journal"]).help("file data goes through the journal too"),
-        OptionSet::named(DURABLE)
-            .mount(&["data=journal", "barrier=1"])
-            .help("file data goes through the journal too, caches are flushed"),
-        OptionSet::named(FAST_UNSAFE)
-            .mount(&["data=writeback", "barrier=0", "commit=60"])
-            .help("data is not ordered, caches are not flushed, a commit a minute"),
-        OptionSet::named(TUNED_2011)
+        OptionSet::new("writeback", "file data may reach the disk after the metadata that names it")
+            .mount(&["data=writeback"]),
+        OptionSet::new("journal", "file data goes through the journal too").mount(&["data=journal"]),
+        OptionSet::new(DURABLE, "file data goes through the journal too, caches are flushed")
+            .mount(&["data=journal", "barrier=1"]),
+        OptionSet::new(FAST_UNSAFE, "data is not ordered, caches are not flushed, a commit a minute")
+            .mount(&["data=writeback", "barrier=0", "commit=60"]),
+        OptionSet::new(TUNED_2011, "the dbench study of 2011: external journal, data=writeback, commit=30")
             .mount(&["noatime", "nodiratime", "data=writeback", "commit=30"])
             .journal("external")
-            .help("the dbench study of 2011: external journal, data=writeback, commit=30")
             .changes("nobh is left out: since Linux 4.3 the ext4 driver mounts ext3 and ignores nobh. So extents in memory, delayed allocation and barriers are those of the ext4 driver. Barriers are on; in 2011 they were off"),
     ],
     ..E2FS
@@ -136,35 +133,32 @@ pub const EXT4: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("writeback")
-            .mount(&["data=writeback"])
-            .help("file data may reach the disk after the metadata that names it"),
-        OptionSet::named("journal").mount(&["data=journal"]).help("file data goes through the journal too"),
-        OptionSet::named("nobarrier")
-            .mount(&["nobarrier"])
-            .help("does not flush the device's cache: a power cut may lose data that it reported as stored"),
-        OptionSet::named("no-journal").mkfs(&["-O", "^has_journal"]).help("no journal: a crash needs fsck"),
-        OptionSet::named("eager")
-            .mkfs(&["-E", "lazy_itable_init=0,lazy_journal_init=0"])
-            .help("mkfs writes all inode tables and the journal, so that nothing is left to do after it"),
-        OptionSet::named("nodelalloc")
-            .mount(&["nodelalloc"])
-            .help("allocates blocks when they are written to the cache, as ext3 does"),
-        OptionSet::named(DURABLE)
-            .mount(&["data=journal", "barrier=1"])
-            .help("file data goes through the journal too, caches are flushed"),
-        OptionSet::named(FAST_UNSAFE)
+        OptionSet::new("writeback", "file data may reach the disk after the metadata that names it")
+            .mount(&["data=writeback"]),
+        OptionSet::new("journal", "file data goes through the journal too").mount(&["data=journal"]),
+        OptionSet::new(
+            "nobarrier",
+            "does not flush the device's cache: a power cut may lose data that it reported as stored",
+        )
+        .mount(&["nobarrier"]),
+        OptionSet::new("no-journal", "no journal: a crash needs fsck").mkfs(&["-O", "^has_journal"]),
+        OptionSet::new("eager", "mkfs writes all inode tables and the journal, so that nothing is left to do after it")
+            .mkfs(&["-E", "lazy_itable_init=0,lazy_journal_init=0"]),
+        OptionSet::new("nodelalloc", "allocates blocks when they are written to the cache, as ext3 does")
+            .mount(&["nodelalloc"]),
+        OptionSet::new(DURABLE, "file data goes through the journal too, caches are flushed")
+            .mount(&["data=journal", "barrier=1"]),
+        OptionSet::new(FAST_UNSAFE, "no journal, and caches are not flushed")
             .mkfs(&["-O", "^has_journal"])
-            .mount(&["nobarrier"])
-            .help("no journal, and caches are not flushed"),
-        OptionSet::named(TUNED_2011)
-            .mkfs(&["-O", "extent", "-E", "lazy_itable_init=0"])
-            .mount(&["noatime", "nodiratime", "nobarrier"])
-            .journal("external")
-            .help("the dbench study of 2011: external journal, extents, no lazy initialisation, no barriers")
-            .changes(
-                "mkfs turns on metadata_csum, 64bit and flex_bg; in 2011 it lacked them or left them off by default",
-            ),
+            .mount(&["nobarrier"]),
+        OptionSet::new(
+            TUNED_2011,
+            "the dbench study of 2011: external journal, extents, no lazy initialisation, no barriers",
+        )
+        .mkfs(&["-O", "extent", "-E", "lazy_itable_init=0"])
+        .mount(&["noatime", "nodiratime", "nobarrier"])
+        .journal("external")
+        .changes("mkfs turns on metadata_csum, 64bit and flex_bg; in 2011 it lacked them or left them off by default"),
     ],
     traits: Traits { lazy_init: true, ..UNIX_TRAITS },
     ..E2FS

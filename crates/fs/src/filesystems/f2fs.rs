@@ -12,15 +12,12 @@ pub const DEF: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("checksums")
-            .mkfs(&["-O", "extra_attr,inode_checksum,sb_checksum"])
-            .help("checksums of inodes and superblock"),
-        OptionSet::named("nobarrier").mount(&["nobarrier"]).help("does not flush the device's cache"),
-        OptionSet::named("strict").mount(&["fsync_mode=strict"]).help("fsync as POSIX requires it"),
-        OptionSet::named(DURABLE).mount(&["fsync_mode=strict"]).help("fsync as POSIX requires it"),
-        OptionSet::named(FAST_UNSAFE)
-            .mount(&["nobarrier", "fsync_mode=nobarrier"])
-            .help("does not flush the device's cache"),
+        OptionSet::new("checksums", "checksums of inodes and superblock")
+            .mkfs(&["-O", "extra_attr,inode_checksum,sb_checksum"]),
+        OptionSet::new("nobarrier", "does not flush the device's cache").mount(&["nobarrier"]),
+        OptionSet::new("strict", "fsync as POSIX requires it").mount(&["fsync_mode=strict"]),
+        OptionSet::new(DURABLE, "fsync as POSIX requires it").mount(&["fsync_mode=strict"]),
+        OptionSet::new(FAST_UNSAFE, "does not flush the device's cache").mount(&["nobarrier", "fsync_mode=nobarrier"]),
     ],
     features: "casefold compression encrypt extra_attr flexible_inline_xattr inode_checksum inode_crtime lost_found \
                project_quota quota ro sb_checksum verity",

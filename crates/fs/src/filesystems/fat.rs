@@ -11,9 +11,9 @@ pub const VFAT: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("flush").mount(&["flush"]).help("writes back soon after a file is closed"),
-        OptionSet::named(DURABLE).mount(&["flush"]).help("writes back soon after a file is closed"),
-        OptionSet::named(FAST_UNSAFE).help("the defaults: FAT has no protection that an option could turn off"),
+        OptionSet::new("flush", "writes back soon after a file is closed").mount(&["flush"]),
+        OptionSet::new(DURABLE, "writes back soon after a file is closed").mount(&["flush"]),
+        OptionSet::new(FAST_UNSAFE, "the defaults: FAT has no protection that an option could turn off"),
     ],
     mount_names: "allow_utime check check=normal check=relaxed check=strict codepage debug discard dmask errors \
                   errors=continue errors=panic errors=remount-ro fat flush fmask gid iocharset nfs nfs=nostale_ro \
@@ -41,8 +41,8 @@ pub const EXFAT: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
-        OptionSet::named(FAST_UNSAFE).help("the defaults: exFAT has no protection that an option could turn off"),
+        OptionSet::new(DURABLE, "changes of directories are synchronous").mount(&["dirsync"]),
+        OptionSet::new(FAST_UNSAFE, "the defaults: exFAT has no protection that an option could turn off"),
     ],
     mount_names: "allow_utime discard dmask errors errors=continue errors=panic errors=remount-ro fmask gid iocharset \
                   keep_last_dots sys_tz time_offset uid umask zero_size_dir",

@@ -10,13 +10,10 @@ pub const DEF: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("nodecompose")
-            .mount(&["nodecompose"])
-            .help("stores file names as they are given, not decomposed"),
-        OptionSet::named(DURABLE)
-            .mount(&["barrier"])
-            .help("flushes the device's cache; without a journal a crash needs fsck all the same"),
-        OptionSet::named(FAST_UNSAFE).mount(&["nobarrier"]).help("does not flush the device's cache"),
+        OptionSet::new("nodecompose", "stores file names as they are given, not decomposed").mount(&["nodecompose"]),
+        OptionSet::new(DURABLE, "flushes the device's cache; without a journal a crash needs fsck all the same")
+            .mount(&["barrier"]),
+        OptionSet::new(FAST_UNSAFE, "does not flush the device's cache").mount(&["nobarrier"]),
     ],
     mount_names: "barrier creator decompose force gid nls nobarrier nodecompose part session type uid umask",
     allowed_arguments: &[

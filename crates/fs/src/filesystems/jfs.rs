@@ -11,13 +11,12 @@ pub const DEF: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("iocharset").mount(&["iocharset=utf8"]).help("takes file names as UTF-8"),
-        OptionSet::named(DURABLE).help("the defaults: JFS has no option that makes it safer"),
-        OptionSet::named(FAST_UNSAFE).mount(&["nointegrity"]).help("writes no journal: a crash needs fsck, or mkfs"),
-        OptionSet::named(TUNED_2011)
+        OptionSet::new("iocharset", "takes file names as UTF-8").mount(&["iocharset=utf8"]),
+        OptionSet::new(DURABLE, "the defaults: JFS has no option that makes it safer"),
+        OptionSet::new(FAST_UNSAFE, "writes no journal: a crash needs fsck, or mkfs").mount(&["nointegrity"]),
+        OptionSet::new(TUNED_2011, "the dbench study of 2011: external journal")
             .mount(&["noatime", "nodiratime"])
             .journal("external")
-            .help("the dbench study of 2011: external journal")
             .changes("none"),
     ],
     mount_names: "discard errors errors=continue errors=panic errors=remount-ro gid grpquota iocharset integrity \

@@ -12,8 +12,8 @@ pub const DEF: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
-        OptionSet::named(FAST_UNSAFE).help("the defaults: Minix has no protection that an option could turn off"),
+        OptionSet::new(DURABLE, "changes of directories are synchronous").mount(&["dirsync"]),
+        OptionSet::new(FAST_UNSAFE, "the defaults: Minix has no protection that an option could turn off"),
     ],
     // Not `-1` or `-2`: after `-3` they would make an older version, with shorter names and smaller files than in `traits`.
     allowed_arguments: &[

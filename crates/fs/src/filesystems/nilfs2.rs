@@ -12,11 +12,11 @@ pub const DEF: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("order-strict").mount(&["order=strict"]).help("writes data in the order of its changes"),
-        OptionSet::named("nobarrier").mount(&["nobarrier"]).help("does not flush the device's cache"),
-        OptionSet::named("nogc").mount(&["nogc"]).help("no cleaner runs in the background"),
-        OptionSet::named(DURABLE).mount(&["order=strict"]).help("writes data in the order of its changes"),
-        OptionSet::named(FAST_UNSAFE).mount(&["nobarrier", "order=relaxed"]).help("does not flush the device's cache"),
+        OptionSet::new("order-strict", "writes data in the order of its changes").mount(&["order=strict"]),
+        OptionSet::new("nobarrier", "does not flush the device's cache").mount(&["nobarrier"]),
+        OptionSet::new("nogc", "no cleaner runs in the background").mount(&["nogc"]),
+        OptionSet::new(DURABLE, "writes data in the order of its changes").mount(&["order=strict"]),
+        OptionSet::new(FAST_UNSAFE, "does not flush the device's cache").mount(&["nobarrier", "order=relaxed"]),
     ],
     features: "block_count",
     mount_names: "barrier cp discard errors errors=continue errors=panic errors=remount-ro nobarrier nodiscard \

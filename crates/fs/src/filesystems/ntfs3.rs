@@ -11,10 +11,10 @@ pub const DEF: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("force").mount(&["force"]).help("mounts a volume marked dirty"),
-        OptionSet::named("prealloc").mount(&["prealloc"]).help("allocates ahead of growing files"),
-        OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
-        OptionSet::named(FAST_UNSAFE).help("the defaults: ntfs3 has no option that is faster and less safe"),
+        OptionSet::new("force", "mounts a volume marked dirty").mount(&["force"]),
+        OptionSet::new("prealloc", "allocates ahead of growing files").mount(&["prealloc"]),
+        OptionSet::new(DURABLE, "changes of directories are synchronous").mount(&["dirsync"]),
+        OptionSet::new(FAST_UNSAFE, "the defaults: ntfs3 has no option that is faster and less safe"),
     ],
     kernel_range: Some(KernelRange { text: "Debian has it from 6.12 on", debian: "6.12" }),
     mount_names: "acl discard dmask fmask force gid hide_dot_files hidden iocharset nocase nohidden noacsrules \

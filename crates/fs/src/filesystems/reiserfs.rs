@@ -11,21 +11,17 @@ pub const REISERFS: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("notail").mount(&["notail"]).help("does not pack the ends of small files into the tree"),
-        OptionSet::named("writeback")
-            .mount(&["data=writeback"])
-            .help("file data may reach the disk after the metadata that names it"),
-        OptionSet::named("journal").mount(&["data=journal"]).help("file data goes through the journal too"),
-        OptionSet::named(DURABLE)
-            .mount(&["data=journal", "barrier=flush"])
-            .help("file data goes through the journal too, caches are flushed"),
-        OptionSet::named(FAST_UNSAFE)
-            .mount(&["data=writeback", "barrier=none"])
-            .help("data is not ordered, caches are not flushed"),
-        OptionSet::named(TUNED_2011)
+        OptionSet::new("notail", "does not pack the ends of small files into the tree").mount(&["notail"]),
+        OptionSet::new("writeback", "file data may reach the disk after the metadata that names it")
+            .mount(&["data=writeback"]),
+        OptionSet::new("journal", "file data goes through the journal too").mount(&["data=journal"]),
+        OptionSet::new(DURABLE, "file data goes through the journal too, caches are flushed")
+            .mount(&["data=journal", "barrier=flush"]),
+        OptionSet::new(FAST_UNSAFE, "data is not ordered, caches are not flushed")
+            .mount(&["data=writeback", "barrier=none"]),
+        OptionSet::new(TUNED_2011, "the dbench study of 2011: external journal")
             .mount(&["noatime", "nodiratime"])
             .journal("external")
-            .help("the dbench study of 2011: external journal")
             .changes("none"),
     ],
     kernel_range: Some(KernelRange { text: "Linux has it up to 6.12", debian: "6.1" }),
@@ -66,8 +62,8 @@ pub const REISER4: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named(DURABLE).help("the defaults: every operation is a transaction"),
-        OptionSet::named(FAST_UNSAFE).help("the defaults: Reiser4 has no protection that an option could turn off"),
+        OptionSet::new(DURABLE, "the defaults: every operation is a transaction"),
+        OptionSet::new(FAST_UNSAFE, "the defaults: Reiser4 has no protection that an option could turn off"),
     ],
     kernel_range: Some(KernelRange { text: "Linux does not include it; use a kernel with its patch", debian: "" }),
     mount_names: "atom_max_age atom_max_flushers atom_max_size atom_min_size bsdgroups discard dont_load_bitmap \

@@ -10,32 +10,23 @@ pub const DEF: FsDef = FsDef {
     fixed_arguments: &["-noappend", "-quiet", "-no-progress", "-no-recovery"],
     contents_argument: Some(ContentsArgument::First),
     option_sets: &[
-        OptionSet::named("default").help("the defaults of mksquashfs: gzip, blocks of 128 KiB"),
-        OptionSet::named("noatime")
-            .mount(&["noatime"])
-            .help("like the defaults, because access times are never written"),
-        OptionSet::named("lz4").mkfs(&["-comp", "lz4"]).help("compresses with lz4"),
-        OptionSet::named("lz4hc")
-            .mkfs(&["-comp", "lz4", "-Xhc"])
-            .help("compresses with lz4 at its slower, higher level"),
-        OptionSet::named("lzo").mkfs(&["-comp", "lzo"]).help("compresses with lzo"),
-        OptionSet::named("zstd").mkfs(&["-comp", "zstd"]).help("compresses with zstd at level 15"),
-        OptionSet::named("xz").mkfs(&["-comp", "xz"]).help("compresses with xz"),
-        OptionSet::named("uncompressed")
-            .mkfs(&["-noI", "-noD", "-noF", "-noX"])
-            .help("compresses neither data nor metadata"),
-        OptionSet::named("zstd-4k")
-            .mkfs(&["-comp", "zstd", "-b", "4K"])
-            .help("zstd in the smallest blocks, 4 KiB: cheap random reads, little compression"),
-        OptionSet::named("zstd-64k").mkfs(&["-comp", "zstd", "-b", "64K"]).help("zstd in blocks of 64 KiB"),
-        OptionSet::named("zstd-1m")
-            .mkfs(&["-comp", "zstd", "-b", "1M"])
-            .help("zstd in the largest blocks, 1 MiB: small images, expensive random reads"),
-        OptionSet::named("no-fragments")
-            .mkfs(&["-no-fragments"])
-            .help("gives each small file and each end of a file its own block"),
-        OptionSet::named(DURABLE).help("the defaults: nothing is written after mksquashfs"),
-        OptionSet::named(FAST_UNSAFE).help("the defaults: squashfs has no protection that an option could turn off"),
+        OptionSet::new("default", "the defaults of mksquashfs: gzip, blocks of 128 KiB"),
+        OptionSet::new("noatime", "like the defaults, because access times are never written").mount(&["noatime"]),
+        OptionSet::new("lz4", "compresses with lz4").mkfs(&["-comp", "lz4"]),
+        OptionSet::new("lz4hc", "compresses with lz4 at its slower, higher level").mkfs(&["-comp", "lz4", "-Xhc"]),
+        OptionSet::new("lzo", "compresses with lzo").mkfs(&["-comp", "lzo"]),
+        OptionSet::new("zstd", "compresses with zstd at level 15").mkfs(&["-comp", "zstd"]),
+        OptionSet::new("xz", "compresses with xz").mkfs(&["-comp", "xz"]),
+        OptionSet::new("uncompressed", "compresses neither data nor metadata").mkfs(&["-noI", "-noD", "-noF", "-noX"]),
+        OptionSet::new("zstd-4k", "zstd in the smallest blocks, 4 KiB: cheap random reads, little compression")
+            .mkfs(&["-comp", "zstd", "-b", "4K"]),
+        OptionSet::new("zstd-64k", "zstd in blocks of 64 KiB").mkfs(&["-comp", "zstd", "-b", "64K"]),
+        OptionSet::new("zstd-1m", "zstd in the largest blocks, 1 MiB: small images, expensive random reads")
+            .mkfs(&["-comp", "zstd", "-b", "1M"]),
+        OptionSet::new("no-fragments", "gives each small file and each end of a file its own block")
+            .mkfs(&["-no-fragments"]),
+        OptionSet::new(DURABLE, "the defaults: nothing is written after mksquashfs"),
+        OptionSet::new(FAST_UNSAFE, "the defaults: squashfs has no protection that an option could turn off"),
     ],
     mount_names: "errors errors=continue errors=panic threads threads=multi threads=percpu threads=single",
     allowed_arguments: &[

@@ -7,20 +7,16 @@ pub const DEF: FsDef = FsDef {
     id: "tmpfs",
     title: "tmpfs",
     option_sets: &[
-        OptionSet::named("default").help("the defaults of the kernel, with the size of the other filesystems"),
+        OptionSet::new("default", "the defaults of the kernel, with the size of the other filesystems"),
         NOATIME,
-        OptionSet::named("huge-always")
-            .mount(&["huge=always"])
-            .help("allocates huge pages for every file, however small"),
-        OptionSet::named("huge-within-size")
-            .mount(&["huge=within_size"])
-            .help("allocates huge pages as far as a file fills them"),
-        OptionSet::named("huge-advise")
-            .mount(&["huge=advise"])
-            .help("allocates huge pages where a program asks for them by madvise"),
-        OptionSet::named("noswap").mount(&["noswap"]).help("never swaps files out (Linux 6.4)"),
-        OptionSet::named(DURABLE).help("the defaults: tmpfs stores nothing"),
-        OptionSet::named(FAST_UNSAFE).help("the defaults: tmpfs has no protection that an option could turn off"),
+        OptionSet::new("huge-always", "allocates huge pages for every file, however small").mount(&["huge=always"]),
+        OptionSet::new("huge-within-size", "allocates huge pages as far as a file fills them")
+            .mount(&["huge=within_size"]),
+        OptionSet::new("huge-advise", "allocates huge pages where a program asks for them by madvise")
+            .mount(&["huge=advise"]),
+        OptionSet::new("noswap", "never swaps files out (Linux 6.4)").mount(&["noswap"]),
+        OptionSet::new(DURABLE, "the defaults: tmpfs stores nothing"),
+        OptionSet::new(FAST_UNSAFE, "the defaults: tmpfs has no protection that an option could turn off"),
     ],
     size_options: "size={},nr_inodes=0",
     mount_names: "casefold gid gid_quota huge huge=advise huge=always huge=never huge=within_size inode32 inode64 mode \

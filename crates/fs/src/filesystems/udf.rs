@@ -12,9 +12,9 @@ pub const DEF: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("noadinicb").mount(&["noadinicb"]).help("keeps no small files inside their inodes"),
-        OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
-        OptionSet::named(FAST_UNSAFE).help("the defaults: UDF has no protection that an option could turn off"),
+        OptionSet::new("noadinicb", "keeps no small files inside their inodes").mount(&["noadinicb"]),
+        OptionSet::new(DURABLE, "changes of directories are synchronous").mount(&["dirsync"]),
+        OptionSet::new(FAST_UNSAFE, "the defaults: UDF has no protection that an option could turn off"),
     ],
     mount_names: "adinicb anchor bs dmode gid iocharset lastblock longad mode noadinicb noshortad nostrict novrs \
                   session shortad uid umask undelete unhide utf8",

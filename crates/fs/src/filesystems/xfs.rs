@@ -13,23 +13,27 @@ pub const DEF: FsDef = FsDef {
     option_sets: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("nocrc")
-            .mkfs(&["-m", "crc=0,finobt=0,rmapbt=0,reflink=0,bigtime=0,inobtcount=0"])
-            .help("the format before metadata checksums (V4), as XFS was until 2015; kernels built without it cannot mount it"),
-        OptionSet::named("noreflink").mkfs(&["-m", "reflink=0"]).help("cannot share blocks between files"),
-        OptionSet::named("logbufs")
-            .mount(&["logbufs=8", "logbsize=256k"])
-            .help("more and larger log buffers in memory"),
-        OptionSet::named(DURABLE).mount(&["wsync"]).help("changes of directories are synchronous"),
-        OptionSet::named(FAST_UNSAFE)
-            .mount(&["logbufs=8", "logbsize=256k"])
-            .help("larger log buffers: a crash loses more data. XFS always flushes caches (Linux 4.19 removed nobarrier)"),
-        OptionSet::named(TUNED_2011)
-            .mkfs(&["-l", "lazy-count=1", "-d", "agcount=16"])
-            .mount(&["noatime", "nodiratime", "logbufs=8", "logbsize=262144"])
-            .journal("external:256MiB")
-            .help("the dbench study of 2011: external log of 256 MiB, lazy-count, 16 allocation groups, large log buffers")
-            .changes("metadata checksums (V5) are on, which came in 2013; lazy-count=1 can no longer be off; the log lies on a device of 256 MiB, which mkfs takes whole"),
+        OptionSet::new(
+            "nocrc",
+            "the format before metadata checksums (V4), as XFS was until 2015; kernels built without it cannot mount it",
+        )
+        .mkfs(&["-m", "crc=0,finobt=0,rmapbt=0,reflink=0,bigtime=0,inobtcount=0"]),
+        OptionSet::new("noreflink", "cannot share blocks between files").mkfs(&["-m", "reflink=0"]),
+        OptionSet::new("logbufs", "more and larger log buffers in memory").mount(&["logbufs=8", "logbsize=256k"]),
+        OptionSet::new(DURABLE, "changes of directories are synchronous").mount(&["wsync"]),
+        OptionSet::new(
+            FAST_UNSAFE,
+            "larger log buffers: a crash loses more data. XFS always flushes caches (Linux 4.19 removed nobarrier)",
+        )
+        .mount(&["logbufs=8", "logbsize=256k"]),
+        OptionSet::new(
+            TUNED_2011,
+            "the dbench study of 2011: external log of 256 MiB, lazy-count, 16 allocation groups, large log buffers",
+        )
+        .mkfs(&["-l", "lazy-count=1", "-d", "agcount=16"])
+        .mount(&["noatime", "nodiratime", "logbufs=8", "logbsize=262144"])
+        .journal("external:256MiB")
+        .changes("metadata checksums (V5) are on, which came in 2013; lazy-count=1 can no longer be off; the log lies on a device of 256 MiB, which mkfs takes whole"),
     ],
     mount_names: "allocsize attr2 dax dax=always dax=inode dax=never discard filestreams gqnoenforce gquota grpid \
                   grpquota ikeep inode32 inode64 largeio logbsize logbufs max_atomic_write max_open_zones noalign \

@@ -10,40 +10,40 @@ pub const DEF: FsDef = FsDef {
     mkfs: "zpool",
     fixed_arguments: &["create", "-f", "-m", "legacy", "-o", "cachefile=none"],
     option_sets: &[
-        OptionSet::named("default")
-            .help("the defaults of OpenZFS, with ashift=12: records of 128 KiB, lz4, checksums, relatime, xattr=sa"),
+        OptionSet::new(
+            "default",
+            "the defaults of OpenZFS, with ashift=12: records of 128 KiB, lz4, checksums, relatime, xattr=sa",
+        ),
         OptionSet { mkfs: &["-O", "atime=off"], mount: &[], ..NOATIME },
-        OptionSet::named("no-compression")
-            .mkfs(&["-O", "compression=off"])
-            .help("stores file data as it is, like most other filesystems"),
-        OptionSet::named("zstd").mkfs(&["-O", "compression=zstd"]).help("compresses file data with zstd"),
-        OptionSet::named("recordsize-16k")
-            .mkfs(&["-O", "recordsize=16K"])
-            .help("records of 16 KiB, as advised for databases: less is read and written for a small overwrite"),
-        OptionSet::named("recordsize-1m")
-            .mkfs(&["-O", "recordsize=1M"])
-            .help("records of 1 MiB, as advised for large files"),
-        OptionSet::named("no-checksums")
-            .mkfs(&["-O", "checksum=off"])
-            .help("no checksums of file data; those of metadata stay"),
-        OptionSet::named("primarycache-metadata")
-            .mkfs(&["-O", "primarycache=metadata"])
-            .help("its cache holds metadata only, as advised for programs with a cache of their own"),
-        OptionSet::named("logbias-throughput")
-            .mkfs(&["-O", "logbias=throughput"])
-            .help("synced data goes to its place at once, and the log gets pointers to it"),
-        OptionSet::named("xattr-dir")
-            .mkfs(&["-O", "xattr=dir"])
-            .help("extended attributes in hidden files, as before OpenZFS 2.3"),
-        OptionSet::named("ashift-9")
-            .mkfs(&["-o", "ashift=9"])
-            .help("sectors of 512 bytes, as OpenZFS chooses by itself on devices that report them"),
-        OptionSet::named(DURABLE)
-            .mkfs(&["-O", "sync=always"])
-            .help("each write is in the log on the device before it returns"),
-        OptionSet::named(FAST_UNSAFE)
-            .mkfs(&["-O", "sync=disabled", "-O", "checksum=off", "-O", "atime=off"])
-            .help("fsync returns at once: a crash loses up to 5 seconds of synced data; no checksums of file data"),
+        OptionSet::new("no-compression", "stores file data as it is, like most other filesystems")
+            .mkfs(&["-O", "compression=off"]),
+        OptionSet::new("zstd", "compresses file data with zstd").mkfs(&["-O", "compression=zstd"]),
+        OptionSet::new(
+            "recordsize-16k",
+            "records of 16 KiB, as advised for databases: less is read and written for a small overwrite",
+        )
+        .mkfs(&["-O", "recordsize=16K"]),
+        OptionSet::new("recordsize-1m", "records of 1 MiB, as advised for large files").mkfs(&["-O", "recordsize=1M"]),
+        OptionSet::new("no-checksums", "no checksums of file data; those of metadata stay")
+            .mkfs(&["-O", "checksum=off"]),
+        OptionSet::new(
+            "primarycache-metadata",
+            "its cache holds metadata only, as advised for programs with a cache of their own",
+        )
+        .mkfs(&["-O", "primarycache=metadata"]),
+        OptionSet::new("logbias-throughput", "synced data goes to its place at once, and the log gets pointers to it")
+            .mkfs(&["-O", "logbias=throughput"]),
+        OptionSet::new("xattr-dir", "extended attributes in hidden files, as before OpenZFS 2.3")
+            .mkfs(&["-O", "xattr=dir"]),
+        OptionSet::new("ashift-9", "sectors of 512 bytes, as OpenZFS chooses by itself on devices that report them")
+            .mkfs(&["-o", "ashift=9"]),
+        OptionSet::new(DURABLE, "each write is in the log on the device before it returns")
+            .mkfs(&["-O", "sync=always"]),
+        OptionSet::new(
+            FAST_UNSAFE,
+            "fsync returns at once: a crash loses up to 5 seconds of synced data; no checksums of file data",
+        )
+        .mkfs(&["-O", "sync=disabled", "-O", "checksum=off", "-O", "atime=off"]),
     ],
     features: "ashift autotrim checksum compression recordsize sync",
     mount_names: "dirxattr nobmand noxattr saxattr xattr",
