@@ -175,7 +175,7 @@ fn check_open_files() -> Finding {
 /// If the kernel's list of filesystems cannot be read.
 fn missing_packages(sys_root: &SysRoot) -> Result<Vec<String>, Error> {
     let mut packages = missing_mkfs_packages(&survey(sys_root)?);
-    packages.extend(missing_service_packages());
+    packages.extend(missing_services().map(|(_, package)| package));
     Ok(packages.into_iter().map(String::from).chain(missing_app_packages()).collect())
 }
 
@@ -303,25 +303,20 @@ const LOAD_TOOLS: [&str; 3] = ["sysbench", "fio", "dbench"];
 const SERVICES: [(&[&str], &str); 2] =
     [(&["squid"], "squid"), (&["postgres", "initdb", "pgbench", "psql"], "postgresql")];
 
-/// Whether programs of a service are missing.
-fn is_service_missing((programs, _): &(&[&str], &str)) -> bool {
-    program::find_dir_with_programs(programs).is_none()
-}
-
-/// The packages of the services that are not installed.
-fn missing_service_packages() -> Vec<&'static str> {
-    SERVICES.into_iter().filter(is_service_missing).map(|(_, package)| package).collect()
+/// The services of which programs are missing: the name of the workload of each, and its package.
+fn missing_services() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let missing = SERVICES.into_iter().filter(|(programs, _)| program::find_dir_with_programs(programs).is_none());
+    // The workload of a service has the name of its first program.
+    missing.map(|(programs, package)| (programs[0], package))
 }
 
 /// Checks the services that workloads start.
 fn check_services() -> Finding {
-    let packages = missing_service_packages().join(" ");
+    let (workloads, packages): (Vec<&str>, Vec<&str>) = missing_services().unzip();
     if packages.is_empty() {
         return ok("services", SERVICES.map(|(programs, _)| programs[0]).join(" "));
     }
-    // The workload of a service has the name of its first program.
-    let workloads: Vec<&str> =
-        SERVICES.into_iter().filter(is_service_missing).map(|(programs, _)| programs[0]).collect();
+    let packages = packages.join(" ");
     let fix = format!("apt-get install {packages}, for the workloads {}", workloads.join(" "));
     limited("services", format!("no {packages}"), fix)
 }
