@@ -55,8 +55,8 @@ fn stable_names(by_id: &Path, rdev: u64) -> Vec<String> {
     names
 }
 
-/// Checks that nothing uses the device, a partition of it, or the disk that it is a partition of. Errors name it by
-/// `shown_path`.
+/// Checks that the device is writable and has no partitions, and that nothing uses it or the disk that it is a partition of.
+/// Errors name it by `shown_path`.
 pub(super) fn check_unused(kernel: &SysRoot, device: &BlockDevice, shown_path: &Path) -> Result<(), Error> {
     if device.is_read_only() {
         return Err(refused(shown_path, "the kernel has it read-only", "Make it writable: `blockdev --setrw`"));
