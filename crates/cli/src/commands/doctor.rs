@@ -6,7 +6,7 @@ mod install;
 use crate::flags::{ListFormat, RunsDir};
 use crate::{commands::is_root, failure::CommandResult, output};
 use bytesize::ByteSize;
-use fsarena_core::{exit::ExitCode, row::Row, setting::Settings, study};
+use fsarena_core::{exit::ExitCode, number::plural, row::Row, setting::Settings, study};
 use fsarena_fs::available::{Availability, install_command, survey};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_run::layers;
@@ -441,10 +441,9 @@ fn check_leftovers() -> Finding {
             return limited(check, format!("{state_dir:?}: {error}"), fix);
         }
     };
-    let found = match journals {
-        0 => return ok(check, "nothing"),
-        1 => format!("1 undo journal in {state_dir:?}"),
-        count => format!("{count} undo journals in {state_dir:?}"),
-    };
+    if journals == 0 {
+        return ok(check, "nothing");
+    }
+    let found = format!("{} in {state_dir:?}", plural(journals, "undo journal"));
     limited(check, found, "fsarena recover, if no run is going on")
 }

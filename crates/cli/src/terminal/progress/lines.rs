@@ -2,6 +2,7 @@
 
 use fsarena_core::claim::ClaimOutcome;
 use fsarena_core::event::{Event, NoteKind};
+use fsarena_core::number::plural;
 use fsarena_core::plan::{OPEN_ENDED_ROUNDS, StopPlan};
 use fsarena_report::live::{ClaimView, RunView, VariantRow};
 use std::collections::{HashMap, HashSet};
@@ -120,10 +121,8 @@ pub fn describe_run_length(stop: &StopPlan) -> String {
         parts.push(format!("about {}", format_duration(budget)));
     }
     let at_most = if stop.budget_s.is_some() || end.is_some() { "at most " } else { "" };
-    match stop.rounds_here() {
-        OPEN_ENDED_ROUNDS.. => {}
-        1 => parts.push(format!("{at_most}1 round")),
-        rounds => parts.push(format!("{at_most}{rounds} rounds")),
+    if stop.rounds_here() < OPEN_ENDED_ROUNDS {
+        parts.push(format!("{at_most}{}", plural(stop.rounds_here() as usize, "round")));
     }
     if stop.warmup_here() > 0 {
         parts.push(format!("{} of warm-up", stop.warmup_here()));
@@ -171,7 +170,7 @@ pub fn claim_line(ClaimView { status, effect_in_words, width_sparkline }: &Claim
         ClaimOutcome::Inconclusive => "open",
         outcome => outcome.name(),
     };
-    let rounds = if status.rounds == 1 { "1 round".into() } else { format!("{} rounds", status.rounds) };
+    let rounds = plural(status.rounds as usize, "round");
     let gap = if width_sparkline.is_empty() { "" } else { " " };
     let beginning = format!("  {mark} {effect_in_words}  {rounds}{gap}{width_sparkline}  ");
     let room = MAX_LINE_WIDTH.saturating_sub(beginning.chars().count());
