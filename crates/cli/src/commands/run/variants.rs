@@ -227,14 +227,12 @@ fn only_directories(variants: &[Levels]) -> Result<Option<Vec<String>>, Failure>
 /// The variants as entries of a plan file. They are in no text, so their place is line 1, column 1, where no other entry
 /// can be at fault.
 fn plan_entries(variants: &[Levels]) -> Vec<Pairs> {
-    let entry = |key: &str, value: &str| {
-        (Spanned::new(0..0, key.to_string()), Spanned::new(0..0, toml::Value::String(value.into())))
-    };
+    let pair = |(key, level)| (Spanned::new(0..0, key), Spanned::new(0..0, toml::Value::String(level)));
     let mut entries = vec![];
     for (levels, name) in variants.iter().zip(variant_names(variants)) {
-        let mut pairs: Pairs = levels.iter().map(|(key, level)| entry(key, level)).collect();
-        pairs.insert(Spanned::new(0..0, NAME_KEY.into()), Spanned::new(0..0, toml::Value::String(name)));
-        entries.push(pairs);
+        let mut levels = levels.clone();
+        levels.insert(NAME_KEY.into(), name);
+        entries.push(levels.into_iter().map(pair).collect());
     }
     entries
 }
