@@ -272,8 +272,9 @@ impl<'r> DbenchClient<'r> {
         instruction: &Instruction,
         numbers: Numbers,
     ) -> ClientResult {
-        let Some(open) = self.handles.get(numbers[0]) else {
-            return self.fail_for_closed_handle(instruction, numbers[0]);
+        let [handle, offset, size, expected_bytes] = numbers;
+        let Some(open) = self.handles.get(handle) else {
+            return self.fail_for_closed_handle(instruction, handle);
         };
         match kind {
             OperationKind::Flush => drop(rustix::fs::fsync(&open.file)),
@@ -282,10 +283,28 @@ impl<'r> DbenchClient<'r> {
                 let path = std::ffi::CStr::from_bytes_until_nul(&open.name).unwrap_or_default();
                 calls::set_times_back(&open.file, path);
             }
-            OperationKind::LockX => calls::set_lock(&open.file, libc::F_WRLCK, numbers[1], numbers[2]),
-            OperationKind::UnlockX => calls::set_lock(&open.file, libc::F_UNLCK, numbers[1], numbers[2]),
-            OperationKind::ReadX => return self.read_file(instruction, numbers),
-            _ => return self.write_file(instruction, numbers),
+            OperationKind::LockX => calls::set_lock(&open.file, libc::F_WRLCK, offset, size),
+            OperationKind::UnlockX => calls::set_lock(&open.file, libc::F_UNLCK, offset, size),
+            OperationKind::ReadX => {
+                let size = self.check_size(instruction, size)?;
+                let result = rustix::io::pread(&open.file, &mut self.read_buffer[..size], offset as u64);
+                let is_expected = result.map_or(-1, |read| read as i64) == expected_bytes;
+                if !is_expected && instruction.expected == ExpectedResult::Success {
+                    let error = result.err().map(io::Error::from);
+                    let message: [&[u8]; 2] = [b"read another number of bytes of ", &open.name];
+                    self.counters.unexpected_result.record(instruction.line, error, &message);
+                }
+            }
+            _ => {
+                let size = self.check_size(instruction, size)?;
+                self.write_count = self.write_count.wrapping_add(1);
+                let payload = self.shared.payloads.data_for_write(self.pattern, self.write_count, size);
+                return match rustix::io::pwrite(&open.file, payload, offset as u64) {
+                    Ok(written) if written as i64 == expected_bytes => Ok(()),
+                    Ok(_) => self.fail(instruction, None, &[b"wrote another number of bytes to ", &open.name]),
+                    Err(errno) => self.fail(instruction, Some(errno.into()), &[b"write ", &open.name]),
+                };
+            }
         }
         Ok(())
     }
@@ -315,38 +334,6 @@ impl<'r> DbenchClient<'r> {
             return self.fail(instruction, None, &[problem.as_bytes()]);
         }
         Ok(())
-    }
-
-    fn read_file(
-        &mut self,
-        instruction: &Instruction,
-        [handle, offset, size, expected_bytes]: Numbers,
-    ) -> ClientResult {
-        let size = self.check_size(instruction, size)?;
-        let Some(open) = self.handles.get(handle) else { return Ok(()) };
-        let result = rustix::io::pread(&open.file, &mut self.read_buffer[..size], offset as u64);
-        if result.map_or(-1, |read| read as i64) != expected_bytes && instruction.expected == ExpectedResult::Success {
-            let error = result.err().map(io::Error::from);
-            let message: [&[u8]; 2] = [b"read another number of bytes of ", &open.name];
-            self.counters.unexpected_result.record(instruction.line, error, &message);
-        }
-        Ok(())
-    }
-
-    fn write_file(
-        &mut self,
-        instruction: &Instruction,
-        [handle, offset, size, expected_bytes]: Numbers,
-    ) -> ClientResult {
-        let size = self.check_size(instruction, size)?;
-        self.write_count = self.write_count.wrapping_add(1);
-        let Some(open) = self.handles.get(handle) else { return Ok(()) };
-        let payload = self.shared.payloads.data_for_write(self.pattern, self.write_count, size);
-        match rustix::io::pwrite(&open.file, payload, offset as u64) {
-            Ok(written) if written as i64 == expected_bytes => Ok(()),
-            Ok(_) => self.fail(instruction, None, &[b"wrote another number of bytes to ", &open.name]),
-            Err(errno) => self.fail(instruction, Some(errno.into()), &[b"write ", &open.name]),
-        }
     }
 
     /// Checks a size that may depend on random numbers.
@@ -387,7 +374,7 @@ impl<'r> DbenchClient<'r> {
         }
     }
 
-    fn fail_for_closed_handle<T>(&self, instruction: &Instruction, handle: i64) -> ClientResult<T> {
+    fn fail_for_closed_handle(&self, instruction: &Instruction, handle: i64) -> ClientResult {
         let problem = format!("handle {handle} is not open");
         // An earlier unexpected result is the cause.
         let cause = match self.counters.unexpected_result.message() {

@@ -63,7 +63,7 @@ impl<'p> Cursor<'p> {
     pub fn next_step(&mut self) -> Step<'p> {
         loop {
             let program = self.program;
-            let Some(instruction) = program.instructions().get(self.next_index) else {
+            let Some(instruction) = program.instructions.get(self.next_index) else {
                 self.next_index = 0;
                 return Step::End;
             };

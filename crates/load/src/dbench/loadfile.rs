@@ -439,7 +439,7 @@ Unlink \"\\clients\\client1\\c\" 0x6 NT_STATUS_OK
     #[test]
     fn lines_of_dbench_4_and_5_are_parsed() {
         let program = parse("f", VALID_LOADFILE.as_bytes()).unwrap();
-        assert_eq!((program.operation_count(), program.instructions().len()), (8, 9));
+        assert_eq!((program.operation_count(), program.instructions.len()), (8, 9));
         assert_eq!((program.names.piece_ends.len(), program.max_io_bytes), (4, 4096));
     }
 

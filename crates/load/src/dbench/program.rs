@@ -77,7 +77,8 @@ impl Instruction {
 /// A load, ready to be played.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct LoadProgram {
-    instructions: Vec<Instruction>,
+    /// All lines.
+    pub instructions: Vec<Instruction>,
     /// The numbers that are random, relative, negative or large; see [`PackedNumber`].
     number_table: Vec<Number>,
     /// All names.
@@ -105,11 +106,6 @@ impl LoadProgram {
             ))),
             _ => Ok(()),
         }
-    }
-
-    /// All lines.
-    pub fn instructions(&self) -> &[Instruction] {
-        &self.instructions
     }
 
     /// Number of operations. A repeated operation counts once.
@@ -366,7 +362,7 @@ mod tests {
         }
         let program = builder.finish().unwrap();
         let numbers: Vec<i64> =
-            program.instructions().iter().map(|instruction| program.number(instruction, 0).unwrap()).collect();
+            program.instructions.iter().map(|instruction| program.number(instruction, 0).unwrap()).collect();
         assert_eq!(numbers, [0, 1, i64::from(u32::MAX), 0x7fff_ffff, 0x8000_0000, -5, i64::MIN]);
     }
 
