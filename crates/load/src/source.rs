@@ -10,7 +10,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::fs::MetadataExt};
 use tar::{Builder, EntryType, Header};
-use walkdir::{DirEntry, WalkDir};
+use walkdir::WalkDir;
 
 /// The source of the tree that a workload copies, archives or unpacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,11 +106,12 @@ impl TreeSize {
     /// path in the tree, whose demands the caller adds; `None` if the archive leaves the entry out. Each name of a
     /// hard-linked file counts as a file, because the archive has its contents under each name.
     fn count_source_entry(&mut self, entry: SourceEntry, demands: &mut Demands) -> Result<Option<PathBuf>> {
-        self.count_entry(entry.kind, &entry.path_in_tree, entry.bytes());
-        if entry.kind == EntryType::Block {
+        let kind = entry.kind();
+        self.count_entry(kind, &entry.path_in_tree, entry.bytes());
+        if kind == EntryType::Block {
             return Ok(None);
         }
-        if entry.kind == EntryType::Symlink {
+        if kind == EntryType::Symlink {
             let target = std::fs::read_link(&entry.path).map_err(failed_to("read link", &entry.path))?;
             self.archive_bytes += long_name_bytes(&target);
             demands.symlink.get_or_insert_with(|| entry.path_in_tree.clone());
@@ -251,14 +252,23 @@ fn generated_tree(seed: u64, files: u64, twins_per_10_000: u64) -> GeneratedTree
 struct SourceEntry {
     path: PathBuf,
     path_in_tree: PathBuf,
-    kind: EntryType,
     metadata: std::fs::Metadata,
 }
 
 impl SourceEntry {
+    /// The type of the entry in an archive: `Block` for all special files, which the archive leaves out.
+    fn kind(&self) -> EntryType {
+        match self.metadata.file_type() {
+            kind if kind.is_file() => EntryType::Regular,
+            kind if kind.is_dir() => EntryType::Directory,
+            kind if kind.is_symlink() => EntryType::Symlink,
+            _ => EntryType::Block,
+        }
+    }
+
     /// Bytes of the entry's contents in an archive.
     fn bytes(&self) -> u64 {
-        if self.kind == EntryType::Regular { self.metadata.len() } else { 0 }
+        if self.metadata.is_file() { self.metadata.len() } else { 0 }
     }
 }
 
@@ -267,7 +277,7 @@ impl SourceEntry {
 fn walk_dirs(dirs: &[PathBuf]) -> impl Iterator<Item = Result<SourceEntry>> + use<'_> {
     let top_entry = dirs.first().filter(|_| dirs.len() > 1).map(|dir| {
         let metadata = dir.metadata().map_err(failed_to("read the tree at", dir))?;
-        Ok(SourceEntry { path: dir.clone(), path_in_tree: TOP_DIR.into(), kind: EntryType::Directory, metadata })
+        Ok(SourceEntry { path: dir.clone(), path_in_tree: TOP_DIR.into(), metadata })
     });
     let entries_of_dirs = dirs.iter().enumerate().flat_map(|(index, dir)| {
         let name = dir.file_name().unwrap_or_default().display();
@@ -284,37 +294,27 @@ fn walk_dir(dir: &Path, top: String) -> impl Iterator<Item = Result<SourceEntry>
             failed_to("read the tree at", &path)(error)
         };
         let entry = entry.map_err(unreadable)?;
-        let (kind, metadata) = if entry.depth() == 0 {
+        let metadata = if entry.depth() == 0 {
             // If `dir` is a link to a directory, `entry` is the link.
             let metadata = dir.metadata().map_err(failed_to("read the tree at", dir))?;
             if !metadata.is_dir() {
                 return Err(failed_to("read the tree at", dir)(io::ErrorKind::NotADirectory));
             }
-            (EntryType::Directory, metadata)
+            metadata
         } else {
-            (entry_type(&entry), entry.metadata().map_err(unreadable)?)
+            entry.metadata().map_err(unreadable)?
         };
         let path_in_dir = entry.path().strip_prefix(dir).unwrap_or(entry.path());
         // Joining an empty path would leave a slash at the end.
         let path_in_tree = if entry.depth() == 0 { PathBuf::from(&top) } else { Path::new(&top).join(path_in_dir) };
-        Ok(SourceEntry { kind, path_in_tree, metadata, path: entry.into_path() })
+        Ok(SourceEntry { path_in_tree, metadata, path: entry.into_path() })
     })
 }
 
-/// The type of an entry in an archive: `Block` for all special files, which the archive leaves out.
-fn entry_type(entry: &DirEntry) -> EntryType {
-    match entry.file_type() {
-        kind if kind.is_file() => EntryType::Regular,
-        kind if kind.is_dir() => EntryType::Directory,
-        kind if kind.is_symlink() => EntryType::Symlink,
-        _ => EntryType::Block,
-    }
-}
-
 fn append_entry<W: Write>(builder: &mut Builder<W>, entry: &SourceEntry) -> std::io::Result<()> {
-    let (meta, bytes) = (&entry.metadata, entry.bytes());
-    let mut header = tar_header(entry.kind, [meta.mode(), meta.uid(), meta.gid()], meta.mtime(), bytes);
-    match entry.kind {
+    let (meta, kind, bytes) = (&entry.metadata, entry.kind(), entry.bytes());
+    let mut header = tar_header(kind, [meta.mode(), meta.uid(), meta.gid()], meta.mtime(), bytes);
+    match kind {
         EntryType::Regular => {
             let contents = ExactReader { file: File::open(&entry.path)?, bytes_left: bytes };
             builder.append_data(&mut header, &entry.path_in_tree, contents)
