@@ -6,7 +6,7 @@ use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -69,7 +69,7 @@ impl ChurnPlan {
             rng,
             made_dirs: 0,
             live_files: BTreeMap::new(),
-            files_by_death: BTreeMap::new(),
+            files_by_death: BTreeSet::new(),
             live_numbers: vec![],
             used_bytes: 0,
             created_files: 0,
@@ -160,8 +160,8 @@ pub struct ChurnOperations {
     made_dirs: usize,
     /// The files that exist, by number.
     live_files: BTreeMap<u64, LiveFile>,
-    /// The number of each file that exists, by its time of death (see `created_bytes`) and its number.
-    files_by_death: BTreeMap<(u64, u64), u64>,
+    /// The time of death (see `created_bytes`) and the number of each file that exists.
+    files_by_death: BTreeSet<(u64, u64)>,
     /// The numbers of the files that exist, in any order.
     live_numbers: Vec<u64>,
     /// The space of the files that exist.
@@ -292,7 +292,7 @@ impl ChurnOperations {
         }
         self.used_bytes += file_space_bytes(live.bytes);
         self.live_files.insert(file, live);
-        self.files_by_death.insert(death, file);
+        self.files_by_death.insert(death);
         self.live_numbers.push(file);
         self.count_written(bytes);
         ChurnOperation::Create { file, dir, bytes }
