@@ -60,39 +60,12 @@ pub fn parse_jobs(text: &str) -> Result<Vec<JobFigures>, String> {
     if jobs.is_empty() { Err("no jobs".into()) } else { Ok(jobs) }
 }
 
-/// The operations of some jobs in one direction.
-struct DirectionTotals {
-    operations: f64,
-    bytes: f64,
-    /// The longest time that a job took, in milliseconds.
-    longest_ms: f64,
-    /// Operations per second.
-    rate_per_s: f64,
-}
-
-impl DirectionTotals {
-    /// Adds up the jobs; None if they did nothing in this direction. `key` is the key of the direction in fio's JSON.
-    ///
-    /// # Errors
-    /// If a figure is missing.
-    fn add_up(jobs: &[&JobFigures], key: &str) -> Result<Option<DirectionTotals>, String> {
-        let mut totals = DirectionTotals { operations: 0.0, bytes: 0.0, longest_ms: 0.0, rate_per_s: 0.0 };
-        for job in jobs {
-            let number = |name: &str| job.json[key][name].as_f64().ok_or_else(|| format!("no {key}/{name}"));
-            totals.operations += number("total_ios")?;
-            totals.bytes += number("io_bytes")?;
-            totals.longest_ms = totals.longest_ms.max(number("runtime")?);
-            // A single job keeps the rate that fio printed.
-            totals.rate_per_s = number("iops")?;
-        }
-        if totals.operations == 0.0 || totals.longest_ms == 0.0 {
-            return Ok(None);
-        }
-        if jobs.len() > 1 {
-            totals.rate_per_s = totals.operations * 1e3 / totals.longest_ms;
-        }
-        Ok(Some(totals))
-    }
+/// A figure of each job in one direction. `key` is the key of the direction in fio's JSON, and `name` that of the figure.
+///
+/// # Errors
+/// If a job does not have the figure.
+fn figures_of(jobs: &[&JobFigures], key: &str, name: &str) -> Result<Vec<f64>, String> {
+    jobs.iter().map(|job| job.json[key][name].as_f64().ok_or_else(|| format!("no {key}/{name}"))).collect()
 }
 
 /// Sums up jobs that ran at the same time: their rates are all operations and bytes over the longest time of a job.
@@ -102,30 +75,37 @@ impl DirectionTotals {
 /// If a figure is missing that every version of fio prints.
 pub fn combine_jobs(jobs: &[&JobFigures]) -> Result<TaskOutput, String> {
     let mut readings = Readings::default();
-    let (mut directions, mut all_latencies) = (vec![], vec![]);
+    let mut all_latencies = vec![];
+    // The operations of both directions, the sum of their rates, and the longest time that a job took, in milliseconds.
+    let (mut all_operations, mut rate_sum, mut longest_ms) = (0.0, 0.0, 0.0_f64);
     for (key, rate, bandwidth) in [
         ("read", reading::READ_RATE, reading::READ_BANDWIDTH),
         ("write", reading::WRITE_RATE, reading::WRITE_BANDWIDTH),
     ] {
-        let Some(totals) = DirectionTotals::add_up(jobs, key)? else { continue };
-        readings.set(rate, totals.rate_per_s);
-        readings.set(bandwidth, totals.bytes * 1e3 / totals.longest_ms);
-        readings.set(&format!("{key}_operations_count"), totals.operations);
+        let operations: f64 = figures_of(jobs, key, "total_ios")?.iter().sum();
+        let bytes: f64 = figures_of(jobs, key, "io_bytes")?.iter().sum();
+        let ms = figures_of(jobs, key, "runtime")?.into_iter().fold(0.0, f64::max);
+        let printed_rates = figures_of(jobs, key, "iops")?;
+        if operations == 0.0 || ms == 0.0 {
+            continue;
+        }
+        // A single job keeps the rate that fio printed.
+        let rate_per_s = if let [printed_rate] = printed_rates[..] { printed_rate } else { operations * 1e3 / ms };
+        readings.set(rate, rate_per_s);
+        readings.set(bandwidth, bytes * 1e3 / ms);
+        readings.set(&format!("{key}_operations_count"), operations);
         let latencies = latencies_of(jobs, key, "clat_ns");
         set_latencies(&mut readings, &format!("{key}_"), &latencies);
         all_latencies.extend(latencies);
-        directions.push(totals);
+        all_operations += operations;
+        rate_sum += rate_per_s;
+        longest_ms = longest_ms.max(ms);
     }
-    if !directions.is_empty() {
-        let longest_ms = directions.iter().map(|totals| totals.longest_ms).fold(0.0, f64::max);
-        let operations: f64 = directions.iter().map(|totals| totals.operations).sum();
-        let rate_per_s: f64 = match jobs {
-            [_] => directions.iter().map(|totals| totals.rate_per_s).sum(),
-            _ => operations * 1e3 / longest_ms,
-        };
+    if longest_ms > 0.0 {
+        let rate_per_s = if jobs.len() == 1 { rate_sum } else { all_operations * 1e3 / longest_ms };
         readings.set(reading::LOAD_ELAPSED, longest_ms * 1e6);
         readings.set("all_iops_per_s", rate_per_s);
-        readings.set("all_operations_count", operations);
+        readings.set("all_operations_count", all_operations);
         set_latencies(&mut readings, "all_", &all_latencies);
     }
     let syncs: f64 = jobs.iter().filter_map(|job| job.json["sync"]["total_ios"].as_f64()).sum();
