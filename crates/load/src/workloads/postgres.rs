@@ -171,11 +171,11 @@ fn measure_pgbench(cluster: &Cluster, settings: &PostgresSettings, task: Pgbench
     if let (Ok(before), Ok(after)) = (wal_before.parse::<f64>(), wal_after.parse::<f64>()) {
         readings.set(WAL_BYTES, after - before);
     }
-    let mut log = pgbench::TransactionLog::default();
+    let mut transactions = vec![];
     for text in &thread_logs {
-        log.add_thread_log(text).map_err(TaskError::Unfit)?;
+        transactions.extend(pgbench::parse_thread_log(text).map_err(TaskError::Unfit)?);
     }
-    let mut series = log.set_readings(settings.rate_per_s.is_some(), &mut readings);
+    let mut series = pgbench::set_readings(transactions, settings.rate_per_s.is_some(), &mut readings);
     if settings.sampling_share < 1.0 {
         // The log has only a share of the transactions, so it does not show their rate over time.
         series.clear();

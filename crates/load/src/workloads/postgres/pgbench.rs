@@ -38,15 +38,9 @@ pub fn parse_output(text: &str) -> Option<PgbenchFigures> {
     Some(PgbenchFigures { tps: tps?, transactions: transactions?, failed })
 }
 
-/// The transactions of a run, from the logs of all threads of pgbench.
-#[derive(Debug, Default)]
-pub struct TransactionLog {
-    transactions: Vec<Transaction>,
-}
-
 /// A transaction that succeeded.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Transaction {
+pub struct Transaction {
     /// The time of its end since 1970.
     end_us: u64,
     /// Its latency from its due time, or from its start without a rate.
@@ -55,49 +49,48 @@ struct Transaction {
     latency_from_start_us: u64,
 }
 
-impl TransactionLog {
-    /// Adds the log of one thread, with lines `client transaction latency script seconds microseconds [lag]`. With `-R`
-    /// the latency counts from the due time, and the lag is how late the transaction started. A failed transaction has
-    /// a word instead of a latency.
-    ///
-    /// # Errors
-    /// If a line is invalid. The last line is incomplete if pgbench was killed.
-    pub fn add_thread_log(&mut self, text: &str) -> Result<(), String> {
-        for line in text.lines() {
-            let line_error = || format!("pgbench logged a line that fsarena cannot read: `{line}`");
-            self.transactions.extend(parse_transaction(line).ok_or_else(line_error)?);
-        }
-        Ok(())
+/// Parses the log of one thread, with lines `client transaction latency script seconds microseconds [lag]`. With `-R` the
+/// latency counts from the due time, and the lag is how late the transaction started. A failed transaction has a word
+/// instead of a latency.
+///
+/// # Errors
+/// If a line is invalid. The last line is incomplete if pgbench was killed.
+pub fn parse_thread_log(text: &str) -> Result<Vec<Transaction>, String> {
+    let mut transactions = vec![];
+    for line in text.lines() {
+        let line_error = || format!("pgbench logged a line that fsarena cannot read: `{line}`");
+        transactions.extend(parse_transaction(line).ok_or_else(line_error)?);
     }
+    Ok(transactions)
+}
 
-    /// Sets the readings for latencies and returns the time series. `is_paced` means that transactions had due times;
-    /// then latencies from the due times are set too, as corrected latencies: they include the delay of a transaction
-    /// that started late.
-    pub fn set_readings(mut self, is_paced: bool, readings: &mut Readings) -> Vec<SeriesPoint> {
-        self.transactions.sort_unstable();
-        let (mut latencies, mut corrected_latencies) =
-            (fsarena_engine::empty_histogram(), fsarena_engine::empty_histogram());
-        let start_times = self.transactions.iter().map(|each| each.end_us.saturating_sub(each.latency_from_due_us));
-        let start_us = start_times.min().unwrap_or_default();
-        let elapsed = Duration::from_micros(self.transactions.last().map_or(0, |last| last.end_us - start_us));
-        let mut series = SeriesBuilder::new(MIN_INTERVAL.max(elapsed / MAX_INTERVALS));
-        for Transaction { end_us, latency_from_due_us, latency_from_start_us } in &self.transactions {
-            let latency_us = if is_paced { latency_from_due_us } else { latency_from_start_us };
-            series.count(Duration::from_micros(end_us - start_us), latency_us.saturating_mul(1000), 0);
-            latencies.saturating_record(latency_from_start_us.saturating_mul(1000));
-            corrected_latencies.saturating_record(latency_from_due_us.saturating_mul(1000));
-        }
-        readings.set("all_operations_count", self.transactions.len() as f64);
-        if self.transactions.is_empty() {
-            return vec![];
-        }
-        set_latency(readings, "all_", &latencies);
-        if is_paced {
-            set_latency(readings, "corrected_", &corrected_latencies);
-        }
-        readings.set(reading::LOAD_ELAPSED, elapsed.as_nanos() as f64);
-        series.into_points(elapsed)
+/// Sets the readings for the latencies of the transactions of all threads, and returns the time series. `is_paced` means
+/// that transactions had due times; then latencies from the due times are set too, as corrected latencies: they include
+/// the delay of a transaction that started late.
+pub fn set_readings(mut transactions: Vec<Transaction>, is_paced: bool, readings: &mut Readings) -> Vec<SeriesPoint> {
+    transactions.sort_unstable();
+    let (mut latencies, mut corrected_latencies) =
+        (fsarena_engine::empty_histogram(), fsarena_engine::empty_histogram());
+    let start_times = transactions.iter().map(|each| each.end_us.saturating_sub(each.latency_from_due_us));
+    let start_us = start_times.min().unwrap_or_default();
+    let elapsed = Duration::from_micros(transactions.last().map_or(0, |last| last.end_us - start_us));
+    let mut series = SeriesBuilder::new(MIN_INTERVAL.max(elapsed / MAX_INTERVALS));
+    for Transaction { end_us, latency_from_due_us, latency_from_start_us } in &transactions {
+        let latency_us = if is_paced { latency_from_due_us } else { latency_from_start_us };
+        series.count(Duration::from_micros(end_us - start_us), latency_us.saturating_mul(1000), 0);
+        latencies.saturating_record(latency_from_start_us.saturating_mul(1000));
+        corrected_latencies.saturating_record(latency_from_due_us.saturating_mul(1000));
     }
+    readings.set("all_operations_count", transactions.len() as f64);
+    if transactions.is_empty() {
+        return vec![];
+    }
+    set_latency(readings, "all_", &latencies);
+    if is_paced {
+        set_latency(readings, "corrected_", &corrected_latencies);
+    }
+    readings.set(reading::LOAD_ELAPSED, elapsed.as_nanos() as f64);
+    series.into_points(elapsed)
 }
 
 /// Parses one line of the log. Returns `None` if the line is invalid, and `Some(None)` if the transaction failed.
@@ -143,13 +136,9 @@ mod tests {
 
     #[test]
     fn latencies_of_a_paced_run_count_from_the_due_time() {
-        let log = || {
-            let mut log = TransactionLog::default();
-            THREAD_LOGS.iter().for_each(|text| log.add_thread_log(text).unwrap());
-            log
-        };
+        let transactions = || THREAD_LOGS.iter().flat_map(|text| parse_thread_log(text).unwrap()).collect();
         let mut readings = Readings::default();
-        let points = log().set_readings(true, &mut readings);
+        let points = set_readings(transactions(), true, &mut readings);
         // The first was due at 696.0 ms, the last ended at 706.0 ms; the failed one has no latency.
         assert_eq!(readings.get("load_elapsed_ns"), Some(10e6));
         assert_eq!(readings.get("all_operations_count"), Some(3.0));
@@ -158,7 +147,7 @@ mod tests {
         assert!(is_near("corrected_latency_max_ns", 7e6) && is_near("corrected_latency_p50_ns", 5e6), "{readings:?}");
         assert!(is_near("all_latency_max_ns", 5e6) && is_near("all_latency_p50_ns", 4e6), "{readings:?}");
         let mut readings = Readings::default();
-        log().set_readings(false, &mut readings);
+        set_readings(transactions(), false, &mut readings);
         assert_eq!(readings.get("corrected_latency_p99_ns"), None);
         let known: Vec<&str> = fsarena_engine::readings::reading_defs().map(|def| def.id).collect();
         assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
@@ -167,7 +156,7 @@ mod tests {
     #[test]
     fn a_log_without_a_transaction_has_no_latency() {
         let mut readings = Readings::default();
-        assert!(TransactionLog::default().set_readings(true, &mut readings).is_empty());
+        assert!(set_readings(vec![], true, &mut readings).is_empty());
         assert_eq!(readings.get("all_operations_count"), Some(0.0));
     }
 
@@ -175,9 +164,8 @@ mod tests {
         #[test]
         fn garbage_never_panics(text in "[0-9a-f .\\n-]{0,60}") {
             parse_output(&text);
-            let mut log = TransactionLog::default();
-            if log.add_thread_log(&text).is_ok() {
-                log.set_readings(true, &mut Readings::default());
+            if let Ok(transactions) = parse_thread_log(&text) {
+                set_readings(transactions, true, &mut Readings::default());
             }
         }
     }
