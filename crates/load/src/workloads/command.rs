@@ -178,33 +178,25 @@ fn time_limit(job: &Job) -> Duration {
     Duration::from_secs_f64(job.settings.float("timeout"))
 }
 
-/// Builds the actions of commands in a place.
-struct CommandBuilder<'a> {
-    job: &'a Job,
-    place: &'a Place,
+/// The action of a command in a directory.
+fn command_action(job: &Job, place: &Place, dir: &Path, argv: Vec<String>, rules: Vec<MetricRule>) -> Action {
+    let user_env = job.settings.words(ENV_SETTING).into_iter().filter_map(|word| word.split_once('='));
+    let user_env = user_env.map(|(name, value)| (name, value.into()));
+    let env = user_env.chain([
+        ("FSARENA_DIR", place.root.clone().into()),
+        ("FSARENA_SOURCE", place.source_dir.clone().into()),
+        ("FSARENA_INPUT", job.settings.text("input").into()),
+        ("FSARENA_AMOUNT", job.settings.int(AMOUNT_SETTING).to_string().into()),
+        ("TMPDIR", place.source_dir.join(TMPDIR_NAME).into()),
+    ]);
+    let env = env.map(|(name, value): (_, OsString)| (name.to_string(), value)).collect();
+    let time_limit = time_limit(job);
+    Action::RunUserCommand(Invocation { argv, dir: dir.into(), env, time_limit, metric_rules: rules })
 }
 
-impl CommandBuilder<'_> {
-    /// The action of a command in a directory.
-    fn make_action(&self, dir: &Path, argv: Vec<String>, rules: Vec<MetricRule>) -> Action {
-        let user_env = self.job.settings.words(ENV_SETTING).into_iter().filter_map(|word| word.split_once('='));
-        let user_env = user_env.map(|(name, value)| (name, value.into()));
-        let env = user_env.chain([
-            ("FSARENA_DIR", self.place.root.clone().into()),
-            ("FSARENA_SOURCE", self.place.source_dir.clone().into()),
-            ("FSARENA_INPUT", self.job.settings.text("input").into()),
-            ("FSARENA_AMOUNT", self.job.settings.int(AMOUNT_SETTING).to_string().into()),
-            ("TMPDIR", self.place.source_dir.join(TMPDIR_NAME).into()),
-        ]);
-        let env = env.map(|(name, value): (_, OsString)| (name.to_string(), value)).collect();
-        let time_limit = time_limit(self.job);
-        Action::RunUserCommand(Invocation { argv, dir: dir.into(), env, time_limit, metric_rules: rules })
-    }
-
-    /// The action of a shell command, or `None` if the command is empty.
-    fn script_action(&self, script: &str) -> Option<Action> {
-        (!script.is_empty()).then(|| self.make_action(&self.place.root, shell_argv(script), vec![]))
-    }
+/// The action of a shell command on the filesystem under test, or `None` if the command is empty.
+fn script_action(job: &Job, place: &Place, script: &str) -> Option<Action> {
+    (!script.is_empty()).then(|| command_action(job, place, &place.root, shell_argv(script), vec![]))
 }
 
 impl Workload for CommandWorkload {
@@ -271,7 +263,7 @@ impl Workload for CommandWorkload {
         if script.is_empty() || done_file.exists() {
             return vec![];
         }
-        let run_script = CommandBuilder { job, place }.make_action(&place.source_dir, shell_argv(script), vec![]);
+        let run_script = command_action(job, place, &place.source_dir, shell_argv(script), vec![]);
         let record_done = Action::call_with(&done_file, ["touch", ONCE_DONE_FILE], |done_file| {
             std::fs::write(done_file, "").map_err(failed_to("write", done_file))
         });
@@ -279,7 +271,7 @@ impl Workload for CommandWorkload {
     }
 
     fn setup_once_actions(&self, job: &Job, place: &Place) -> Vec<Action> {
-        CommandBuilder { job, place }.script_action(job.settings.text(SETUP_ONCE)).into_iter().collect()
+        script_action(job, place, job.settings.text(SETUP_ONCE)).into_iter().collect()
     }
 
     fn paths_in_settings(&self, job: &Job) -> Vec<PathBuf> {
@@ -308,41 +300,40 @@ impl Workload for CommandWorkload {
     }
 
     fn fill_actions(&self, job: &Job, place: &Place) -> Result<Vec<Action>> {
-        let builder = CommandBuilder { job, place };
         let mut actions = self.input_commands(job, place);
         // A filesystem that fsarena kept from an earlier round or run already has the files.
         if !std::fs::read_dir(&place.root).is_ok_and(|mut entries| entries.next().is_some()) {
             actions.extend(self.setup_once_actions(job, place));
         }
-        actions.extend(builder.script_action(job.settings.text("setup")));
+        actions.extend(script_action(job, place, job.settings.text("setup")));
         Ok(actions)
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let builder = CommandBuilder { job, place };
         let mut setup_actions = if place.is_read_only() { vec![] } else { self.fill_actions(job, place)? };
         let mut tasks = vec![];
         for command in TimedCommand::from_job(job) {
-            let work = builder.make_action(&place.root, command.argv.clone(), command.parse_rules(job)?);
+            let rules = command.parse_rules(job)?;
+            let work = command_action(job, place, &place.root, command.argv.clone(), rules);
             let start_state =
                 if command.setting_text(job, "cache") == "cold" { StartState::ColdCache } else { StartState::Warm };
             // The first task has the setup before its own preparation.
             let mut preparation = std::mem::take(&mut setup_actions);
-            preparation.extend(builder.script_action(command.setting_text(job, "prepare")));
+            preparation.extend(script_action(job, place, command.setting_text(job, "prepare")));
             tasks.push(Task { start_state, preparation, ..Task::new(command.task_info(), work) });
         }
         Ok(tasks)
     }
 
     fn empty_action(&self, job: &Job, place: &Place) -> Option<Action> {
-        Some(CommandBuilder { job, place }.make_action(&place.root, vec!["true".into()], vec![]))
+        Some(command_action(job, place, &place.root, vec!["true".into()], vec![]))
     }
 
     fn check_actions(&self, job: &Job, place: &Place, id: &TaskId) -> Vec<Action> {
         let commands = TimedCommand::from_job(job);
         let command = commands.iter().find(|command| command.name == id.name);
         let script = command.map_or("", |command| command.setting_text(job, "check"));
-        CommandBuilder { job, place }.script_action(script).into_iter().collect()
+        script_action(job, place, script).into_iter().collect()
     }
 }
 
