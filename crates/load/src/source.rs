@@ -3,7 +3,7 @@
 use crate::error::{Result, TaskError, failed_to};
 use crate::payload::Payload;
 use crate::tree::{GeneratedTree, TOP_DIR, TreeEntry};
-use crate::workload::{Demands, Job, remark_note};
+use crate::workload::{DemandFinder, Demands, Job, remark_note};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
 use fsarena_sys::cancel;
 use std::io::{self, BufWriter, Read, Write};
@@ -102,24 +102,24 @@ impl TreeSize {
         self.archive_bytes += entry_archive_bytes(name, bytes);
     }
 
-    /// Counts an entry of a real directory, and adds the demands of its type and its owner to `demands`. Returns its
-    /// path in the tree, whose demands the caller adds; `None` if the archive leaves the entry out. Each name of a
+    /// Counts an entry of a real directory, and adds its demands unless the archive leaves it out. Each name of a
     /// hard-linked file counts as a file, because the archive has its contents under each name.
-    fn count_source_entry(&mut self, entry: SourceEntry, demands: &mut Demands) -> Result<Option<PathBuf>> {
+    fn count_source_entry(&mut self, entry: &SourceEntry, finder: &mut DemandFinder) -> Result<()> {
         let kind = entry.kind();
         self.count_entry(kind, &entry.path_in_tree, entry.bytes());
         if kind == EntryType::Block {
-            return Ok(None);
+            return Ok(());
         }
         if kind == EntryType::Symlink {
             let target = std::fs::read_link(&entry.path).map_err(failed_to("read link", &entry.path))?;
             self.archive_bytes += long_name_bytes(&target);
-            demands.symlink.get_or_insert_with(|| entry.path_in_tree.clone());
+            finder.demands.symlink.get_or_insert_with(|| entry.path_in_tree.clone());
         }
         if (entry.metadata.uid(), entry.metadata.gid()) != (0, 0) {
-            demands.foreign_owner.get_or_insert_with(|| entry.path_in_tree.clone());
+            finder.demands.foreign_owner.get_or_insert_with(|| entry.path_in_tree.clone());
         }
-        Ok(Some(entry.path_in_tree))
+        finder.add_name(&entry.path_in_tree);
+        Ok(())
     }
 }
 
@@ -181,7 +181,7 @@ impl TreeSource {
     /// # Errors
     /// If a directory of the tree is unreadable.
     pub fn measure(&self) -> Result<(TreeSize, Demands)> {
-        let (mut tree_size, mut demands) = (TreeSize::default(), Demands::default());
+        let (mut tree_size, mut finder) = (TreeSize::default(), DemandFinder::default());
         match self {
             TreeSource::Generated { seed, files, twins_per_10_000, .. } => {
                 let Ok(()) = generated_tree(*seed, *files, *twins_per_10_000).for_each(|entry| {
@@ -191,21 +191,14 @@ impl TreeSource {
                 });
             }
             TreeSource::Directories(dirs) => {
-                let (mut entry_demands, mut first_error) = (Demands::default(), None);
-                let paths_in_tree = walk_dirs(dirs).map_while(|entry| {
-                    let path_in_tree = entry.and_then(|entry| tree_size.count_source_entry(entry, &mut entry_demands));
-                    path_in_tree.map_err(|error| first_error = Some(error)).ok()
-                });
-                let name_demands = Demands::of_paths(paths_in_tree.flatten());
-                demands = entry_demands.merge(name_demands);
-                if let Some(error) = first_error {
-                    return Err(error);
+                for entry in walk_dirs(dirs) {
+                    tree_size.count_source_entry(&entry?, &mut finder)?;
                 }
             }
         }
         // An archive ends with two blocks of zeros.
         tree_size.archive_bytes = (tree_size.archive_bytes + 1024).next_multiple_of(TAR_RECORD_BYTES as u64);
-        Ok((tree_size, demands))
+        Ok((tree_size, finder.demands))
     }
 
     /// Writes the archive of the tree to a file, without syncing it.

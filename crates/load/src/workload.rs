@@ -323,32 +323,6 @@ pub struct Demands {
 const RESERVED_CHARACTERS: &[char] = &['"', '*', ':', '<', '>', '?', '\\', '|'];
 
 impl Demands {
-    /// Finds the demands of the names in these paths. It keeps a hash of each path, not the paths: a tree may have
-    /// millions.
-    pub fn of_paths(paths: impl Iterator<Item = impl AsRef<Path>>) -> Demands {
-        let mut demands = Demands::default();
-        let (hasher, mut path_hashes) = (RandomState::new(), HashSet::new());
-        for path in paths {
-            let path = path.as_ref();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let lower_case = match path.to_str() {
-                Some(text) => text.to_lowercase().into_bytes(),
-                None => path.as_os_str().as_encoded_bytes().to_ascii_lowercase(),
-            };
-            if !path_hashes.insert(hasher.hash_one(lower_case)) {
-                demands.case_clash.get_or_insert_with(|| path.into());
-            }
-            let is_reserved = |letter: char| RESERVED_CHARACTERS.contains(&letter) || letter.is_control();
-            if name.contains(is_reserved) || name.ends_with(['.', ' ']) {
-                demands.reserved_name.get_or_insert_with(|| path.into());
-            }
-            if name_bytes(path) > demands.longest_name.as_deref().map_or(0, name_bytes) {
-                demands.longest_name = Some(path.into());
-            }
-        }
-        demands
-    }
-
     /// Merges these demands with those of other work on the same filesystem.
     pub fn merge(self, other: Demands) -> Demands {
         Demands {
@@ -358,6 +332,37 @@ impl Demands {
             reserved_name: self.reserved_name.or(other.reserved_name),
             longest_name: self.longest_name.into_iter().chain(other.longest_name).max_by_key(|path| name_bytes(path)),
             direct_io: self.direct_io || other.direct_io,
+        }
+    }
+}
+
+/// Finds the demands of the entries of a tree.
+#[derive(Debug, Default)]
+pub struct DemandFinder {
+    /// The demands so far.
+    pub demands: Demands,
+    hasher: RandomState,
+    /// A hash of each path instead of the path itself, because a tree may have millions of them.
+    path_hashes: HashSet<u64>,
+}
+
+impl DemandFinder {
+    /// Adds the demands of the name of an entry. `path` is its path in the tree.
+    pub fn add_name(&mut self, path: &Path) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let lower_case = match path.to_str() {
+            Some(text) => text.to_lowercase().into_bytes(),
+            None => path.as_os_str().as_encoded_bytes().to_ascii_lowercase(),
+        };
+        if !self.path_hashes.insert(self.hasher.hash_one(lower_case)) {
+            self.demands.case_clash.get_or_insert_with(|| path.into());
+        }
+        let is_reserved = |letter: char| RESERVED_CHARACTERS.contains(&letter) || letter.is_control();
+        if name.contains(is_reserved) || name.ends_with(['.', ' ']) {
+            self.demands.reserved_name.get_or_insert_with(|| path.into());
+        }
+        if name_bytes(path) > self.demands.longest_name.as_deref().map_or(0, name_bytes) {
+            self.demands.longest_name = Some(path.into());
         }
     }
 }
@@ -412,8 +417,10 @@ mod tests {
     use super::*;
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-    fn demands_of(names: &[&str]) -> Demands {
-        Demands::of_paths(names.iter().map(Path::new))
+    fn demands_of<P: AsRef<Path>>(paths: &[P]) -> Demands {
+        let mut finder = DemandFinder::default();
+        paths.iter().for_each(|path| finder.add_name(path.as_ref()));
+        finder.demands
     }
 
     #[test]
@@ -430,8 +437,8 @@ mod tests {
         assert_eq!(demands_of(&["t/etc."]).reserved_name, path("t/etc."));
         // `Müller`, `Möller` and `MüLLER` in Latin-1.
         let latin_1 = [&b"t/M\xfcller"[..], b"t/M\xf6ller", b"t/M\xfcLLER"].map(OsStr::from_bytes);
-        assert_eq!(Demands::of_paths(latin_1[..2].iter()).case_clash, None);
-        assert_eq!(Demands::of_paths(latin_1.iter()).case_clash, Some(latin_1[2].into()));
+        assert_eq!(demands_of(&latin_1[..2]).case_clash, None);
+        assert_eq!(demands_of(&latin_1).case_clash, Some(latin_1[2].into()));
     }
 
     #[test]
