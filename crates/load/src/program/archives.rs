@@ -2,8 +2,8 @@
 
 use crate::error::{Result, TaskError, failed_to};
 use crate::program::coreutils::{
-    ENTRY_OPEN_FLAGS, c_path, create_file, open_entry, open_file, read_directory, read_status, read_status_by_name,
-    write_all,
+    ENTRY_OPEN_FLAGS, c_path, copy_contents, create_file, open_entry, open_file, read_directory, read_status,
+    read_status_by_name,
 };
 use crate::source::{self, TAR_RECORD_BYTES};
 use rustix::fs::{
@@ -11,7 +11,7 @@ use rustix::fs::{
     fchown, futimens, mkdirat, openat, readlinkat, symlinkat, utimensat,
 };
 use std::ffi::{CString, OsStr};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::ffi::OsStrExt};
@@ -211,13 +211,7 @@ impl Unpacker<'_> {
         let flags = flags | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let created = openat(&self.dir, path, flags, Mode::RUSR | Mode::WUSR);
         let file = created.map(File::from).map_err(failed_to("create", path))?;
-        let mut buffer = [0; TAR_RECORD_BYTES];
-        loop {
-            match entry.read(&mut buffer).map_err(failed_to("read", self.archive))? {
-                0 => break,
-                read_bytes => write_all(&file, &buffer[..read_bytes], path)?,
-            }
-        }
+        copy_contents(entry, self.archive, &file, path, TAR_RECORD_BYTES)?;
         futimens(&file, &attributes.times).map_err(failed_to("set the times of", path))?;
         if self.restores_owners {
             let (user, group) = attributes.owner;

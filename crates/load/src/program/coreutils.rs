@@ -36,7 +36,7 @@ fn copy_file_contents(from: &Path, to: &Path, flags: OFlags, may_clone: bool) ->
     if may_clone && copy_in_kernel(&source, &target, to)? {
         return Ok(());
     }
-    copy_contents(&source, from, &target, to)
+    copy_contents(&source, from, &target, to, BUFFER_BYTES)
 }
 
 /// Copies with copy_file_range(2). Returns false, with nothing copied, if the filesystem does not support it.
@@ -97,7 +97,7 @@ pub fn cat(path: &Path) -> Result<()> {
     let file = open_file(path, OFlags::RDONLY)?;
     read_status(&file, path)?;
     let _ = fadvise(&file, 0, None, Advice::Sequential);
-    copy_contents(&file, path, &out, null)
+    copy_contents(&file, path, &out, null, BUFFER_BYTES)
 }
 
 /// Walks through a directory tree as `find` does.
@@ -221,9 +221,15 @@ pub fn read_status_by_name(parent: impl AsFd, name: impl Arg, path: &Path) -> Re
     statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed_to("stat", path))
 }
 
-/// Copies a file from its current position to its end.
-fn copy_contents(mut from: &File, from_path: &Path, to: &File, to_path: &Path) -> Result<()> {
-    let mut buffer = vec![0; BUFFER_BYTES];
+/// Copies a file, or an entry of an archive, from its current position to its end. Each read requests `buffer_bytes`.
+pub fn copy_contents(
+    mut from: impl Read,
+    from_path: &Path,
+    to: &File,
+    to_path: &Path,
+    buffer_bytes: usize,
+) -> Result<()> {
+    let mut buffer = vec![0; buffer_bytes];
     loop {
         match from.read(&mut buffer).map_err(failed_to("read", from_path))? {
             0 => return Ok(()),
@@ -233,7 +239,7 @@ fn copy_contents(mut from: &File, from_path: &Path, to: &File, to_path: &Path) -
 }
 
 /// Writes all bytes, with several calls if necessary.
-pub fn write_all(mut file: &File, bytes: &[u8], path: &Path) -> Result<()> {
+fn write_all(mut file: &File, bytes: &[u8], path: &Path) -> Result<()> {
     file.write_all(bytes).map_err(failed_to("write", path))
 }
 
