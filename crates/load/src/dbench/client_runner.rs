@@ -154,20 +154,16 @@ fn wait_until_any_ended(children: &[ClientProcess], timeout: Duration) -> bool {
 /// Waits until a child has ended, and returns an error if it did not end with exit code 0.
 fn reap(child: ClientProcess) -> Result<()> {
     let abnormal_end = |cause: String| Err(TaskError::Failed(format!("client {} ended by {cause}", child.number)));
-    loop {
-        match waitpid(Some(child.pid), WaitOptions::empty()) {
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return abnormal_end(errno.to_string()),
-            // waitpid returns this only with WNOHANG.
-            Ok(None) => return abnormal_end("nothing".into()),
-            Ok(Some((_, status))) => {
-                return match (status.exit_status(), status.terminating_signal()) {
-                    (Some(0), _) => Ok(()),
-                    (Some(code), _) => abnormal_end(format!("exit {code}")),
-                    (_, signal) => abnormal_end(format!("signal {}", signal.unwrap_or(0))),
-                };
-            }
-        }
+    let status = match rustix::io::retry_on_intr(|| waitpid(Some(child.pid), WaitOptions::empty())) {
+        Ok(Some((_, status))) => status,
+        // waitpid returns this only with WNOHANG.
+        Ok(None) => return abnormal_end("nothing".into()),
+        Err(errno) => return abnormal_end(errno.to_string()),
+    };
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(0), _) => Ok(()),
+        (Some(code), _) => abnormal_end(format!("exit {code}")),
+        (_, signal) => abnormal_end(format!("signal {}", signal.unwrap_or(0))),
     }
 }
 
