@@ -101,16 +101,13 @@ fn apply_options(metric: MetricSpec, option_words: &[&str]) -> Result<MetricSpec
         ranks: remove_fold_option(&mut options, "over_ranks", true)?.unwrap_or(default_over.ranks),
         hosts: remove_fold_option(&mut options, "over_hosts", true)?.unwrap_or(default_over.hosts),
     };
-    let quotient_of = match options.remove("of") {
-        None => None,
-        Some(parts) => {
-            let (numerator, denominator) = parts
-                .split_once('/')
-                .ok_or_else(|| format!("`of={parts}` is not of=NUMERATOR/DENOMINATOR, two names of readings"))?;
-            check_name(numerator).and_then(|()| check_name(denominator))?;
-            Some([numerator.to_string(), denominator.to_string()])
-        }
-    };
+    let mut quotient_of = None;
+    if let Some(parts) = options.remove("of") {
+        let form_error = || format!("`of={parts}` is not of=NUMERATOR/DENOMINATOR, two names of readings");
+        let (numerator, denominator) = parts.split_once('/').ok_or_else(form_error)?;
+        check_name(numerator).and_then(|()| check_name(denominator))?;
+        quotient_of = Some([numerator.to_string(), denominator.to_string()]);
+    }
     match options.keys().next() {
         Some(key) => Err(format!("`{key}=` declares nothing; {OPTIONS_HELP}")),
         None => Ok(MetricSpec { over, quotient_of, ..metric }),
