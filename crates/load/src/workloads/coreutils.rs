@@ -81,7 +81,7 @@ impl Workload for Coreutils {
                 format!("the archive {} is missing; fsarena makes it at the start of a run", archive.display());
             return Err(TaskError::Unfit(reason));
         }
-        let mut present_groups = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
+        let mut present_groups = initial_groups();
         Ok(settings.tasks.iter().map(|task| builder.build_task(task, &mut present_groups)).collect())
     }
 
@@ -106,7 +106,13 @@ impl CoreutilsTaskBuilder<'_> {
     /// Builds a task. `present_groups` are the files that exist before it, and on return those that exist after it.
     fn build_task(&self, task: &TaskDef, present_groups: &mut BTreeSet<FileGroup>) -> Task {
         let mut preparation = Vec::new();
-        self.make_missing_files(task.needs, present_groups, &mut preparation);
+        for maker in missing_makers(task.needs, present_groups) {
+            let work = match maker {
+                Some(maker) => self.make_action(maker, &mut preparation),
+                None => self.write_split_file_action(),
+            };
+            preparation.push(work);
+        }
         let work = self.make_action(task, &mut preparation);
         if task.removes_files(&self.sizes) {
             present_groups.remove(&task.needs);
@@ -115,26 +121,6 @@ impl CoreutilsTaskBuilder<'_> {
         let starts_cold = self.settings.drops_caches && task.needs != FileGroup::Nothing;
         let start_state = if starts_cold { StartState::ColdCache } else { StartState::Warm };
         Task { start_state, preparation, ..Task::new(task_info(task, &self.sizes), work) }
-    }
-
-    /// Adds the untimed work that makes these files to `preparation`, unless they are present already.
-    fn make_missing_files(
-        &self,
-        group: FileGroup,
-        present_groups: &mut BTreeSet<FileGroup>,
-        preparation: &mut Vec<Action>,
-    ) {
-        if !present_groups.insert(group) {
-            return;
-        }
-        match find_maker(group) {
-            Some(task) => {
-                self.make_missing_files(task.needs, present_groups, preparation);
-                let work = self.make_action(task, preparation);
-                preparation.push(work);
-            }
-            None => preparation.push(self.write_split_file_action()),
-        }
     }
 
     /// Makes the action of a task, and adds the untimed work that prepares its destination to `preparation`.
@@ -408,19 +394,29 @@ fn find_maker(group: FileGroup) -> Option<&'static TaskDef> {
     TASKS.iter().find(|task| task.makes == group && group != FileGroup::Nothing)
 }
 
+/// The tasks that make the missing files of a group, in the order in which they run. `None` stands for untimed work that
+/// writes the file that is split, because no task makes it. Afterwards the files are present.
+fn missing_makers(group: FileGroup, present_groups: &mut BTreeSet<FileGroup>) -> Vec<Option<&'static TaskDef>> {
+    let (mut makers, mut missing_group) = (vec![], group);
+    while present_groups.insert(missing_group) {
+        let maker = find_maker(missing_group);
+        makers.push(maker);
+        missing_group = maker.map_or(FileGroup::Nothing, |maker| maker.needs);
+    }
+    makers.reverse();
+    makers
+}
+
+/// The groups of files that exist before the first task.
+fn initial_groups() -> BTreeSet<FileGroup> {
+    BTreeSet::from([FileGroup::Nothing, FileGroup::Input])
+}
+
 /// The tasks, followed by the tasks that make the files that they need, directly or indirectly.
 fn with_makers(tasks: &[&'static TaskDef]) -> Vec<&'static TaskDef> {
-    let mut with_makers = tasks.to_vec();
-    let mut next = 0;
-    while let Some(task) = with_makers.get(next) {
-        if let Some(maker) = find_maker(task.needs)
-            && with_makers.iter().all(|task| task.number != maker.number)
-        {
-            with_makers.push(maker);
-        }
-        next += 1;
-    }
-    with_makers
+    let mut present_groups = initial_groups();
+    let makers = tasks.iter().flat_map(|task| missing_makers(task.needs, &mut present_groups)).flatten();
+    tasks.iter().copied().chain(makers).collect()
 }
 
 /// Formats a number with thousands separators, such as `10,000`.
@@ -457,17 +453,13 @@ impl Add for SpaceUsage {
 /// The largest space that the tasks take at one time, with the files that untimed work makes for them.
 fn space_needed(tasks: &[&'static TaskDef], sizes: &TaskSizes, tree_size: &TreeSize) -> Room {
     let usage_of = |task: &TaskDef| usage_of_task(task, sizes, tree_size);
-    let mut present_groups = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
+    let mut present_groups = initial_groups();
     // At first only the root directory exists, which takes a block.
     let mut usage = file_usage(4096);
     let mut peak = usage;
     for task in tasks {
-        let mut missing_group = task.needs;
-        while present_groups.insert(missing_group) {
-            let maker = find_maker(missing_group);
-            // No task makes the file that is split.
+        for maker in missing_makers(task.needs, &mut present_groups) {
             usage = usage + maker.map_or(file_usage(sizes.small_bytes), usage_of);
-            missing_group = maker.map_or(FileGroup::Nothing, |maker| maker.needs);
         }
         present_groups.insert(task.makes);
         usage = usage + usage_of(task);
@@ -551,7 +543,7 @@ mod tests {
     fn the_makers_of_the_files_of_makers_are_included() {
         let rm_tree = TASKS.iter().find(|task| task.id == "rm-tree").unwrap();
         let ids: Vec<_> = with_makers(&[rm_tree]).iter().map(|task| task.id).collect();
-        assert_eq!(ids, ["rm-tree", "untar", "copy-in"]);
+        assert_eq!(ids, ["rm-tree", "copy-in", "untar"]);
     }
 
     #[test]
