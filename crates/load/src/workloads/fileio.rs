@@ -73,20 +73,12 @@ impl Workload for FileIoWorkload {
     }
 
     fn fill_actions(&self, job: &Job, place: &Place) -> Result<Vec<Action>> {
-        let builder = FileIoTaskBuilder {
-            settings: FileIoSettings::resolve(job),
-            target: Target::probe(place)?,
-            checksum_block_bytes: None,
-        };
+        let builder = FileIoTaskBuilder::new(job, place, None)?;
         Ok(vec![builder.call_on_target("fill", |target, settings| fill_files(target, settings, None))])
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let mut builder = FileIoTaskBuilder {
-            settings: FileIoSettings::resolve(job),
-            target: Target::probe(place)?,
-            checksum_block_bytes: place.is_read_only().then_some(0),
-        };
+        let mut builder = FileIoTaskBuilder::new(job, place, place.is_read_only().then_some(0))?;
         let shuffled_tasks = shuffle_tasks(builder.settings.tasks.clone(), job.seed, ORDER_SEED);
         Ok(shuffled_tasks.into_iter().map(|task| builder.build_task(task)).collect())
     }
@@ -192,6 +184,12 @@ struct FileIoTaskBuilder {
 }
 
 impl FileIoTaskBuilder {
+    /// A builder before its first task.
+    fn new(job: &Job, place: &Place, checksum_block_bytes: Option<u32>) -> Result<FileIoTaskBuilder> {
+        let (settings, target) = (FileIoSettings::resolve(job), Target::probe(place)?);
+        Ok(FileIoTaskBuilder { settings, target, checksum_block_bytes })
+    }
+
     /// Builds a task. If it cannot run, its only action fails with [`TaskError::SkipTask`] and the reason.
     fn build_task(&mut self, task: FileIoTask) -> Task {
         if let Some(reason) = self.target.skip_reason(&self.settings, task) {
