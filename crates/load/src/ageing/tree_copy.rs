@@ -51,11 +51,7 @@ pub fn digest_tree(root: &Path) -> io::Result<TreeDigest> {
         }
         if includes_contents {
             let mut file = File::open(path)?;
-            loop {
-                let read_bytes = file.read(&mut buffer)?;
-                if read_bytes == 0 {
-                    break;
-                }
+            while let read_bytes @ 1.. = file.read(&mut buffer)? {
                 hasher.update(&buffer[..read_bytes]);
             }
         }

@@ -230,12 +230,10 @@ pub fn copy_contents(
     buffer_bytes: usize,
 ) -> Result<()> {
     let mut buffer = vec![0; buffer_bytes];
-    loop {
-        match from.read(&mut buffer).map_err(failed_to("read", from_path))? {
-            0 => return Ok(()),
-            read_bytes => write_all(to, &buffer[..read_bytes], to_path)?,
-        }
+    while let read_bytes @ 1.. = from.read(&mut buffer).map_err(failed_to("read", from_path))? {
+        write_all(to, &buffer[..read_bytes], to_path)?;
     }
+    Ok(())
 }
 
 /// Writes all bytes, with several calls if necessary.
@@ -293,11 +291,7 @@ pub fn split_file(path: &Path, piece_bytes: usize, into: &Path) -> Result<()> {
     let mut piece_count = 0;
     // The open piece, and the bytes that it still lacks. If a buffer ends within a piece, two writes fill the piece.
     let mut open_piece: Option<(File, usize)> = None;
-    loop {
-        let read_bytes = rustix::io::read(&file, &mut buffer).map_err(failed_to("read", path))?;
-        if read_bytes == 0 {
-            return Ok(());
-        }
+    while let read_bytes @ 1.. = rustix::io::read(&file, &mut buffer).map_err(failed_to("read", path))? {
         let mut unwritten = &buffer[..read_bytes];
         while !unwritten.is_empty() {
             let (piece, missing_bytes) = match open_piece.take() {
@@ -313,6 +307,7 @@ pub fn split_file(path: &Path, piece_bytes: usize, into: &Path) -> Result<()> {
             unwritten = rest;
         }
     }
+    Ok(())
 }
 
 fn create_piece(path: &Path) -> Result<File> {
