@@ -82,7 +82,7 @@ pub fn info<const N: usize>(name: &str, title: impl Into<String>, params: [(&str
     TaskInfo { id, title: title.into(), number: None, in_totals: true }
 }
 
-/// Whether reports and claims give this name of a task another meaning.
+/// Whether a task cannot have this name, because reports and claims use it for something else.
 pub fn is_reserved_name(name: &str) -> bool {
     LIFECYCLE_TASKS.contains(&name) || ALL_TASKS.contains(&name)
 }

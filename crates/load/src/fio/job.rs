@@ -216,6 +216,7 @@ fn parse_largest_size(text: &str) -> Option<u64> {
     text.split([':', '-', ',']).map(|size| parse_size(size.trim())).collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
+/// Parses one size such as `4k` or `1GiB` to bytes.
 fn parse_size(text: &str) -> Option<u64> {
     let text = text.to_ascii_lowercase();
     let digit_count = text.len() - text.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
