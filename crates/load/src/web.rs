@@ -284,9 +284,18 @@ impl CacheSettings {
         RequestMix::new(popular_object_count(self.bytes), self.zipf, self.recurrence)
     }
 
-    /// Number of the most popular objects that fill the cache.
+    /// Number of the most popular objects that fill the cache. Objects that may not be cached count, but take no space.
     pub fn objects_to_fill(&self) -> u64 {
-        objects_to_fill(self.seed, popular_object_count(self.bytes), self.bytes)
+        let popular_count = popular_object_count(self.bytes);
+        let mut filled_bytes = 0;
+        for number in 0..popular_count {
+            let object = draw_object(self.seed, number);
+            filled_bytes += if object.is_cachable { object.bytes } else { 0 };
+            if filled_bytes > self.bytes {
+                return number;
+            }
+        }
+        popular_count
     }
 
     /// The space that the cache requires. It has up to `file_factor` times as many files as objects of the mean size
@@ -297,20 +306,6 @@ impl CacheSettings {
         let inodes = file_factor * self.bytes / MEAN_OBJECT_BYTES + u64::from(first * (second + 1));
         Room { bytes: 2 * self.bytes + 4096 * inodes, inodes, source_bytes }
     }
-}
-
-/// Number of objects that fill `cache_bytes` bytes, starting with number 0 and at most `popular_count`. Objects that
-/// may not be cached count, but take no space.
-pub fn objects_to_fill(seed: u64, popular_count: u64, cache_bytes: u64) -> u64 {
-    let mut filled_bytes = 0;
-    for number in 0..popular_count {
-        let object = draw_object(seed, number);
-        filled_bytes += if object.is_cachable { object.bytes } else { 0 };
-        if filled_bytes > cache_bytes {
-            return number;
-        }
-    }
-    popular_count
 }
 
 /// A task that serves requests.

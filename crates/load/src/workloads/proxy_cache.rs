@@ -102,7 +102,7 @@ fn fill_action(job: &Job, root: &Path, shared_cache: SharedCache) -> Action {
     let (settings, has_log) = (CacheSettings::resolve(job), job.settings.flag("log"));
     Action::call_on("fill", root, move |root| {
         let account = CostAccount::start();
-        let empty_cache = DiskCache::create(root, settings, has_log, settings.request_mix())?;
+        let empty_cache = DiskCache::create(root, settings, has_log)?;
         let config = CustomLoadConfig {
             threads: FILL_THREADS,
             kinds: &REQUEST_KINDS,
@@ -183,12 +183,7 @@ impl DiskCache {
     ///
     /// # Errors
     /// If a directory cannot be created.
-    fn create(
-        dir: &Path,
-        settings: CacheSettings,
-        has_log: bool,
-        request_mix: RequestMix,
-    ) -> Result<DiskCache, EngineError> {
+    fn create(dir: &Path, settings: CacheSettings, has_log: bool) -> Result<DiskCache, EngineError> {
         for first in 0..settings.level_directories.0 {
             for second in 0..settings.level_directories.1 {
                 let path = dir.join(format!("{first:02X}/{second:02X}"));
@@ -198,7 +193,7 @@ impl DiskCache {
         Ok(DiskCache {
             dir: dir.into(),
             settings,
-            request_mix,
+            request_mix: settings.request_mix(),
             index: Mutex::new(CacheIndex::new(settings.bytes)),
             has_log,
             log_file: Mutex::default(),
@@ -414,7 +409,6 @@ impl CacheIndex {
 mod tests {
     use super::*;
     use crate::testing::{job, perform_all, place, task_ids};
-    use crate::web::objects_to_fill;
     use fsarena_core::sample::TaskOutput;
 
     #[test]
@@ -470,9 +464,9 @@ mod tests {
     fn a_full_cache_serves_hits_and_stays_within_its_limit() {
         const LIMIT_BYTES: u64 = 1 << 20;
         let dir = tempfile::tempdir().unwrap();
-        let request_mix = RequestMix::new(400, 0.8, 0.8);
-        let cache = DiskCache::create(dir.path(), settings((4, 8), LIMIT_BYTES, 7), true, request_mix).unwrap();
-        let fill_count = objects_to_fill(7, 400, LIMIT_BYTES);
+        let settings = settings((4, 8), LIMIT_BYTES, 7);
+        let cache = DiskCache::create(dir.path(), settings, true).unwrap();
+        let fill_count = settings.objects_to_fill();
         assert!((40..400).contains(&fill_count), "{fill_count}");
         cache.run(&config(fill_count), true).unwrap();
         let filled_bytes = cache.lock_index().bytes;
@@ -503,8 +497,7 @@ mod tests {
     #[test]
     fn files_spread_as_squid_spreads_them() {
         let dir = tempfile::tempdir().unwrap();
-        let cache =
-            DiskCache::create(dir.path(), settings((16, 256), 1, 1), false, RequestMix::new(1, 0.8, 0.5)).unwrap();
+        let cache = DiskCache::create(dir.path(), settings((16, 256), 1, 1), false).unwrap();
         for (number, path) in [(0, "00/00/00000000"), (256, "00/01/00000100"), (65_536, "01/00/00010000")] {
             assert_eq!(cache.file_path(number), dir.path().join(path));
         }
