@@ -246,7 +246,10 @@ impl CommitLog {
     /// # Errors
     /// If its first segment cannot be created.
     fn open(dir: &Path, settings: LogSettings) -> Result<CommitLog, EngineError> {
-        let segments = Segments::create(dir, settings)?;
+        let dir_file = File::open(dir).map_err(EngineError::io("opening", dir))?;
+        let newest_number = settings.kept_segments;
+        let file = create_segment(dir, &dir_file, &settings, newest_number)?;
+        let segments = Segments { dir: dir.into(), dir_file, settings, newest_number, file, written_bytes: 0 };
         let state = LogState { segments: Some(segments), ..LogState::default() };
         Ok(CommitLog { settings, noise: settings.noise(), state: Mutex::new(state), group_committed: Condvar::new() })
     }
@@ -345,13 +348,6 @@ struct Segments {
 }
 
 impl Segments {
-    fn create(dir: &Path, settings: LogSettings) -> Result<Segments, EngineError> {
-        let dir_file = File::open(dir).map_err(EngineError::io("opening", dir))?;
-        let newest_number = settings.kept_segments;
-        let file = create_segment(dir, &dir_file, &settings, newest_number)?;
-        Ok(Segments { dir: dir.into(), dir_file, settings, newest_number, file, written_bytes: 0 })
-    }
-
     /// Writes a group and syncs it. If it does not fit into the current segment, starts the next segment first.
     fn write_group(&mut self, group: &[u8]) -> Result<(), EngineError> {
         if self.written_bytes > 0 && self.written_bytes + group.len() as u64 > self.settings.segment_bytes {
