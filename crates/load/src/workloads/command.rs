@@ -137,16 +137,14 @@ impl TimedCommand {
     /// Describes what is wrong with the settings of the task, or returns `None` if they are valid.
     fn find_problem(&self) -> Option<String> {
         let script = self.settings.text("cmd");
-        let run_argv = self.settings.words("run");
-        let (has_cmd, has_run) = (!script.is_empty(), !run_argv.is_empty());
-        if has_cmd && has_run {
+        let program = self.settings.words("run").first().copied();
+        if !script.is_empty() && program.is_some() {
             return Some(format!("task `{}` has both `cmd` and `run`; keep one", self.name));
         }
-        if !has_cmd && !has_run {
+        if script.is_empty() && program.is_none() {
             return Some(format!("task `{}` has no command; add cmd = \"COMMAND\"", self.name));
         }
-        let is_blank = if has_cmd { script.trim().is_empty() } else { run_argv[0].is_empty() };
-        if is_blank {
+        if script.trim().is_empty() && program.is_none_or(str::is_empty) {
             return Some(format!("the command of task `{}` is empty; write the program to run", self.name));
         }
         if !self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
