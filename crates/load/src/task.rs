@@ -67,11 +67,8 @@ impl Call {
         run: impl FnOnce() -> Result<F> + Send + 'static,
     ) -> Call {
         let run = move || run().map(Into::into);
-        Call {
-            logged_argv: logged_argv.into_iter().map(Into::into).collect(),
-            replaced_commands: 1,
-            run: Box::new(run),
-        }
+        let logged_argv = logged_argv.into_iter().map(Into::into).collect();
+        Call { logged_argv, replaced_commands: 1, run: Box::new(run) }
     }
 }
 

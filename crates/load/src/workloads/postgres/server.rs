@@ -44,13 +44,8 @@ impl Cluster {
         let program_dir = program::find_dir_with_programs(&PROGRAMS).ok_or_else(|| CommandError::NotFound {
             program: format!("PostgreSQL ({} in one directory)", PROGRAMS.join(", ")),
         })?;
-        let user = place.server_user.clone();
-        Ok(Cluster {
-            program_dir,
-            data_dir: place.root.join("cluster"),
-            log_dir: place.source_dir.join("postgres"),
-            user,
-        })
+        let (data_dir, log_dir) = (place.root.join("cluster"), place.source_dir.join("postgres"));
+        Ok(Cluster { program_dir, data_dir, log_dir, user: place.server_user.clone() })
     }
 
     /// Creates the files of the cluster with `initdb`, and writes the settings.

@@ -191,13 +191,9 @@ impl SharedMemory {
     fn remove_unused(&self, dir: &Path) {
         let file_names = || std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
         for lock_name in file_names() {
-            let Some(service_name) = lock_name.to_str().and_then(|name| name.strip_suffix(LOCK_SUFFIX)) else {
-                continue;
-            };
             // Other programs have lock files in this directory, too.
-            if !service_name.starts_with(SERVICE_PREFIX) {
-                continue;
-            }
+            let service_name = lock_name.to_str().and_then(|name| name.strip_suffix(LOCK_SUFFIX));
+            let Some(service_name) = service_name.filter(|name| name.starts_with(SERVICE_PREFIX)) else { continue };
             if service_name != self.service_name && !is_unlocked(&dir.join(&lock_name)) {
                 continue;
             }
