@@ -104,11 +104,9 @@ impl Workload for SquidWorkload {
             run_dir: place.source_dir.join("squid"),
             user: place.server_user.clone(),
         };
-        let origin = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
-            listener.set_nonblocking(true)?;
-            Ok(Arc::new(listener))
-        });
-        let origin = origin.map_err(TaskError::io("start the origin"))?;
+        let origin = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(TaskError::io("start the origin"))?;
+        origin.set_nonblocking(true).map_err(TaskError::io("start the origin"))?;
+        let origin = Arc::new(origin);
         let cell = SquidCell { job: job.clone(), installation, origin, running_squid: Arc::default() };
         let fill = Action::call_with(&cell, cell.logged_argv(&fill_task_info()), SquidCell::fill);
         let mut tasks = vec![Task::new(fill_task_info(), fill)];
