@@ -6,7 +6,6 @@ use crate::payload::{Noise, describe_difference, make_empty_dir};
 use crate::task::{Action, Result, Task, TaskError};
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload, remark_note};
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::event::Note;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::custom_load::{self, CustomLoad};
 use fsarena_engine::{Bound, EngineError};
@@ -75,7 +74,14 @@ impl Workload for Maildir {
         // The names of read messages have a colon before the flags.
         let reserved_name = Some(settings.path_after(READ, 0));
         let demands = Demands { reserved_name, ..Demands::default() };
-        Ok(Survey { room, demands, remarks: remarks(&settings), ..Survey::default() })
+        let method = if settings.uses_links { "linked to new/ and unlinked" } else { "renamed to new/" };
+        let text = format!(
+            "maildir: {} messages of {} bytes in {} Maildirs, each written to tmp/, synced, {method}, and its directory synced \
+             before the next; reading and removing are not synced, as in mail servers; all messages are compared after each \
+             task",
+            settings.messages, settings.message_bytes, settings.mailboxes
+        );
+        Ok(Survey { room, demands, remarks: vec![remark_note(text)], ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
@@ -103,18 +109,6 @@ impl Workload for Maildir {
             stage.map(|stage| Action::call_on("compare", &root, move |root| verify_messages(root, &settings, stage)));
         check.into_iter().collect()
     }
-}
-
-/// The notes on this workload in every report.
-fn remarks(settings: &MaildirSettings) -> Vec<Note> {
-    let method = if settings.uses_links { "linked to new/ and unlinked" } else { "renamed to new/" };
-    let text = format!(
-        "maildir: {} messages of {} bytes in {} Maildirs, each written to tmp/, synced, {method}, and its directory synced \
-         before the next; reading and removing are not synced, as in mail servers; all messages are compared after each \
-         task",
-        settings.messages, settings.message_bytes, settings.mailboxes
-    );
-    vec![remark_note(text)]
 }
 
 /// A stage in the life of a message, which all messages go through in one task.

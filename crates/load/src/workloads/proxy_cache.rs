@@ -12,7 +12,7 @@ use crate::web::{fill_task_info, object_noise, serve_outline};
 use crate::workload::{Job, Place, Survey, Workload, remark_note};
 use bytesize::ByteSize;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_core::{cell::TaskInfo, event::Note, schedule::mix};
+use fsarena_core::{cell::TaskInfo, schedule::mix};
 use fsarena_engine::custom_load::{self, CustomLoad, CustomLoadConfig};
 use fsarena_engine::{Bound, EngineError, LoadOutcome};
 use hashlink::LinkedHashMap;
@@ -66,8 +66,16 @@ impl Workload for ProxyCache {
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let cache = CacheSettings::resolve(job);
+        let text = format!(
+            "proxy-cache models Squid's ufs: a cache of {}, objects of PolyMix-4, {:.0}% of requests recur \
+             (Zipf {}); the index is in memory, objects are written in pages of 4 KiB and never synced; misses \
+             cost no network. Dirty data is written at the end of a task, before its CPU time is read",
+            ByteSize(cache.bytes),
+            100.0 * cache.recurrence,
+            cache.zipf,
+        );
         // Up to 4 times as many files as objects of the mean size would fill the cache, and no inputs.
-        Ok(Survey { room: cache.room(4, 0), remarks: remarks(&cache), ..Survey::default() })
+        Ok(Survey { room: cache.room(4, 0), remarks: vec![remark_note(text)], ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
@@ -79,19 +87,6 @@ impl Workload for ProxyCache {
         }
         Ok(tasks)
     }
-}
-
-/// The notes on this workload in every report.
-fn remarks(cache: &CacheSettings) -> Vec<Note> {
-    let text = format!(
-        "proxy-cache models Squid's ufs: a cache of {}, objects of PolyMix-4, {:.0}% of requests recur \
-         (Zipf {}); the index is in memory, objects are written in pages of 4 KiB and never synced; misses \
-         cost no network. Dirty data is written at the end of a task, before its CPU time is read",
-        ByteSize(cache.bytes),
-        100.0 * cache.recurrence,
-        cache.zipf,
-    );
-    vec![remark_note(text)]
 }
 
 /// The cache that the first task creates and the others serve from.

@@ -9,7 +9,7 @@ use crate::task::{self, Action, Result, Task};
 use crate::web::{self, CostAccount};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness_note};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_core::{cell::TaskInfo, event::Note, sample::TaskOutput, schedule::mix};
+use fsarena_core::{cell::TaskInfo, sample::TaskOutput, schedule::mix};
 use fsarena_engine::custom_load::{self, CustomLoad, CustomLoadConfig};
 use fsarena_engine::{Bound, EngineError, LoadOutcome};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -61,7 +61,11 @@ impl Workload for Webproxy {
     fn survey(&self, job: &Job) -> Result<Survey> {
         let files = job.settings.int("files") as u64;
         let room = Room { bytes: 2 * files * FILE_BYTES as u64, inodes: files, source_bytes: 0 };
-        Ok(Survey { room, remarks: remarks(), ..Survey::default() })
+        let text = "webproxy's data set shrinks during the measurement: deleted files have 16 KiB, and the files that replace \
+                    them 8 KiB on average. So a longer or faster run works on less data, which favours the faster \
+                    filesystem; file_mean_bytes is the mean size at the end";
+        let fix = "use the workload proxy-cache, whose files keep their mean size";
+        Ok(Survey { room, remarks: vec![fairness_note(text).fix(fix)], ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
@@ -83,14 +87,6 @@ impl Workload for Webproxy {
         let [preallocate_info, turns_info] = task_infos();
         Ok(vec![Task::new(preallocate_info, preallocate), Task::new(turns_info, take_turns)])
     }
-}
-
-/// The notes on this workload in every report.
-fn remarks() -> Vec<Note> {
-    let text = "webproxy's data set shrinks during the measurement: deleted files have 16 KiB, and the files that replace \
-                them 8 KiB on average. So a longer or faster run works on less data, which favours the faster \
-                filesystem; file_mean_bytes is the mean size at the end";
-    vec![fairness_note(text).fix("use the workload proxy-cache, whose files keep their mean size")]
 }
 
 /// Makes the files that exist at the start.
