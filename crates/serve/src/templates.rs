@@ -7,7 +7,6 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use fsarena_core::metric::METRICS;
-use fsarena_report::html::NO_SAMPLES;
 use fsarena_report::{escape, format_start_time, history::HistoryQuery, number::plural};
 use std::sync::Arc;
 
@@ -43,6 +42,8 @@ pub struct ComparePage {
     pub metrics: Vec<String>,
     /// The comparison as HTML.
     pub body: String,
+    /// The data for the script of reports, as JSON.
+    pub data: &'static str,
 }
 
 /// The history of a metric over runs.
@@ -115,7 +116,11 @@ trait TextFilters {
     }
 }
 
-impl<T: Template> TextFilters for T {}
+impl TextFilters for RunsPage {}
+impl TextFilters for ComparePage {}
+impl TextFilters for HistoryPage {}
+impl TextFilters for LivePage {}
+impl TextFilters for MessagePage {}
 
 impl RunsPage {
     /// The date and time at which a run started.
@@ -138,6 +143,11 @@ impl RunsPage {
     /// The question of the plan of a run; empty if its plan cannot be read.
     fn plan_question(&self, run: &Overview) -> String {
         run.plan.as_ref().map_or(String::new(), |plan| self.in_one_line(&plan.question))
+    }
+
+    /// Whether the server can show a report of the run.
+    fn has_report(&self, run: &Overview) -> bool {
+        run.problem.is_none()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The page that compares runs with each other, or a run with published figures, like `fsarena compare`.
 
-use super::{PageResult, find_run, query_values, unprocessable_page};
+use super::page::{PageResult, find_run, query_values, unprocessable_page};
 use crate::state::{SharedData, SharedState};
 use crate::templates::{self, MessagePage};
 use crate::{folder::RunEntry, renderer::RenderResult};
@@ -98,5 +98,6 @@ fn render_comparison(
         metrics: templates::metrics_to_choose(&metric),
         metric,
         body: html,
+        data: html::NO_SAMPLES,
     })
 }

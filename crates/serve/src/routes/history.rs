@@ -1,6 +1,6 @@
 //! The page with the history of a metric over the runs of a study.
 
-use super::{PageResult, query_values, run_blocking, unprocessable_page, unreadable_folder_page};
+use super::page::{PageResult, query_values, run_blocking, unprocessable_page, unreadable_folder_page};
 use crate::renderer::{MAX_SUMMARIZED_DATABASE_BYTES, RenderResult};
 use crate::state::{SharedData, SharedState};
 use crate::templates::{self, MessagePage};

@@ -1,6 +1,6 @@
 //! The live page of a run in progress, and the stream of its events.
 
-use super::{PageResult, find_run, internal_error_page, run_blocking, unprocessable_page};
+use super::page::{PageResult, find_run, internal_error_page, run_blocking, unprocessable_page};
 use crate::state::{SharedData, SharedState};
 use crate::templates::{self, MessagePage};
 use crate::{feed::Feed, folder::RunEntry};
@@ -68,6 +68,8 @@ struct EventClient {
     last_id: Option<u64>,
     /// The messages that are ready to be sent.
     ready: VecDeque<Event>,
+    /// Whether a state of the run is among the messages that were sent or are ready.
+    has_first_state: bool,
     /// Whether the messages that are ready are the last ones.
     has_ended: bool,
 }
@@ -75,12 +77,17 @@ struct EventClient {
 /// The stream of messages to a client; `last_id` is the id of the last event that it has.
 fn message_stream(
     feed: Arc<Feed>,
-    mut update_receiver: watch::Receiver<u64>,
+    update_receiver: watch::Receiver<u64>,
     last_id: Option<u64>,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
-    // The first state is sent without waiting for a new event.
-    update_receiver.mark_changed();
-    let client = EventClient { feed, update_receiver, last_id, ready: VecDeque::new(), has_ended: false };
+    let client = EventClient {
+        feed,
+        update_receiver,
+        last_id,
+        ready: VecDeque::new(),
+        has_first_state: false,
+        has_ended: false,
+    };
     stream::unfold(client, |mut client| async move {
         let message = client.next_message().await?;
         Some((Ok(message), client))
@@ -97,9 +104,13 @@ impl EventClient {
             if self.has_ended {
                 return None;
             }
-            self.update_receiver.changed().await.ok()?;
-            // Before that, the feed has not read the whole log, and its state is not complete.
+            // The first state is sent without waiting for a new event, but only after the feed has read the whole log.
+            let must_wait = self.has_first_state || !self.feed.is_caught_up();
+            if must_wait && self.update_receiver.changed().await.is_err() {
+                return None;
+            }
             if self.feed.is_caught_up() {
+                self.has_first_state = true;
                 self.queue_update();
             }
         }
