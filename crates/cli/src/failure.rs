@@ -1,6 +1,5 @@
 //! The failure of a command: its message and its documented exit code.
 
-use crate::output::print_message;
 use fsarena_core::escape;
 use fsarena_core::exit::{ExitCode, HasExitCode, is_resource_shortage};
 use fsarena_sys::limits;
@@ -152,6 +151,11 @@ fn is_broken_pipe(error: &std::io::Error) -> bool {
 /// The I/O error in the chain of causes.
 fn io_cause<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a std::io::Error> {
     error.downcast_ref().or_else(|| error.source().and_then(io_cause))
+}
+
+/// Prints a message to standard error. A closed standard error is not a failure.
+pub fn print_message(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ fn main() -> std::process::ExitCode {
         Ok(Err(failure)) => {
             match failure.exit_code() {
                 ExitCode::Internal if signal.is_none() => failure::report_bug(&failure.to_string()),
-                _ => output::print_message(&format!("fsarena: {failure}")),
+                _ => crate::failure::print_message(&format!("fsarena: {failure}")),
             }
             failure.exit_code()
         }
@@ -85,7 +85,7 @@ fn parse_command_line(config: Option<&Config>, style: ExitStyle) -> Cli {
     if message == text.trim_end() {
         drop(error.print());
     } else {
-        output::print_message(&message);
+        crate::failure::print_message(&message);
     }
     std::process::exit(style.exit_status(ExitCode::Usage).into());
 }

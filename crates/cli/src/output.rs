@@ -40,11 +40,6 @@ pub fn print_text(text: impl AsRef<[u8]>) -> CommandResult {
     Ok(ExitCode::Done)
 }
 
-/// Prints a message to standard error. A closed standard error is not a failure.
-pub fn print_message(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
-}
-
 /// The failure to serialize a value for output.
 pub fn serialization_failure(error: serde_json::Error) -> Failure {
     printing_failure(io::Error::other(error))

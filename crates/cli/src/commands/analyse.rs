@@ -101,7 +101,7 @@ impl Args {
     /// Prints a note to standard error, if there is one, unless `--quiet` is set.
     fn print_note(&self, note: Option<String>) {
         if let Some(note) = note.filter(|_| !self.quiet) {
-            output::print_message(&note);
+            crate::failure::print_message(&note);
         }
     }
 }

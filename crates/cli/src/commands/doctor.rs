@@ -1,12 +1,14 @@
 //! `fsarena doctor`: checks what this machine supports, and prints how to enable the rest.
 
+mod finding;
 mod guests;
 mod install;
 
 use crate::flags::{ListFormat, RunsDir};
 use crate::{commands::is_root, failure::CommandResult, output};
 use bytesize::ByteSize;
-use fsarena_core::{exit::ExitCode, number::plural, row::Row, setting::Settings, study};
+use finding::{Finding, join_ids, limited, missing, ok, split_by_presence};
+use fsarena_core::{exit::ExitCode, number::plural, setting::Settings, study};
 use fsarena_fs::available::{Availability, install_command, survey};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_run::layers;
@@ -14,7 +16,6 @@ use fsarena_sys::permission::{self, Obstacle};
 use fsarena_sys::user::UserDatabase;
 use fsarena_sys::{Error, argv, device_mapper, dirs, host, kernel::SysRoot, limits, links, program, rights, undo};
 use install::{fetch_for_guests, install};
-use serde::Serialize;
 use std::path::Path;
 
 /// Check what this machine supports and how to enable the rest
@@ -49,61 +50,6 @@ pub fn run(args: Args) -> CommandResult {
         return Ok(ExitCode::Done);
     }
     output::print_rows(&check_all(&sys_root, &args.runs.dir), args.format)
-}
-
-/// The result of one check.
-#[derive(Debug, Serialize)]
-struct Finding {
-    /// Name of the check.
-    #[serde(rename = "what")]
-    check: &'static str,
-    /// Whether the checked feature is usable.
-    state: SupportState,
-    /// Description of what the check found.
-    found: String,
-    /// How to enable the feature, or the part of it that is not usable; empty if there is nothing to do.
-    fix: String,
-}
-
-impl Row for Finding {
-    const COLUMNS: &'static [&'static str] = &["what", "state", "found", "fix: TO GET MORE"];
-}
-
-/// Whether a checked feature is usable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum SupportState {
-    /// Fully usable.
-    Ok,
-    /// Usable with restrictions.
-    Limited,
-    /// Not usable.
-    Missing,
-}
-
-/// The result for a feature that is fully usable.
-fn ok(check: &'static str, found: impl Into<String>) -> Finding {
-    Finding { check, state: SupportState::Ok, found: found.into(), fix: String::new() }
-}
-
-/// The result for a feature that is usable with restrictions.
-fn limited(check: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { check, state: SupportState::Limited, found: found.into(), fix: fix.into() }
-}
-
-/// The result for a feature that is not usable.
-fn missing(check: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { check, state: SupportState::Missing, found: found.into(), fix: fix.into() }
-}
-
-/// Splits programs into those that `PATH` has, and the others.
-fn split_by_presence<'a>(programs: impl IntoIterator<Item = &'a str>) -> (Vec<&'a str>, Vec<&'a str>) {
-    programs.into_iter().partition(|name| program::find(name).is_some())
-}
-
-/// Joins the ids of filesystems with spaces.
-fn join_ids<'a>(filesystems: impl IntoIterator<Item = &'a Availability>) -> String {
-    filesystems.into_iter().map(|fs| fs.def.id).collect::<Vec<_>>().join(" ")
 }
 
 /// The results of all checks, in the order in which a run needs them. `runs_dir` is the directory for images. Checks of rights

@@ -96,7 +96,7 @@ pub fn run(args: Args) -> CommandResult {
 
 /// Prints to standard error why the history leaves a run out.
 fn print_left_out(id: &str, why: &impl Display) {
-    output::print_message(&format!("fsarena: run {id} is left out: {}", escape::message(&why.to_string())));
+    crate::failure::print_message(&format!("fsarena: run {id} is left out: {}", escape::message(&why.to_string())));
 }
 
 /// The failure that the directory has no run of a study.

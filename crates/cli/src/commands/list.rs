@@ -388,7 +388,7 @@ pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
 pub fn suite_kernels(kernel_dirs: &KernelDirs) -> Result<Vec<DebianKernel>, Failure> {
     if let Err(error) = kernel_dirs.apt_dirs.refresh(&mut |_| {}) {
         let message = "The package lists of Debian could not be fetched, so kernels may be missing";
-        output::print_message(&format!("{message}: {error}"));
+        crate::failure::print_message(&format!("{message}: {error}"));
     }
     if program::find("apt-cache").is_none() {
         return Ok(vec![]);

@@ -1,7 +1,7 @@
 //! `fsarena recover`: removes the mounts, devices and files that a killed fsarena left.
 
+use crate::failure::print_message;
 use crate::failure::{CommandResult, Failure};
-use crate::output::print_message;
 use fsarena_core::{exit::ExitCode, number::plural};
 use fsarena_sys::{kernel::SysRoot, undo};
 use std::io::Write;

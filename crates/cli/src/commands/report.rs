@@ -138,7 +138,7 @@ fn write_report(report: &Report, exporter: &Exporter, path: &Path) -> Result<(),
 /// Prints to standard error what a format leaves out of a report.
 fn note_omissions(exporter: &Exporter, report: &Report) {
     if let Some(omissions) = (exporter.describe_omissions)(report) {
-        output::print_message(&format!("note: {}: {omissions}", exporter.id));
+        crate::failure::print_message(&format!("note: {}: {omissions}", exporter.id));
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::run::{absolute_kernel_level, environment_variable};
 use crate::commands::{handle_signals, run_unstored};
+use crate::failure::print_message;
 use crate::failure::{CommandResult, Failure, usage_error};
 use crate::flags::{absolute_path, absolute_text, parse_byte_size};
-use crate::output::print_message;
 use bytesize::ByteSize;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::Overrides;

@@ -2,7 +2,7 @@
 
 use crate::failure::{CommandResult, Failure, usage_error};
 use crate::flags::{ListFormat, RunsDir, absolute_path, absolute_text, parse_duration};
-use crate::{commands::handle_signals, output, output::print_message};
+use crate::{commands::handle_signals, failure::print_message, output};
 use fsarena_core::{exit::ExitCode, metric::reading};
 use fsarena_probe::watch::{CounterSpec, Recorder, ServiceSpec, Watch, WatchedPlace, Watcher, Window, WindowMark};
 use fsarena_store::RunDir;

@@ -1,6 +1,6 @@
 //! Checks guests: the emulator, the kernels, KVM, the counting of instructions, and the filesystems.
 
-use super::{Finding, join_ids, limited, missing, ok};
+use super::finding::{Finding, join_ids, limited, missing, ok};
 use fsarena_fs::available::{Availability, install_command};
 use fsarena_fs::def::FsDef;
 use fsarena_guest::emulator::{QEMU, has_memory_disks};

@@ -1,7 +1,7 @@
 //! Installs missing packages with apt-get, and fetches or compiles what guests need.
 
+use crate::failure::print_message;
 use crate::failure::{CommandResult, Failure};
-use crate::output::print_message;
 use crate::{commands, output};
 use fsarena_core::exit::ExitCode;
 use fsarena_fs::{def::FsDef, filesystems};

@@ -362,7 +362,7 @@ impl Args {
     /// Prints a message to standard error, unless `--quiet` is set.
     pub fn print_message(&self, text: &str) {
         if !self.quiet {
-            output::print_message(text);
+            crate::failure::print_message(text);
         }
     }
 
