@@ -11,7 +11,7 @@ use crate::axes::{age::age_of, age::keeps_images, age::setup_once_script, fill::
 use crate::checkpoint::{Checkpoint, CheckpointCache, CheckpointInfo};
 use crate::context::RunContext;
 use crate::device_layout::filesystem_of;
-use crate::digests::{digest_of_input, program_path};
+use crate::digests::digest_of_input;
 use crate::error::{CellError, Result};
 use crate::executor::{CommandLog, RunSink, emit_logged_commands};
 use crate::work;
@@ -24,7 +24,7 @@ use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, filesystems, grammar};
 use fsarena_load::ageing::{ChurnPlan, GitPulls};
 use fsarena_load::workloads::SETUP_ONCE;
-use fsarena_sys::{Error, cancel, image::Image};
+use fsarena_sys::{Error, cancel, image::Image, program};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -569,7 +569,8 @@ fn to_json(value: &impl Serialize) -> Result<String, CellError> {
 
 /// The digest of a program, by its name or path. Another version of the program may work differently.
 fn digest_of_program(name: &str) -> Result<String, CellError> {
-    let path = program_path(name).ok_or_else(|| CellError::missing(format!("{name} is not installed")))?;
+    let path =
+        program::find_by_name_or_path(name).ok_or_else(|| CellError::missing(format!("{name} is not installed")))?;
     let bytes = std::fs::read(&path).map_err(Error::io("reading", &path))?;
     Ok(blake3::hash(&bytes).to_hex()[..32].into())
 }

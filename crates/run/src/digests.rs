@@ -8,7 +8,7 @@ use fsarena_guest::{cache, modules::Modules};
 use fsarena_sys::{Error, program};
 use std::collections::BTreeMap;
 use std::os::unix::{ffi::OsStrExt, fs::MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{fs::File, io};
 use walkdir::WalkDir;
 
@@ -25,7 +25,7 @@ pub const RELEASE_PREFIX: &str = "release of kernel ";
 pub fn digest_facts(requirements: &Requirements) -> Result<BTreeMap<String, String>> {
     let mut facts = BTreeMap::new();
     for name in requirements.programs.iter().chain(&requirements.user_programs) {
-        let Some(path) = program_path(name) else { continue };
+        let Some(path) = program::find_by_name_or_path(name) else { continue };
         match digest_file(&path) {
             Err(RunError::System(Error::Io { source, .. })) if source.kind() == io::ErrorKind::PermissionDenied => {}
             digest => drop(facts.insert(format!("{DIGEST_PREFIX}{name}"), digest?)),
@@ -37,11 +37,6 @@ pub fn digest_facts(requirements: &Requirements) -> Result<BTreeMap<String, Stri
         facts.insert(format!("{RELEASE_PREFIX}{level}"), kernel.release.clone());
     }
     Ok(facts)
-}
-
-/// The path of a program that is named by a path with a slash, or by a name to find. None if it is not found.
-pub fn program_path(program: &str) -> Option<PathBuf> {
-    if program.contains('/') { Some(program.into()) } else { program::find(program) }
 }
 
 /// Computes the digest of those modules of a kernel that guests need.

@@ -15,10 +15,11 @@ pub(crate) use room::{open_source_disk, open_to_erase};
 
 use crate::device_layout::{self, DeviceSpec, filesystem_of};
 use crate::error::{Result, RunError, require};
-use crate::work::{self, find_workload};
-use crate::{axes, axes::fill, layers, packed_programs};
+use crate::work::{find_workload, workload_versions};
+use crate::{axes, axes::fill, layers, packed_programs, printed_metrics};
 use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
+use fsarena_core::metric::{Declaration, DeclaredMetrics};
 use fsarena_core::number::plural;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::setting_text::setting;
@@ -31,7 +32,8 @@ use fsarena_sys::permission::{self, Obstacle};
 use fsarena_sys::{CommandError, Error, kernel::SysRoot, limits, program, user::User};
 use room::{check_images, check_source_device, erased_size, image_size, images_dir, needed_bytes, source_disk_bytes};
 use rustix::fs::Access;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::{os::unix::fs::MetadataExt, path::Path};
 
 /// The message that refuses `fs=raw` on a device of the user.
@@ -138,7 +140,7 @@ pub fn check(
     special_filesystems::check(plan, variants)?;
     check_kernel_levels(plan, variants)?;
     axes::check(kernel, plan, variants)?;
-    let (mut requirements, mut room, demands) = work::find_requirements(plan, variants)?;
+    let (mut requirements, mut room, demands) = requirements_of_workloads(plan, variants)?;
     for name in &requirements.user_programs {
         program::check_executable(name, user)
             .map_err(|error| not_executable_error(error, std::env::var_os("SUDO_UID").is_some()))?;
@@ -164,6 +166,62 @@ pub fn check(
     check_installed(&requirements.programs)?;
     check_can_attach(kernel, plan, requirements.source_disk_bytes)?;
     Ok(requirements)
+}
+
+/// Finds the combined requirements of all workloads of a plan: enough for each of its variants. Also returns the room that
+/// they need, and what the filesystem must support, such as symbolic links or direct I/O.
+///
+/// On the filesystem under test, the room is the space and inodes of the largest workload, because the filesystem is made
+/// anew for each workload. On the source disk, it is the space of the inputs of all workloads.
+///
+/// # Errors
+/// An unknown workload, inputs that are missing, or a printed metric whose name is taken.
+fn requirements_of_workloads(plan: &Plan, variants: &[Variant]) -> Result<(Requirements, Room, Demands)> {
+    let (mut requirements, mut room, mut demands) = (Requirements::default(), Room::default(), Demands::default());
+    let mut declared = DeclaredMetrics::default();
+    for planned in &plan.workloads {
+        // The bytes of the inputs by their directory. Versions of the workload with the same directory share the inputs.
+        let mut input_bytes = BTreeMap::new();
+        for (index, version) in workload_versions(planned, variants).iter().enumerate() {
+            let (workload, job) = find_workload(plan, version)?;
+            let survey = workload.survey(&job)?;
+            survey.printed_metrics.iter().try_for_each(|declaration| declare_metric(&mut declared, declaration))?;
+            demands = demands.merge(survey.demands);
+            room.bytes = room.bytes.max(survey.room.bytes);
+            room.inodes = room.inodes.max(survey.room.inodes);
+            let shared_bytes: &mut u64 = input_bytes.entry(version.directory_name()).or_default();
+            *shared_bytes = survey.room.source_bytes.max(*shared_bytes);
+            requirements.programs.extend(workload.programs(&job).into_iter().map(String::from));
+            requirements.user_programs.extend(workload.user_programs(&job));
+            // The variants share the tasks, so the first version counts; its remarks stand for those of all versions.
+            if index == 0 {
+                requirements.remarks.extend(survey.remarks);
+                requirements.task_count += workload.outline(&job).len() as u32;
+            }
+        }
+        // The settings of the plan have inputs too, even if all variants change them (see [`crate::work::make_inputs`]).
+        if let Entry::Vacant(entry) = input_bytes.entry(planned.directory_name()) {
+            let (workload, job) = find_workload(plan, planned)?;
+            entry.insert(workload.survey(&job)?.room.source_bytes);
+        }
+        room.source_bytes += input_bytes.values().sum::<u64>();
+    }
+    Ok((requirements, room, demands))
+}
+
+/// Declares a metric that a command will print.
+///
+/// # Errors
+/// A metric that has the name of one of fsarena's own metrics, or contradicts an earlier declaration.
+fn declare_metric(declared: &mut DeclaredMetrics, Declaration { metric, origin }: &Declaration) -> Result<()> {
+    // The message: "ORIGIN finds NAME, which fsarena measures itself as METRIC: give it another name".
+    if let Some(name_and_reason) = printed_metrics::why_name_is_taken(&metric.id) {
+        return Err(RunError::Plan(format!("{origin} finds {name_and_reason}")));
+    }
+    match declared.declare_printed(metric, origin) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(RunError::Plan(error.to_string())),
+    }
 }
 
 /// Checks the filesystems, devices and images of a run that formats filesystems. Adds to `requirements` their sizes, and

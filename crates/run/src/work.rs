@@ -2,75 +2,18 @@
 
 use crate::bench::{lifecycle_task, reading_defs};
 use crate::error::{Result, RunError};
-use crate::{file_layout, preflight::Requirements, printed_metrics};
+use crate::file_layout;
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::matrix::{self, workload_of_variant};
-use fsarena_core::metric::{self, Declaration, DeclaredMetrics};
+use fsarena_core::metric;
 use fsarena_core::names::distinct;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::sample::Direction;
 use fsarena_core::{metric::reading, record::RunRecord, scale::Scale};
-use fsarena_load::workload::{Demands, Job, Place, Room, Workload};
+use fsarena_load::workload::{Job, Place, Workload};
 use fsarena_load::workloads;
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::{path::Path, time::Duration};
-
-/// Finds the combined requirements of all workloads of a plan: enough for each of its variants. Also returns the room that
-/// they need, and what the filesystem must support, such as symbolic links or direct I/O.
-///
-/// On the filesystem under test, the room is the space and inodes of the largest workload, because the filesystem is made
-/// anew for each workload. On the source disk, it is the space of the inputs of all workloads.
-///
-/// # Errors
-/// An unknown workload, inputs that are missing, or a printed metric whose name is taken.
-pub fn find_requirements(plan: &Plan, variants: &[Variant]) -> Result<(Requirements, Room, Demands)> {
-    let (mut requirements, mut room, mut demands) = (Requirements::default(), Room::default(), Demands::default());
-    let mut declared = DeclaredMetrics::default();
-    for planned in &plan.workloads {
-        // The bytes of the inputs by their directory. Versions of the workload with the same directory share the inputs.
-        let mut input_bytes = BTreeMap::new();
-        for (index, version) in workload_versions(planned, variants).iter().enumerate() {
-            let (workload, job) = find_workload(plan, version)?;
-            let survey = workload.survey(&job)?;
-            survey.printed_metrics.iter().try_for_each(|declaration| declare_metric(&mut declared, declaration))?;
-            demands = demands.merge(survey.demands);
-            room.bytes = room.bytes.max(survey.room.bytes);
-            room.inodes = room.inodes.max(survey.room.inodes);
-            let shared_bytes: &mut u64 = input_bytes.entry(version.directory_name()).or_default();
-            *shared_bytes = survey.room.source_bytes.max(*shared_bytes);
-            requirements.programs.extend(workload.programs(&job).into_iter().map(String::from));
-            requirements.user_programs.extend(workload.user_programs(&job));
-            // The variants share the tasks, so the first version counts; its remarks stand for those of all versions.
-            if index == 0 {
-                requirements.remarks.extend(survey.remarks);
-                requirements.task_count += workload.outline(&job).len() as u32;
-            }
-        }
-        // The settings of the plan have inputs too, even if all variants change them (see [`input_versions`]).
-        if let Entry::Vacant(entry) = input_bytes.entry(planned.directory_name()) {
-            let (workload, job) = find_workload(plan, planned)?;
-            entry.insert(workload.survey(&job)?.room.source_bytes);
-        }
-        room.source_bytes += input_bytes.values().sum::<u64>();
-    }
-    Ok((requirements, room, demands))
-}
-
-/// Declares a metric that a command will print.
-///
-/// # Errors
-/// A metric that has the name of one of fsarena's own metrics, or contradicts an earlier declaration.
-fn declare_metric(declared: &mut DeclaredMetrics, Declaration { metric, origin }: &Declaration) -> Result<()> {
-    // The message: "ORIGIN finds NAME, which fsarena measures itself as METRIC: give it another name".
-    if let Some(name_and_reason) = printed_metrics::why_name_is_taken(&metric.id) {
-        return Err(RunError::Plan(format!("{origin} finds {name_and_reason}")));
-    }
-    match declared.declare_printed(metric, origin) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(RunError::Plan(error.to_string())),
-    }
-}
 
 /// Returns the versions of a workload: its settings as each variant changes them, each version once.
 pub fn workload_versions(planned: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPlan> {

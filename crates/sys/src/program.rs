@@ -25,6 +25,11 @@ pub fn find(program: &str) -> Option<PathBuf> {
     installed.or_else(|| fetched_packages().iter().find_map(|package| find_in_package(package, Path::new(program))))
 }
 
+/// The path of a program that is named by a path with a slash, or by a name to find; None if a name is not found.
+pub fn find_by_name_or_path(program: &str) -> Option<PathBuf> {
+    if program.contains('/') { Some(program.into()) } else { find(program) }
+}
+
 /// Checks that programs, each with its Debian package, are installed or fetched.
 ///
 /// # Errors

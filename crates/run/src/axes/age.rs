@@ -2,7 +2,6 @@
 
 use super::axis::{Axis, LevelCheck};
 use crate::device_layout::{DeviceRole, DeviceSpec};
-use crate::digests::program_path;
 use crate::error::{Result, RunError, require};
 use fsarena_core::cell::{Variant, WorkloadPlan};
 use fsarena_core::factor::{self, age, age::Age};
@@ -94,6 +93,6 @@ fn check(check: &LevelCheck) -> Result<()> {
     match age {
         Age::Churn { .. } => Ok(()),
         Age::Git { .. } => require(program::find("git").is_some(), || missing("git")),
-        Age::Command { argv, .. } => require(program_path(&argv[0]).is_some(), || missing(&argv[0])),
+        Age::Command { argv, .. } => require(program::find_by_name_or_path(&argv[0]).is_some(), || missing(&argv[0])),
     }
 }

@@ -1,7 +1,6 @@
 //! Finds what guests need to start programs of this machine, and checks that they have it.
 
 use super::{Requirements, guests::Kernels};
-use crate::digests::program_path;
 use crate::error::{Result, RunError, require};
 use crate::work::{find_workload, workload_versions};
 use fsarena_core::cell::Variant;
@@ -9,7 +8,7 @@ use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::setting_text::setting;
 use fsarena_guest::emulator::{HOST_FILES_QEMU_DEVICE, MEMORY_DISK_DRIVERS, QEMU};
 use fsarena_guest::host_root::{MODULES, is_in_own_dir};
-use fsarena_sys::{Error, argv::Argv, dirs};
+use fsarena_sys::{Error, argv::Argv, dirs, program};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::fs::PermissionsExt};
@@ -47,7 +46,7 @@ pub fn find_needs(plan: &Plan, variants: &[Variant], requirements: &Requirements
         ))
     })?;
     let mut copied_paths = vec![];
-    for file in all_programs.into_iter().filter_map(program_path) {
+    for file in all_programs.into_iter().filter_map(program::find_by_name_or_path) {
         check_readable(&file)?;
         // A guest has its own directory there, so it cannot read the program from the directory of this machine.
         copied_paths.extend(is_in_own_dir(&file).then_some(file));
