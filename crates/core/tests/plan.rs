@@ -464,5 +464,5 @@ fn two_tasks_of_the_same_name_are_refused() {
     let parsed = PlanFile::parse("plan.toml", MINIMAL.as_bytes()).unwrap();
     let vocabulary = Vocabulary { list_tasks: double, ..vocabulary() };
     let error = resolve(&parsed, &Overrides::default(), &vocabulary).unwrap_err().to_string();
-    assert!(error.contains("two tasks are both called `untar`"), "{error}");
+    assert!(error.contains("two tasks have the name `untar`"), "{error}");
 }

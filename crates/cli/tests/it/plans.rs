@@ -84,7 +84,7 @@ fn a_workload_twice_in_a_plan_is_refused_because_its_tasks_have_the_same_names()
     let workload = |files: u32| format!("[[workload]]\nuse = \"tree\"\ntree_files = {files}\n");
     std::fs::write(sandbox.dir.join("bad.toml"), format!("name = \"x\"\n{}{}", workload(200), workload(400))).unwrap();
     let stderr = expect_refusal(&sandbox, "bad.toml");
-    assert!(stderr.contains("two tasks are both called `") && stderr.contains("`[grid]`"), "{stderr}");
+    assert!(stderr.contains("two tasks have the name `") && stderr.contains("`[grid]`"), "{stderr}");
 }
 
 #[test]

@@ -456,8 +456,8 @@ impl Resolver<'_> {
         let mut ids = BTreeSet::new();
         match tasks.iter().find(|task| !ids.insert(&task.id)) {
             Some(task) => Err(self.error_of_plan(format!(
-                "two tasks are both called `{}`: reports would mix their figures. A plan has a workload once; \
-                 values of its settings are a `[grid]`, or factors such as `\"set.tree_files\" = [200, 400]`",
+                "two tasks have the name `{}`: reports would mix their figures. Give each task its own name. A plan has a \
+                 workload once; values of its settings are a `[grid]`, or factors: `\"set.tree_files\" = [200, 400]`",
                 task.id
             ))),
             None => Ok(()),

@@ -217,12 +217,9 @@ impl Workload for CommandWorkload {
             return Err(TaskError::Plan(reason.into()));
         }
         let mut printed_metrics = vec![];
-        for (index, task) in tasks.iter().enumerate() {
+        for task in &tasks {
             if let Some(problem) = task.find_problem() {
                 return Err(TaskError::Plan(problem));
-            }
-            if tasks[..index].iter().any(|other| other.name == task.name) {
-                return Err(TaskError::Plan(format!("two tasks have the name `{}`", task.name)));
             }
             let origin = format!("metric_regex of task `{}`", task.name);
             let rules = task.parse_rules(job)?.into_iter();
