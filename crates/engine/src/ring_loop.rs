@@ -158,9 +158,11 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
                     schedule.advance();
                 }
             }
-            let Some(slot) = self.free_slots.pop() else { break };
+            let Some(&slot) = self.free_slots.last() else { break };
             queued += 1;
             let planned = if NOP { NO_OPERATION } else { self.draw() };
+            // The slot counts as free while the operation is drawn: its last operation is no longer in flight.
+            self.free_slots.pop();
             if planned.op == Op::Write && !NOP {
                 self.worker.fill_buffer(self.load.job, slot.into(), &planned);
             }
@@ -320,37 +322,30 @@ mod tests {
     use super::*;
     use crate::clock::TickScale;
     use crate::tally::{OperationBudget, RunTimes};
-    use crate::{calibrate::op_kinds, files::BlockLayout, job::Engine, job::LoadJob};
+    use crate::{calibrate::op_kinds, files::BlockLayout, job::Engine, job::LoadJob, job::Pattern};
     use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::os::{fd::AsFd, unix::fs::FileExt};
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::{fs::File, io::Write, os::fd::AsFd, time::Duration};
+    use std::{fs::File, io::Write, time::Duration};
 
     const BLOCK: usize = 4096;
 
-    /// The result of ten reads of a pipe, four at a time.
-    struct PipeReads {
-        /// The number of counted reads.
+    /// The result of a load on a ring.
+    struct RingLoad {
+        /// The number of counted reads and writes.
         count: Result<u64>,
         /// Whether the worker leaked its buffers.
         has_leaked_buffers: bool,
     }
 
-    /// Reads the pipe while the calls of the ring have these results: an error, or None for the kernel's own result. Later
-    /// calls have the kernel's own result. Returns None without io_uring.
-    fn read_pipe(pipe: &File, scripted_results: &[Option<i32>]) -> Option<PipeReads> {
-        let job = LoadJob {
-            engine: Engine::IoUring,
-            depth: 4,
-            batch: 1,
-            read_share: 1.0,
-            block_bytes: BLOCK as u32,
-            ..LoadJob::default()
-        };
-        let (paths, files) = (["pipe".into()], [pipe.as_fd()]);
+    /// Runs operations of a job on the first 64 blocks of a file while the calls of io_uring_enter(2) have these results: an
+    /// error, or None for the kernel's own result. Later calls have the kernel's own result. Returns None without io_uring.
+    fn run_on_ring(job: &LoadJob, file: &File, operations: u64, scripted_results: &[Option<i32>]) -> Option<RingLoad> {
+        let (paths, files) = (["file".into()], [file.as_fd()]);
         let layout = BlockLayout { file_count: 1, blocks_per_file: 64, block_bytes: BLOCK as u64 };
-        let load = FileLoad::new(&job, layout, &paths, &files, None);
+        let load = FileLoad::new(job, layout, &paths, &files, None);
         let mut worker = load.create_worker(0).unwrap();
-        match Ring::new(&job, &files, &mut worker.buffers) {
+        match Ring::new(job, &files, &mut worker.buffers) {
             Ok(ring) => {
                 worker.ring = Some(Ring { scripted_results: scripted_results.iter().copied().collect(), ..ring })
             }
@@ -359,13 +354,23 @@ mod tests {
                 return None;
             }
         }
-        let (budget, scale) = (OperationBudget::new(Some(10)), TickScale::NANOSECONDS);
+        let (budget, scale) = (OperationBudget::new(Some(operations)), TickScale::NANOSECONDS);
         let times = RunTimes { start: 0, interval_length: u64::MAX, deadline: u64::MAX, scale };
-        let kinds = op_kinds(&job);
+        let kinds = op_kinds(job);
         let mut recorder = Recorder::new(&kinds, times, None, &budget, 1);
         let result = run(&load, &mut worker, &mut recorder, Clock::monotonic(), false);
-        let count = result.map(|()| recorder.tally[Op::Read as usize].count());
-        Some(PipeReads { count, has_leaked_buffers: format!("{:?}", worker.buffers).contains("[]") })
+        let count = result.map(|()| recorder.tally.iter().map(|kind| kind.count()).sum());
+        Some(RingLoad { count, has_leaked_buffers: format!("{:?}", worker.buffers).contains("[]") })
+    }
+
+    /// A job on a ring with four operations in flight.
+    fn ring_job() -> LoadJob {
+        LoadJob { engine: Engine::IoUring, depth: 4, batch: 1, block_bytes: BLOCK as u32, ..LoadJob::default() }
+    }
+
+    /// Reads ten blocks of a pipe; see [`run_on_ring`].
+    fn read_pipe(pipe: &File, scripted_results: &[Option<i32>]) -> Option<RingLoad> {
+        run_on_ring(&ring_job(), pipe, 10, scripted_results)
     }
 
     fn pipe() -> (tempfile::TempDir, File) {
@@ -420,5 +425,19 @@ mod tests {
         (&pipe).write_all(&[7; BLOCK]).unwrap();
         let Some(reads) = read_pipe(&pipe, &[None, Some(libc::EIO), Some(libc::EBADF)]) else { return };
         assert!(reads.count.is_err() && reads.has_leaked_buffers);
+    }
+
+    #[test]
+    fn a_verified_pass_writes_every_block_once() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(64 * BLOCK as u64).unwrap();
+        let job = LoadJob { pattern: Pattern::Sequential, read_share: 0.0, verify: true, ..ring_job() };
+        let Some(load) = run_on_ring(&job, &file, 64, &[]) else { return };
+        assert_eq!(load.count.unwrap(), 64);
+        let mut block = [0; BLOCK];
+        for number in 0..64 {
+            file.read_exact_at(&mut block, number * BLOCK as u64).unwrap();
+            assert!(block != [0; BLOCK], "block {number} was not written");
+        }
     }
 }
