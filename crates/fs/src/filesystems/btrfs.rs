@@ -37,10 +37,11 @@ pub const DEF: FsDef = FsDef {
     mount_names: "acl autodefrag barrier clear_cache commit compress compress=lzo compress=no compress=zlib \
                   compress=zstd compress-force compress-force=lzo compress-force=zlib compress-force=zstd datacow \
                   datasum degraded discard discard=async discard=sync enospc_debug fatal_errors fatal_errors=bug \
-                  fatal_errors=panic flushoncommit fragment ignorebadroots ignoredatacsums max_inline metadata_ratio \
+                  fatal_errors=panic flushoncommit fragment max_inline metadata_ratio \
                   noacl noautodefrag nobarrier nodatacow nodatasum nodiscard noenospc_debug noflushoncommit \
-                  nologreplay norecovery nospace_cache nossd nossd_spread notreelog ratio rescan_uuid_tree rescue \
-                  rescue=all rescue=ibadroots rescue=idatacsums rescue=nologreplay rescue=usebackuproot skip_balance \
+                  nologreplay norecovery nospace_cache nossd nossd_spread notreelog rescan_uuid_tree rescue rescue=all \
+                  rescue=ibadroots rescue=idatacsums rescue=ignorebadroots rescue=ignoredatacsums \
+                  rescue=nologreplay rescue=usebackuproot skip_balance \
                   space_cache space_cache=v1 space_cache=v2 ssd ssd_spread subvol subvolid thread_pool treelog \
                   usebackuproot user_subvol_rm_allowed",
     allowed_arguments: &[
