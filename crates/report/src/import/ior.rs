@@ -91,6 +91,8 @@ struct IorRun {
     in_summary: bool,
     /// The number of rows read from the table of results.
     row_count: usize,
+    /// Whether a result of version 2.10 has been read from the summary.
+    has_summary_result: bool,
     /// The run of the last row, not yet added: the next line may state that its data check failed.
     pending_run: Option<ToolRun>,
     /// The first error that IOR printed.
@@ -98,12 +100,14 @@ struct IorRun {
 }
 
 impl IorRun {
-    /// Adds the last row, and counts the run as left out if it failed or has no results.
+    /// Adds the last row, and counts the run as left out if it failed or has no results. The rows that IOR printed before
+    /// an error remain added: each of them is the complete result of one access.
     fn finish(self, collector: &mut SampleCollector) {
         if let Some(run) = self.pending_run {
             collector.add_run(run);
         }
-        if self.has_started && (self.row_count == 0 || self.first_error.is_some()) {
+        let has_result = self.row_count > 0 || self.has_summary_result;
+        if self.has_started && (!has_result || self.first_error.is_some()) {
             collector.leave_out("run", "", &self.first_error.unwrap_or_else(|| "it has no results".into()));
         }
     }
@@ -137,9 +141,7 @@ impl IorRun {
                     // The largest, the smallest and the mean bandwidth of all repetitions.
                     let mean = parse_number(line_number, figures[2], "is not a bandwidth")?;
                     collector.add_run(access_run(access, &self.conditions, [Some(mean), None, None]));
-                    // The run has a result, so `finish` must not count it as left out.
-                    self.has_started = false;
-                    self.first_error = None;
+                    self.has_summary_result = true;
                 }
             }
             _ if line.contains("incorrect data on") => {
@@ -318,6 +320,11 @@ write         323.05     323.05     323.05       0.00
         let failed = "IOR-4.0.0: MPI Coordinated Test of Parallel I/O\nERROR: open64(\"x\") failed\n";
         let samples = parse_samples(&format!("{failed}{TEXT}"));
         assert_eq!(samples.left_out[0].to_string(), "1 run: ERROR: open64(\"x\") failed");
+        let summary =
+            "IOR-2.10.3: MPI Coordinated Test of Parallel I/O\nERROR: lost\nOperation  Max\nwrite 3.0 1.0 2.0 1.0\n";
+        let samples = parse_samples(summary);
+        assert_eq!(names_metrics_and_values(&samples), [("write", "bandwidth", vec![2.0])]);
+        assert_eq!(samples.left_out[0].to_string(), "1 run: ERROR: lost");
         let wrong = TEXT.replace("\n\nread", "\nWARNING: incorrect data on write (2 errors found).\nread");
         assert_eq!(names_metrics_and_values(&parse_samples(&wrong))[0].0, "read");
     }
