@@ -33,11 +33,13 @@ const CLIENT_MODE: SettingDef = SettingDef::choice("by", &["processes", "threads
 const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
     .help("length of the measured phase; 0 for 60 s at scale paper, 5 s at quick, 0.5 s at tiny");
 const WARM_UP: SettingDef = SettingDef::float("warm_up", -1.0..=86_400.0, -1.0)
-    .help("seconds of the warm-up; -1 for a fifth of the measured phase, as in the real dbench");
+    .help("seconds of the warm-up; a negative number for a fifth of the measured phase, as in the real dbench");
 const RATE: SettingDef = SettingDef::float("rate", 0.0..=1e6, 0.0)
     .help("megabytes (10^6) a second at most for each client (dbench -R); 0 for no limit");
 const PAYLOAD: SettingDef = payload::PAYLOAD
     .help("data of writes for which the loadfile has no pattern: incompressible noise, or zeros as dbench writes them");
+const SYNTHETIC_PAYLOAD: SettingDef =
+    payload::PAYLOAD.help("data of writes: incompressible noise, or zeros as dbench writes them");
 
 /// The settings of workloads with a loadfile. `default_engine` plays it by default: `native` for fsarena, or `dbench`.
 pub const fn loadfile_settings(default_engine: &'static str) -> [SettingDef; 8] {
@@ -50,7 +52,7 @@ pub const fn loadfile_settings(default_engine: &'static str) -> [SettingDef; 8] 
 }
 
 /// The settings of the synthetic load.
-pub const SYNTHETIC_SETTINGS: [SettingDef; 6] = [CLIENTS, CLIENT_MODE, SECONDS, WARM_UP, RATE, PAYLOAD];
+pub const SYNTHETIC_SETTINGS: [SettingDef; 6] = [CLIENTS, CLIENT_MODE, SECONDS, WARM_UP, RATE, SYNTHETIC_PAYLOAD];
 
 /// The resolved settings of a job.
 #[derive(Debug, Clone)]
