@@ -79,15 +79,18 @@ fn check_name(name: &str) -> Result<(), String> {
         || !name.chars().all(is_name_char)
         || name.len() > MAX_NAME_BYTES
     {
-        return Err(format!("a metric has a name of lower-case letters, digits and _, not `{name}`"));
+        return Err(format!(
+            "invalid metric name `{name}`: use lower-case letters, digits and _, a letter first, at most \
+             {MAX_NAME_BYTES} bytes"
+        ));
     }
     Ok(())
 }
 
 /// Sets how the values of a metric combine, from the words after its direction, such as `over=sum` or `of=a_s/b_count`.
 fn apply_options(metric: MetricSpec, option_words: &[&str]) -> Result<MetricSpec, String> {
-    const OPTIONS_HELP: &str = "after the direction write over=sum|max|min|mean|none, the same for one of over_tasks, over_ranks and \
-                        over_hosts, or of=NUMERATOR/DENOMINATOR";
+    const OPTIONS_HELP: &str = "after the direction write over=sum|max|min|mean|none; over_tasks= with one of these; \
+                        over_ranks= or over_hosts= with one of these or with rate; or of=NUMERATOR/DENOMINATOR";
     let mut options = BTreeMap::new();
     for word in option_words {
         let (key, value) = word.split_once('=').ok_or_else(|| format!("`{word}` declares nothing; {OPTIONS_HELP}"))?;
