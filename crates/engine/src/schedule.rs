@@ -67,7 +67,8 @@ pub fn next_due(times: &RunTimes, schedule: &Schedule) -> u64 {
 
 /// Sets the timer slack of this thread to 1 ns: by default the kernel may wake it up to 50 µs late.
 pub fn minimize_timer_slack() {
-    // If this fails, operations start less exactly; latencies from the intended start then include the delay.
+    // If this fails, operations start later than intended. Latencies do not include this delay: for a worker that slept, the
+    // time at which it woke up counts as the intended start.
     let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
 }
 
