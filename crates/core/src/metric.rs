@@ -293,7 +293,7 @@ pub fn readings_of(id: &str) -> BTreeSet<String> {
     names.into_inner()
 }
 
-/// The largest share of an operation's time that the load generator may take, 0–1. Above it fsarena labels the result
+/// The largest share of the processor time that the load generator may take, 0–1. Above it fsarena labels the result
 /// client-bound: it measures the generator more than the filesystem.
 pub const MAX_GENERATOR_SHARE: f64 = 0.10;
 

@@ -53,7 +53,7 @@ pub const WRITE_BANDWIDTH: &str = "write_bandwidth_bytes_per_s";
 pub const SERVED_BANDWIDTH: &str = "served_bytes_per_s";
 /// Durable commits per second.
 pub const COMMIT_RATE: &str = "commit_iops_per_s";
-/// The share of an operation's time that the load generator itself takes.
+/// The load generator's share of the processor time.
 pub const GENERATOR_SHARE: &str = "client_ratio";
 /// Requests that were answered.
 pub const REQUESTS: &str = "requests_count";
@@ -117,7 +117,8 @@ pub const DEVICE_SIZE: &str = "device_bytes";
 pub const IMAGE_SEED: &str = "image_seed";
 /// Files that were synced before a power cut and are intact after it. If one is not intact, the task fails with a violation.
 pub const FILES_SYNCED: &str = "files_synced_count";
-/// Files that were not synced before a power cut and are missing or incomplete after it.
+/// Files that were not synced before a power cut and are missing or incomplete after it. Only files that were written before the
+/// last synced file count.
 pub const FILES_LOST: &str = "files_lost_count";
 /// Bytes of a recording that were replayed up to a power cut.
 pub const REPLAYED_BYTES: &str = "replayed_bytes";
@@ -182,7 +183,7 @@ pub const LIFECYCLE_READINGS: &[ReadingDef] = &[
     ReadingDef::neutral(FILES_SYNCED, Unit::Count)
         .help("files that were synced before the power cut; all of them are intact after it, otherwise the task fails"),
     ReadingDef::lower(FILES_LOST, Unit::Count)
-        .help("files that are missing or incomplete after the power cut; only files that were not synced, and were written before the last synced one"),
+        .help("unsynced files that are missing or incomplete after the power cut; only those written before the last synced file count"),
     ReadingDef::neutral(REPLAYED_BYTES, Unit::Bytes)
         .help("bytes of recorded writes that the disk kept at the power cut"),
 ];
