@@ -25,7 +25,7 @@ pub struct OpStats {
     pub corrected_latency: Option<Histogram<u64>>,
 }
 
-/// How evenly the threads progressed over the whole run.
+/// How evenly the threads progressed over the whole run, including the warm-up: intervals do not count threads separately.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fairness {
     /// Operations of the slowest thread.
@@ -36,7 +36,7 @@ pub struct Fairness {
     pub jain_index: f64,
 }
 
-/// The results of a load, without its warm-up.
+/// The results of a load. They leave out the warm-up, except where a field includes it.
 #[derive(Debug, Clone)]
 pub struct LoadOutcome {
     /// Counts of each kind of operation that occurred.
@@ -47,22 +47,23 @@ pub struct LoadOutcome {
     pub corrected_latency: Option<Histogram<u64>>,
     /// Nanoseconds from the end of the warm-up to the end of the last operation.
     pub elapsed_ns: u64,
-    /// CPU time of the workers in that time. The sum is exact; the split into user and system time is the ratio of the whole
-    /// process. If a worker reported an interval late, part of its time counts in the next interval.
+    /// CPU time of the workers in that time. The sum is exact. It is split into user and system time in the ratio that the whole
+    /// process has. If a worker reported an interval late, part of its time counts in the next interval.
     pub cpu: CpuTime,
     /// All intervals, including the warm-up.
     pub intervals: Vec<Interval>,
     /// The intervals merged to the points that a run stores.
     pub series: Vec<SeriesPoint>,
-    /// The number of intervals that were left out as warm-up.
+    /// The number of intervals that were left out as warm-up. 0 if the run was not longer than the warm-up that was set.
     pub warmup_intervals: usize,
-    /// Whether the series after the warm-up is steady; None if it is too short for a decision. See [`crate::steady`].
+    /// Whether the series after the warm-up is steady; None if it is too short for a decision. See [`crate::steady`]. The reading
+    /// of an open loop lacks it too, because its rate is fixed.
     pub is_steady: Option<bool>,
     /// Nanoseconds that the slowest thread's final syncs took, after the elapsed time.
     pub final_sync_ns: u64,
     /// Number of final syncs.
     pub final_syncs: u64,
-    /// How evenly threads progressed.
+    /// How evenly the threads progressed, including the warm-up.
     pub fairness: Fairness,
     /// The cost of the load generator itself.
     pub calibration: Calibration,
@@ -166,6 +167,7 @@ fn op_stats(settings: &DriveSettings, intervals: &[FinishedInterval]) -> Vec<OpS
         let corrected_latency = corrected_latencies.next();
         let count = latency.len();
         if count > 0 {
+            // All operations of a kind have the same size.
             stats.push(OpStats { name: kind.name, count, bytes: count * kind.bytes, latency, corrected_latency });
         }
     }
@@ -187,7 +189,7 @@ fn count_warmup_intervals(settings: &DriveSettings, counts: &WorkerCounts) -> us
 
 /// The number of intervals of this length that begin in the first `seconds` seconds.
 fn intervals_begun_in(seconds: f64, interval_ns: u64) -> usize {
-    // Whole nanoseconds: 8.3 · 10⁹ is 8300000000.000001 in binary, and would begin another interval.
+    // Rounded to whole nanoseconds: the product 8.3 * 1e9 is 8300000000.000001, which would add an interval.
     ((seconds * 1e9).round() / interval_ns as f64).ceil() as usize
 }
 
