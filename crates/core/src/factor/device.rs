@@ -45,6 +45,7 @@ pub struct ExternalJournal {
 pub fn parse_journal(level: &str) -> Result<Option<ExternalJournal>, String> {
     let (kind, device) = level.split_once('@').unwrap_or((level, ""));
     let device = parse_device(device)?;
+    // The level was split above, so its text is not needed here.
     let parse_external = |_: &str| match kind.split_once(':') {
         _ if level.ends_with('@') => None,
         Some(("external", size)) => Some(ExternalJournal { size_bytes: Some(parse_level_bytes(size)?), device }),
@@ -68,7 +69,8 @@ pub struct Raid {
 }
 
 impl Raid {
-    /// The name of the RAID profile: `raid0` or `raid1`. It is also the level in md, and the kernel module of md for it.
+    /// The name of the RAID profile: `raid0` or `raid1`. md uses the same name for the level, and the kernel for the
+    /// module that implements the level.
     pub fn profile(self) -> &'static str {
         if self.mirrored { "raid1" } else { "raid0" }
     }
