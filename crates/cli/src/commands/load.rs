@@ -19,7 +19,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use page::{data_page, metadata_page};
 use std::{cell::RefCell, collections::VecDeque, time::Duration};
 
-/// Makes the files, runs the load on them, and prints the result.
+/// Makes the files, runs the load on them, and prints the result. The temporary directory is removed also if the load fails.
 pub fn run(args: Args) -> CommandResult {
     handle_signals()?;
     if !args.meta.is_empty() {
@@ -107,6 +107,7 @@ impl ProgressLine {
             recent.clear();
         }
         recent.push_back(interval.clone());
+        // A sum of lengths such as 0.1 s has rounding errors, hence the tolerance.
         while recent.iter().map(|interval| interval.length_s).sum::<f64>() > AVERAGED_S + 1e-6 && recent.len() > 1 {
             recent.pop_front();
         }

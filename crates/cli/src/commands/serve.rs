@@ -28,7 +28,7 @@ pub struct Args {
     /// Token that clients need [default: none on loopback, else a new one]
     #[arg(long, value_name = "TOKEN", env = "FSARENA_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Additional host name of this machine that clients may use; repeatable
+    /// Additional host name of this machine; requests for other names are refused (DNS rebinding); repeatable
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
     #[command(flatten)]
