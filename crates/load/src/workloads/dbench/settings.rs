@@ -12,7 +12,7 @@ use std::time::Duration;
 pub enum LoadSource {
     /// A loadfile.
     Loadfile,
-    /// The generator of [`crate::dbench::synthetic`], by the seed.
+    /// The generator of [`crate::dbench::synthetic`], which depends only on the seed.
     Synthetic,
 }
 
@@ -27,7 +27,8 @@ pub struct DbenchWorkload {
 /// The metrics to compare by. Elapsed times are not among them, because the load runs for a set time.
 pub const METRICS: &[&str] = &["throughput"];
 
-const CLIENTS: SettingDef = SettingDef::ints("clients", 1..=1024, &[4]).help("numbers of clients, each a task");
+const CLIENTS: SettingDef =
+    SettingDef::ints("clients", 1..=1024, &[4]).help("numbers of clients; each number is a task");
 const CLIENT_MODE: SettingDef = SettingDef::choice("by", &["processes", "threads"], "processes")
     .help("whether clients are processes, as in the real dbench, or threads");
 const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
@@ -59,9 +60,9 @@ pub const SYNTHETIC_SETTINGS: [SettingDef; 6] = [CLIENTS, CLIENT_MODE, SECONDS, 
 pub struct DbenchSettings {
     /// Whether the real dbench plays.
     pub uses_real_dbench: bool,
-    /// Numbers of clients, each a task, in the order of the plan and without repetitions.
+    /// Numbers of clients in the order of the plan and without repetitions. Each number is a task.
     pub clients: Vec<u32>,
-    /// The player's options, with the most clients of any task.
+    /// The player's options. `options.clients` is the largest number in `clients`.
     pub options: PlayerOptions,
 }
 
