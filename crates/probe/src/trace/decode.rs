@@ -16,7 +16,7 @@ pub enum Decoder {
     Begin {
         /// The lock's address.
         lock: RecordField,
-        /// LCB_F_* flags.
+        /// The kernel's LCB_F_* flags, which state the kind of the lock. See [`super::LockKind`].
         flags: RecordField,
     },
     /// `lock:contention_end`, sampled with RAW.
@@ -200,7 +200,7 @@ pub struct ChainId(usize);
 #[derive(Debug, Default)]
 pub struct CallChains {
     ids: HashMap<Box<[u8]>, ChainId>,
-    /// The addresses in the kernel of each chain, innermost frame first, by id.
+    /// The kernel addresses of each chain, innermost frame first, by id.
     chains: Vec<Vec<u64>>,
 }
 
@@ -222,7 +222,8 @@ impl CallChains {
     }
 }
 
-/// The addresses in the kernel of a chain, without context marks. The events request no other frames.
+/// The kernel addresses of a chain, without context marks. The events request no other frames, so addresses before the first mark
+/// count as kernel addresses.
 fn kernel_addresses(bytes: &[u8]) -> Vec<u64> {
     let mut addresses = vec![];
     let mut context = CONTEXT_KERNEL;
