@@ -15,8 +15,8 @@ use serde::Serialize;
 /// The default format of reports that commands print.
 pub const DEFAULT_FORMAT: &str = "term";
 
-/// All formats. The first format that a run keeps in its directory
-/// ([`file_in_run_dir`](Exporter::file_in_run_dir)) is its main report.
+/// All formats. The order matters: the main report of a run is in the first of these formats whose report fsarena stores in the
+/// directory of the run ([`file_in_run_dir`](Exporter::file_in_run_dir)).
 pub const EXPORTERS: &[&Exporter] = &[
     &pages::TERM,
     &pages::HTML,

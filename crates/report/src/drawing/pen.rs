@@ -188,7 +188,7 @@ impl Font {
         text.chars().map(char_width).sum()
     }
 
-    /// Shortens `text` to at most `max_width` CSS pixels: replaces its middle by `…`.
+    /// Shortens `text` to at most `max_width` CSS pixels: replaces its middle by `…`. Returns only `…` if nothing else fits.
     pub fn shorten(self, text: &str, max_width: f64) -> String {
         if self.text_width(text) <= max_width {
             return text.to_string();

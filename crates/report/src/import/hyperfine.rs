@@ -38,7 +38,8 @@ struct CommandResult {
     parameters: BTreeMap<String, Value>,
 }
 
-/// Reads hyperfine's JSON documents, and adds the runs of each export that the next document does not repeat.
+/// Reads hyperfine's JSON documents, and adds their runs. If a document begins with all results of the previous one, only the later
+/// one counts.
 fn read_hyperfine_output(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let mut exports: Vec<Export> = vec![];
     for export in parse_documents_with::<Export>("results", text)? {
