@@ -37,9 +37,9 @@ pub fn is_packed(variant: &Variant) -> bool {
 }
 
 impl PackedFilesystems {
-    /// Makes the files that the workloads of a run read, in new directories below `dir`. `role` is the role of the
-    /// agent that makes them, and `source_dir` is the directory with the inputs. Returns None if the run has no
-    /// read-only filesystem.
+    /// Makes the files that the workloads of a run read, in new directories below `dir`. `role` determines the rights
+    /// of the agent that makes them, and `source_dir` is the directory on the source disk. Returns None if the run has
+    /// no read-only filesystem.
     ///
     /// # Errors
     /// An agent cannot be started, or a directory cannot be made.
@@ -69,9 +69,11 @@ impl PackedFilesystems {
                 let root = files_dir.path().join(WORK_DIR);
                 dirs::make_dirs(&root).map_err(Error::io("making", &root))?;
                 let (variant, plan) = (variant.clone(), &run.plan);
+                // No stored event names this cell: `to_run_event` keeps only commands and notes.
                 let cell = Cell { round: 0, position: 0, variant, workload, scale: plan.scale, seed: plan.seed };
                 let agent_request = run.agent_request(&cell, &root, source_dir);
                 let request = AgentRequest { only_makes_files: true, role: role.clone(), ..agent_request };
+                // Emitted after the agent ended, because `emit` can fail and a receiver of cell events cannot.
                 let mut events = vec![];
                 let mut collect_event = |event: CellEvent| events.extend(to_run_event(event));
                 let outcome = child::run_agent(&run.journal, &request, &Confinement::default(), &mut collect_event);
