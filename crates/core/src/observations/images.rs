@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// still count when passes are counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoundsByImage {
-    /// For each image, the columns of its rounds in a table `[variant][round]` that lacks the rounds to leave out. The
-    /// groups are ordered by their first column. A round without an image is a group by itself.
+    /// For each image, the columns of its counted rounds in a table `[variant][round]`. The table has all rounds except the
+    /// excluded ones. The groups are ordered by their first column. A round without an image is a group by itself.
     groups: Vec<Vec<usize>>,
     /// The number of images.
     pub image_count: usize,
@@ -28,7 +28,7 @@ pub struct RoundsByImage {
     pub uncounted_rounds: usize,
 }
 
-/// The seed of the image of each round that began with an aged image.
+/// The seed of the image of each round that began with an aged image. It is the same for all variants of a round.
 fn image_seeds(record: &RunRecord) -> BTreeMap<u32, u64> {
     let Some(column) = record.reading_column(reading::IMAGE_SEED) else { return BTreeMap::new() };
     let rows = record.samples.values[column].iter().zip(&record.samples.cell);
@@ -77,36 +77,36 @@ impl RoundsByImage {
 
 /// The average of each variant over the rounds of one image; NaN for a variant without a value.
 ///
-/// A variant that lacks some of the rounds, because it left the run, is compared within the rounds that it has: its
-/// average over its own rounds is multiplied by a/b, where a is the average of the complete variants over all rounds, and
-/// b is their average over the rounds that it has. So a machine that became slower between the rounds does not change the
-/// comparison.
+/// A variant that left the run lacks some of the rounds. Its average over its own rounds is multiplied by a/b: a is the
+/// average of the complete variants over all compared rounds, and b is the average of the complete variants over the
+/// variant's own rounds. So a machine that became slower between the rounds does not change the comparison.
 fn average_on_image(values: &[Vec<f64>], group: &[usize], average: Average) -> Vec<f64> {
     let columns = compared_columns(values, group);
-    let complete = values.iter().filter(|variant| has_all_values(variant, &columns));
-    let complete: Vec<&Vec<f64>> = complete.collect();
+    let complete_variants: Vec<&Vec<f64>> = values.iter().filter(|variant| has_all_values(variant, &columns)).collect();
     let values_of_complete = |columns: &[usize]| -> Vec<f64> {
-        complete.iter().flat_map(|variant| columns.iter().map(|column| variant[*column])).collect()
+        complete_variants.iter().flat_map(|variant| columns.iter().map(|column| variant[*column])).collect()
     };
-    // Compute both averages of the correction in the same way, even if only one of them includes a zero.
+    // Compute a and b as the same kind of average, even if the rounds of only one of them include a zero.
     let has_logarithms = values_of_complete(&columns).iter().all(|value| *value > 0.0);
-    let average_of_complete = if has_logarithms { average } else { Average::Mean };
+    let correction_average = if has_logarithms { average } else { Average::Mean };
+    let complete_in_columns = |columns: &[usize]| average_of(&values_of_complete(columns), correction_average);
     let average_of_variant = |variant: &Vec<f64>| {
         let own_columns: Vec<usize> = columns.iter().copied().filter(|column| !variant[*column].is_nan()).collect();
         let own_values: Vec<f64> = own_columns.iter().map(|column| variant[*column]).collect();
         let average_of_own = average_of(&own_values, average);
-        let complete_over_own = average_of(&values_of_complete(&own_columns), average_of_complete);
+        let complete_in_own_columns = complete_in_columns(&own_columns);
         // Without a positive average there is no ratio to correct by.
-        if own_columns.len() == columns.len() || complete_over_own.is_nan() || complete_over_own <= 0.0 {
+        if own_columns.len() == columns.len() || complete_in_own_columns.is_nan() || complete_in_own_columns <= 0.0 {
             return average_of_own;
         }
-        average_of_own * average_of(&values_of_complete(&columns), average_of_complete) / complete_over_own
+        average_of_own * complete_in_columns(&columns) / complete_in_own_columns
     };
     values.iter().map(average_of_variant).collect()
 }
 
-/// The columns of an image that are averaged: all of them if a variant has a value in each; else only those in which every
-/// variant with any value on the image has one.
+/// The columns of an image that are averaged: all of them if at least one variant has a value in each; else only those in
+/// which every variant that has any value on the image has a value. Without such a column no variant has an average on the
+/// image, because the averages would be of different rounds.
 fn compared_columns(values: &[Vec<f64>], group: &[usize]) -> Vec<usize> {
     let mut columns = group.to_vec();
     if !values.iter().any(|variant| has_all_values(variant, group)) {
@@ -121,7 +121,8 @@ fn has_all_values(variant: &[f64], columns: &[usize]) -> bool {
     columns.iter().all(|column| !variant[*column].is_nan())
 }
 
-/// The average of values. It is arithmetic if any value is zero or less, because that has no logarithm. NaN without values.
+/// The average of values. It is arithmetic if any value is zero or less, because that has no logarithm. NaN without values. A
+/// single value is returned without rounding.
 fn average_of(values: &[f64], average: Average) -> f64 {
     let count = values.len() as f64;
     if average.is_typical() && values.iter().all(|value| *value > 0.0) && values.len() > 1 {
@@ -160,7 +161,7 @@ mod tests {
         // The second pass counts when it is complete.
         assert_eq!(groups(&[7.0, 8.0, 7.0], &[]), (vec![vec![0], vec![1]], 1, 1));
         assert_eq!(groups(&[7.0, 8.0, 8.0, 7.0], &[]), (vec![vec![0, 3], vec![1, 2]], 2, 0));
-        // A warm-up round is no part of a pass, and columns do not count it.
+        // A warm-up round does not belong to a pass, and has no column.
         assert_eq!(groups(&[7.0, 8.0, 7.0], &[0]), (vec![vec![0], vec![1]], 1, 0));
         assert_eq!(groups(&[7.0, MISSING, 8.0], &[]), (vec![vec![0], vec![1], vec![2]], 1, 0));
         assert_eq!(RoundsByImage::of(&run_with_image_seeds(&[MISSING]), &BTreeSet::new()), None);
