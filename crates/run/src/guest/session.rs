@@ -44,7 +44,8 @@ pub struct GuestExit {
     pub boot_time: Option<Duration>,
     /// Whether it sent anything. If a guest that starts from a snapshot sent nothing, the snapshot did not resume.
     pub has_sent: bool,
-    /// The files that the programs of a rehearsal opened, and the paths that they looked up.
+    /// The files that the programs of a rehearsal opened, and the paths that they looked up. A rehearsal runs a cell
+    /// only to find out which files its programs open, or to verify that a guest has them all. Empty for other guests.
     pub accessed_paths: AccessedPaths,
     /// The exit code of its shell, if it ran one.
     pub shell_exit_code: Option<i32>,
@@ -59,7 +60,8 @@ impl GuestExit {
 }
 
 /// Runs a guest to its end, and emits its events. If `cut_after` is set, kills the guest that long after its work
-/// began, as a power cut does. A failure of the guest is an outcome, not an error.
+/// began, as a power cut does. If the work ends before that, the outcome is that of the guest. A failure of the guest
+/// is an outcome, not an error.
 ///
 /// # Errors
 /// The emulator cannot be started, or the undo journal cannot be written.
@@ -74,6 +76,7 @@ pub fn run_guest(
     let protocol_error = |why: String| CellError::internal(format!("the guest {why}"));
     let (end, console) = run_until(owner, launch, &mut |line, power_cut_at| {
         exit.has_sent = true;
+        // A guest that starts from a snapshot sends this before its events; it shows only that the snapshot resumed.
         if line == CONTINUING_MESSAGE {
             return Ok(None);
         }
@@ -141,9 +144,11 @@ type OnLine<'a, T> = &'a mut dyn FnMut(&str, &mut Option<Instant>) -> Result<Opt
 /// The emulator cannot be started, or the undo journal cannot be written.
 fn run_until<T>(owner: GuestOwner, launch: GuestCommand, on_line: OnLine<T>) -> Result<(SessionEnd<T>, ConsoleEnd)> {
     let mut guest = launch.start()?;
-    // If this process and the process that guards the guest are killed, `recover` kills the rest of the group.
+    // A supervisor process kills the guest if this process is killed. If both are killed, `fsarena recover` kills the
+    // rest of the process group.
     let kill_guard = owner.journal.record(kill_group_step(guest.pid()))?;
     let end = receive_until(&mut guest, owner, on_line);
+    // A guest whose work is done powers off, and QEMU quits after it has saved its machine.
     let timeout = if let SessionEnd::Value(_) = end { POWER_OFF_TIMEOUT } else { Duration::ZERO };
     let (status, console) = guest.wait_and_kill(timeout);
     kill_guard.undo()?;
@@ -181,12 +186,12 @@ pub fn run_until_ready<T>(
     Ok(end)
 }
 
-/// The message of a failure: its reason, the explanation of the last lines of the console if there is one, the exit
-/// status, and these lines.
+/// The message of a failure: its reason, the known cause that the console shows, if any, the exit status, and the last
+/// lines of the console.
 fn describe_failure(why: &str, status: Option<ExitStatus>, console: &ConsoleEnd) -> String {
-    let explanation = console.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+    let cause = console.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
     let status = status.map_or(String::new(), |status| format!(" ({status})"));
-    format!("{why}{explanation}{status}{CONSOLE_HEADING}{}", describe_output(&console.lines))
+    format!("{why}{cause}{status}{CONSOLE_HEADING}{}", describe_output(&console.lines))
 }
 
 /// Passes the lines of a guest to `on_line` until the session ends. Does not end the guest.
