@@ -1,5 +1,7 @@
 //! The names of readings that several modules use, and the definitions of readings that neither a probe nor a load takes.
 //! The readings of a probe or a load are defined beside it.
+//!
+//! Readings with `machine()` are amounts of the whole machine: they count once for each machine, not for each client.
 
 use crate::sample::{Fold, ReadingDef, Unit};
 
@@ -85,7 +87,7 @@ pub const CLOCK_ERROR: &str = "clock_error_ns";
 pub const CLIENT_FAIRNESS: &str = "client_fairness_ratio";
 /// The slowest client's rate over the fastest one's.
 pub const SLOWEST_CLIENT: &str = "slowest_client_ratio";
-/// Clients whose reads a cache answered.
+/// Clients whose reads a cache answered: their data path is [`Cache`](super::DataPath::Cache).
 pub const CACHED_CLIENTS: &str = "cached_clients_count";
 /// Length of the measured part of a load.
 pub const LOAD_ELAPSED: &str = "load_elapsed_ns";
@@ -120,7 +122,7 @@ pub const FILES_SYNCED: &str = "files_synced_count";
 /// Files that were not synced before a power cut and are missing or incomplete after it. Only files that were written before the
 /// last synced file count.
 pub const FILES_LOST: &str = "files_lost_count";
-/// Bytes of a recording that were replayed up to a power cut.
+/// Bytes of QEMU's recording of the writes to the disk that were replayed up to a power cut.
 pub const REPLAYED_BYTES: &str = "replayed_bytes";
 /// Requests of a guest for files of the host.
 pub const HOST_ROUND_TRIPS: &str = "host_round_trips";
@@ -175,7 +177,7 @@ pub const LIFECYCLE_READINGS: &[ReadingDef] = &[
     ReadingDef::lower(FILES_SPACE, Unit::Bytes)
         .tasks(Fold::Max)
         .machine()
-        .help("bytes in use after a workload that only reads: of a read-only filesystem the size of its image, of others statvfs f_blocks - f_bfree"),
+        .help("bytes in use after a workload that only reads: the size of the image of a read-only filesystem, or statvfs f_blocks - f_bfree of another filesystem"),
     ReadingDef::neutral(IMAGE_SEED, Unit::Count)
         .tasks(Fold::Max)
         .machine()
@@ -243,9 +245,9 @@ pub const SERVICE_READINGS: &[ReadingDef] = &[
         .help("CPU time of the kernel's own threads, from their CPU clocks, exact: journal, writeback, checksums, and whatever else they did meanwhile"),
 ];
 
-/// The id of the sample with the layout before the first task of a cell. The layout is stored like the sample of a task.
+/// The id of the sample with the [`LAYOUT_READINGS`] before the first task of a cell. They are stored like the sample of a task.
 pub const LAYOUT_BEFORE: &str = "layout_before";
-/// The id of the sample with the layout after the last task of a cell.
+/// The id of the sample with the [`LAYOUT_READINGS`] after the last task of a cell.
 pub const LAYOUT_AFTER: &str = "layout_after";
 
 /// The number of files whose extents were read.
@@ -279,7 +281,8 @@ const fn filesystem_state(reading: ReadingDef, help: &'static str) -> ReadingDef
 
 /// The reading of the free bytes in extents of one class.
 const fn free_bytes(class: usize) -> ReadingDef {
-    const HELP: &str = "bytes of the free extents whose size is in the class of the name (ext4, xfs, btrfs, f2fs)";
+    const HELP: &str =
+        "bytes of the free extents of one size class, which the name of the reading states (ext4, xfs, btrfs, f2fs)";
     filesystem_state(ReadingDef::neutral(FREE_EXTENT_CLASSES[class].0, Unit::Bytes), HELP)
 }
 
