@@ -284,8 +284,9 @@ pub fn parse_nonnegative(text: &str) -> Option<f64> {
 /// `1,234` or `12.5` of `12.5k`. `number_range` is its position in bytes.
 ///
 /// A letter or per cent sign after the number, and digits, a sign or a decimal point before it, make it a part, unless the
-/// pattern requires them. `is_required` receives the line with another character in that position, and returns whether the
-/// pattern no longer finds the number there. With `is_percent`, a per cent sign may follow.
+/// pattern requires the character beside the number. `is_required` receives the line with this character replaced, and
+/// returns whether the pattern then no longer finds the number at its position. With `is_percent`, a per cent sign may
+/// follow.
 ///
 /// # Errors
 /// If the number is a part of a longer one; the text names the longer one.
@@ -296,27 +297,30 @@ pub fn check_complete_number(
     is_required: impl Fn(&str) -> bool,
 ) -> Result<(), String> {
     let (before, after) = (&line[..number_range.start], &line[number_range.end..]);
-    let mut is_part = number_continues(after);
-    if let Some(suffix) = find_changing_suffix(after, is_percent) {
+    let number = &line[number_range.clone()];
+    let has_unrequired_suffix = find_changing_suffix(after, is_percent).is_some_and(|suffix| {
         let rest = &after[suffix.len_utf8()..];
-        is_part |= !is_required(&format!("{before}{}{}{rest}", &line[number_range.clone()], placeholder(suffix)));
+        !is_required(&format!("{before}{number}{}{rest}", placeholder(suffix)))
+    });
+    let last_before = before.chars().next_back().filter(|_| number_starts_before(before));
+    let has_unrequired_prefix = last_before.is_some_and(|prefix| {
+        let rest = &before[..before.len() - prefix.len_utf8()];
+        !is_required(&format!("{rest}{}{number}{after}", placeholder(prefix)))
+    });
+    if number_continues(after) || has_unrequired_suffix || has_unrequired_prefix {
+        return Err(partial_number_error(line, number_range));
     }
-    if number_starts_before(before)
-        && let Some(last) = before.chars().next_back()
-    {
-        let rest = &before[..before.len() - last.len_utf8()];
-        is_part |= !is_required(&format!("{rest}{}{}", placeholder(last), &line[number_range.start..]));
-    }
-    if !is_part {
-        return Ok(());
-    }
+    Ok(())
+}
+
+/// The message that the number in this range of a line is only a part of a longer one.
+fn partial_number_error(line: &str, number_range: Range<usize>) -> String {
+    let (before, after) = (&line[..number_range.start], &line[number_range.end..]);
     let may_be_in_number = |c: char| c.is_alphanumeric() || ".,+-%:".contains(c) || DIGIT_SEPARATORS.contains(&c);
     let start = before.trim_end_matches(may_be_in_number).len();
     let end = number_range.end + after.find(|c: char| !may_be_in_number(c)).unwrap_or(after.len());
     let (part, whole) = (&line[number_range], line[start..end].trim_end_matches(['.', ',', '-', '\'']));
-    Err(format!(
-        "`{part}` is only part of `{whole}`; match the whole number, or name the unit behind it in the pattern"
-    ))
+    format!("`{part}` is only part of `{whole}`; match the whole number, or name the unit behind it in the pattern")
 }
 
 /// Returns the first character after a number if it changes the value, such as the `k` of `12k`. With `is_percent`, a
