@@ -43,6 +43,9 @@ const CONDITIONS: [(&str, &str); 15] = [
     ("Path", "path"),
 ];
 
+/// The options that name a script (`-f`) or a test file (`-o`). [`extract_options`] leaves them out.
+const FILE_OPTIONS: [&str; 2] = ["-o", "-f"];
+
 /// Sets a condition. Sizes get the same form for all versions of IOR, which print `262144 bytes`, `256.00 KiB` or `1 MiB`.
 fn set_condition(conditions: &mut Conditions, name: &str, value: &str) {
     let value = match name {
@@ -63,7 +66,7 @@ fn access_run(access: &str, conditions: &Conditions, [bandwidth, iops, elapsed]:
     run
 }
 
-/// Reads the JSON documents, or else the text or CSV of several runs, and adds a run for each result.
+/// Reads IOR's output: either JSON documents, or the text or CSV of several runs of IOR. Adds a [`ToolRun`] for each result.
 fn read_ior_output(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     if text.contains("\"bwMiB\"") {
         for (_, document) in find_json_documents(text)? {
@@ -162,10 +165,11 @@ impl IorRun {
         let Some((key, value)) = line.split_once([':', '=']) else { return };
         let key = key.trim();
         if key.starts_with("Command line") {
-            self.conditions.set("options", extract_options(value, &["-o", "-f"]));
+            self.conditions.set("options", extract_options(value, &FILE_OPTIONS));
         } else if let Some((_, name)) = CONDITIONS.iter().find(|(known, _)| *known == key) {
             if key == "api" {
-                // `api` is the first option of a test, so the options of the next test of a script begin here.
+                // `api` is the first option of a test, so the options of the next test of a script begin here. IOR prints the
+                // version, the command line and the path before `api`.
                 let mut conditions = Conditions::default();
                 for name in ["version", "options", "path"] {
                     conditions.set(name, self.conditions.get(name).unwrap_or(""));
@@ -209,7 +213,7 @@ impl IorRun {
     }
 }
 
-/// Adds a run for each result in a document of IOR's JSON.
+/// Adds a [`ToolRun`] for each result in a document of IOR's JSON.
 fn add_json_document(document: &Value, collector: &mut SampleCollector) {
     for test in document["tests"].as_array().into_iter().flatten() {
         let mut conditions = Conditions::default();
@@ -218,7 +222,7 @@ fn add_json_document(document: &Value, collector: &mut SampleCollector) {
                 set_condition(&mut conditions, name, &value_text(value));
             }
         }
-        conditions.set("options", extract_options(document["Command line"].as_str().unwrap_or(""), &["-o", "-f"]));
+        conditions.set("options", extract_options(document["Command line"].as_str().unwrap_or(""), &FILE_OPTIONS));
         conditions.set("version", document["Version"].as_str().unwrap_or(""));
         let mut results = vec![];
         collect_leaves(&test["Results"], &mut results);
