@@ -25,6 +25,7 @@ pub const VFAT: FsDef = FsDef {
         (ValueKind::Path, "-C -l -m"),
     ],
     packages: &["dosfstools"],
+    // The default code page is 437. The default character set is iso8859-1, or ascii in the kernels of some distributions.
     modules: &["nls_cp437", "nls_ascii", "nls_iso8859_1"],
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 8192 },
