@@ -12,11 +12,12 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use std::io::{self, Read};
 use std::{fs::File, os::fd::OwnedFd, path::Path};
 
-/// The intended size of all buffers for beginnings together, in bytes.
+/// The intended size of all buffers for the beginnings of waits for locks (`contention_begin`) together, in bytes.
 const ALL_RINGS_BYTES: usize = 64 << 20;
-/// The largest buffer of a CPU, in bytes. A beginning with its chain takes about 300.
+/// The largest buffer for one event on one CPU, in bytes. A record of `contention_begin` with its call chain takes about 300
+/// bytes.
 const LARGEST_RING_BYTES: usize = 4 << 20;
-/// The smallest buffer for beginnings of a CPU, in bytes.
+/// The smallest buffer for `contention_begin` on one CPU, in bytes.
 const SMALLEST_RING_BYTES: usize = 256 << 10;
 
 /// The ring buffer of one event on one CPU.
@@ -82,7 +83,8 @@ fn find_lock_tracepoints(kernel: &SysRoot) -> Result<[(Tracepoint, Decoder); 2],
     Ok([(begin, begin_decoder), (end, end_decoder)])
 }
 
-/// Sets the options of every event: its records begin or end with the task and the time of CLOCK_MONOTONIC.
+/// Sets the options of every event. Each record has the ids of its process and thread and the time by CLOCK_MONOTONIC:
+/// samples as their first fields, other records as their last ones (`sample_id_all`).
 fn set_common_options(builder: &mut Builder<'static>) {
     builder.any_pid().include_kernel().sample(SampleFlag::TID | SampleFlag::TIME).sample_id_all(true);
     builder.clockid(Clock::MONOTONIC).exclude_callchain_user(true);
@@ -151,7 +153,7 @@ impl RingOpener<'_> {
     }
 }
 
-/// The size of the buffer for beginnings of one CPU, in bytes: a power of two. Most other buffers have a quarter of it.
+/// The size of the buffer for `contention_begin` on one CPU, in bytes: a power of two.
 fn ring_bytes(cpu_count: usize) -> usize {
     let equal_part = ALL_RINGS_BYTES / cpu_count.max(1);
     let power_of_two = (equal_part + 1).next_power_of_two() / 2;
