@@ -124,7 +124,7 @@ pub fn poll_with_pause<T>(max_pause: Duration, timeout: Duration, mut poll: impl
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToRank {
-    /// Start the guard of the rank's machine.
+    /// Start the guard of the rank's machine, a process that cleans up if mpirun kills the ranks.
     StartGuard,
     /// Report whether these files are visible.
     CheckFiles(Vec<PathBuf>),

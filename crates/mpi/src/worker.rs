@@ -79,7 +79,8 @@ impl AgentParent for WorkerCell<'_> {
 
     /// Tells rank 0 that the agent has sent this request (`Ready`), and waits until rank 0 lets all ranks continue. For the
     /// request before a task, rank 0 sends `WaitUntilIdle` to one rank of each machine and then `StartTask` to all; for any other
-    /// request it sends `AllReady`. The time limit of the agent pauses meanwhile, because the agent waits for other ranks.
+    /// request it sends `AllReady`. The time limit of the agent pauses meanwhile, because the agent waits for other ranks; it
+    /// restarts with `AllReady`, or in [`AgentSupervisor::start_task`].
     fn answer(&mut self, request: PrivilegedRequest) -> Result<Outcome, RunError> {
         self.agent.pause_timeout();
         wire::send_to_coordinator(self.wire, &FromRank::Ready(request));
