@@ -29,6 +29,7 @@ impl PlanError {
 
     /// An error in the value of a setting that the user gave outside the plan. `name` is the name of the setting.
     pub fn in_setting(name: &str, message: impl Into<String>) -> PlanError {
+        // Without a value, `setting` formats the name alone.
         PlanError::without_position(&setting(name, ""), message)
     }
 
@@ -56,8 +57,8 @@ impl HasExitCode for PlanError {
     }
 }
 
-/// Rewrites a message of the TOML parser in the words of plans. A message that has no such words, such as one about another
-/// number type, stays as it is.
+/// Rewrites a message of the TOML parser in the words of plans. If the message has none of the parser's words in `WORDS`, such
+/// as a message about another number type, it stays as it is.
 pub(crate) fn reword_parser_message(message: &str) -> String {
     const WORDS: [(&str, &str); 7] = [
         ("recursion limit", "nested too deeply"),
