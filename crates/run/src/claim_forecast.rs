@@ -22,7 +22,8 @@ pub type VariantNames = BTreeSet<String>;
 pub struct RoundForecast {
     /// Why further rounds do not help to answer the question; None if they do.
     pub answered: Option<String>,
-    /// A clause for the reason to stop that counts the open claims: `; one claim is left open`.
+    /// The end of the reason to stop, such as `all 9 rounds are done`: a clause that counts what is open, with its semicolon:
+    /// `; one claim is left open`.
     pub open_clause: String,
     /// The variants that the next round runs.
     pub variants: VariantNames,

@@ -9,8 +9,8 @@ use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Directi
 use fsarena_fs::advice;
 use fsarena_stats::{critical_values, regret::Regrets};
 
-/// Variants leave for lack of time only before rounds with a smaller number than this. By then each variant has been
-/// measured after its first round too, which may have run with cold caches.
+/// Variants leave for lack of time only before rounds with a smaller number than this. The last of these decisions follows
+/// the second round of each variant, because the first round may have run with cold caches.
 const DROPPING_ROUNDS: u32 = 3;
 
 /// Why a plan cannot search for the best variant; None if it can, or does not search.
@@ -30,8 +30,10 @@ pub fn why_search_impossible(plan: &Plan, variants: &[Variant]) -> Option<&'stat
 /// [`by_priority`] leave in the first rounds, whatever was measured.
 ///
 /// The confidence bounds are valid at the looks of the sequential test, the numbers of rounds after which it may decide
-/// ([`critical_values`]), so variants leave and the run ends at looks only. Only the rounds up to the last look count. A
-/// resumed run has these rounds too, so it continues with the same variants.
+/// ([`critical_values`]). So only at looks variants leave because of their costs, and a good choice ends the run. Only the
+/// rounds up to the last look count. A resumed run has these rounds too, so it continues with the same variants.
+///
+/// After any round, the run also ends if fewer than two variants are left.
 pub fn eliminate(
     record: &RunRecord,
     live: &VariantNames,
@@ -105,13 +107,14 @@ impl<'a> BestSearch<'a> {
         let measured = (0..costs.len()).filter(has_figures).collect();
         let look = critical_values::last_look_by(round as usize).map_or(0, |look| look.rounds as u32);
         let end = record.plan.stop.warmup + look;
-        // `costs` has one column for each round, or in a run with aged images one for each image. For the bounds only the
-        // columns count whose (first) round is before the last look.
+        // `costs` has one column for each round, or in a run with aged images one for each image. `grid.rounds` has the round
+        // of each column; for an image, its first round. The bounds use the columns whose round is one of the first `end`.
         let columns = grid.map_or(0, |grid| grid.rounds.partition_point(|round| *round < end));
         for rounds in &mut costs {
             rounds.truncate(columns);
         }
         let compute = if compares_means(record) { Regrets::compute_by_mean } else { Regrets::compute };
+        // `error_split` is the number of runs that share the error probability of one answer.
         let regrets = compute(&costs, &bare_devices(record), direction, record.plan.error_split());
         // The bare device shows the highest possible speed. It is never a candidate.
         let candidates: Vec<usize> =
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_round_changes_nothing() {
+    fn rounds_after_the_last_look_change_nothing() {
         // A resumed run can have values of further rounds. They count only from the next look on, at ten rounds.
         assert_eq!(
             remaining_and_answer(&EXT2_EXT4_XFS, 10, 9, 0.001),
