@@ -3,7 +3,7 @@
 use crate::regret::{Regrets, RelativeCost};
 
 /// The largest regret of a recommended variant, as a fraction: it costs at most this much more than the best. Only the
-/// headline of a report uses it.
+/// [`Recommendation`], which is the headline of a report, depends on it.
 pub const MAX_REGRET: f64 = 0.05;
 
 /// The answer to "which variant should I use?" after some rounds.
@@ -25,7 +25,7 @@ pub enum Recommendation {
         /// The best of the others, with its cost relative to the choice; None if there is no other to compare.
         next: Option<RelativeCost>,
     },
-    /// The current variant is in S, or costs less than the margin above the best.
+    /// S has several variants, and the current variant is in S, or costs less than the margin above the best.
     Keep {
         /// The current variant.
         current: usize,
@@ -54,7 +54,8 @@ pub enum Recommendation {
         /// The largest regret of a choice, as a logarithm.
         regret: f64,
     },
-    /// Every variant of S may cost much more than the best.
+    /// Every variant of S may cost much more than the best. Or the current variant is not in S, but no variant of S is
+    /// significantly better than it.
     TooNoisy {
         /// The first of the two variants of S that may differ most.
         first: usize,
@@ -65,8 +66,8 @@ pub enum Recommendation {
 
 impl Recommendation {
     /// The answer about `candidates`, which are sorted best first. `current` is the variant in use today; it is ignored unless
-    /// it is a candidate, and kept if it costs less than `margin`, a logarithm, above the best. None if no two candidates can be
-    /// compared, or if each costs significantly more than another one.
+    /// it is a candidate. If S has several variants, the current variant is kept if it costs less than `margin`, a logarithm,
+    /// above the best. None if no two candidates can be compared, or if each costs significantly more than another one.
     pub fn from_regrets(
         regrets: &Regrets,
         candidates: &[usize],
@@ -174,8 +175,8 @@ mod tests {
     use super::*;
     use fsarena_core::sample::Direction;
 
-    /// The recommendation for variants of which k costs `factors[k]` if the round plus k is even, and (1 + `noise`) times as
-    /// much otherwise.
+    /// The recommendation for simulated variants. In a round, variant k costs `factors[k]` if the number of the round plus k is
+    /// even, and (1 + `noise`) times as much otherwise.
     fn recommendation(factors: &[f64], noise: f64, rounds: usize, current: Option<usize>) -> Recommendation {
         let value = |variant: usize, round: usize| {
             factors[variant] * if (round + variant).is_multiple_of(2) { 1.0 } else { 1.0 + noise }

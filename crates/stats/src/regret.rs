@@ -32,9 +32,9 @@ pub struct Regrets {
 pub struct RelativeCost {
     /// The variant.
     pub variant: usize,
-    /// Lower end of the interval; −∞ if unbounded.
+    /// Lower end of the interval, a logarithm; −∞ if unbounded.
     pub low: f64,
-    /// Upper end of the interval; ∞ if unbounded.
+    /// Upper end of the interval, a logarithm; ∞ if unbounded.
     pub high: f64,
 }
 
