@@ -75,7 +75,8 @@ impl WindowMark {
             WindowMark::CounterDecreased { .. } | WindowMark::MachineSlept(_) | WindowMark::DeviceChanged(_) => {
                 NoteKind::Dropped
             }
-            // Without requests, or without another reading, the value is missing in the comparison anyway.
+            // Metrics that require the missing counter or reading have no value for this window, so comparisons of them
+            // lack it anyway.
             WindowMark::CounterSilent { .. } | WindowMark::RequestsUnknown | WindowMark::ProbeUnreadable(_) => {
                 NoteKind::Unavailable
             }

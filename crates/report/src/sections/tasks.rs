@@ -103,8 +103,8 @@ pub fn variant_header(record: &RunRecord, label_header: &str) -> Vec<String> {
     std::iter::once(label_header).chain(record.variant_names()).map(String::from).collect()
 }
 
-/// A row with the ratio of each variant to the best one, for a task or for all tasks. The source of a figure is its variant
-/// and, for a ratio, the best variant.
+/// A row with the ratio of each variant to the best one, for a task or for all tasks. The [`FigureSource`] of a figure names
+/// its variant and, for a ratio, the best variant.
 pub fn ratio_row(title: String, comparison: &Comparison, unit: Unit, task: Option<usize>) -> Vec<Cell> {
     let figure = |variant: usize| {
         let best = comparison.best().filter(|_| comparison.variants[variant].ratio.is_some());

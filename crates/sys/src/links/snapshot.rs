@@ -29,6 +29,8 @@ fn make(setup: &LinkSetup) -> Result<PathBuf> {
     let LinkSetup { mapper, name, device_below, sectors, .. } = setup;
     let data = mapper.make_part(&format!("{name}-data"), device_below, 0, *sectors)?;
     let copies = mapper.make_part(&format!("{name}-copies"), device_below, *sectors, copy_sectors(*sectors))?;
+    // dm-snapshot begins a new snapshot only if the header at the start of the copies is zero. It would continue an older
+    // snapshot, and refuses any other header.
     clear_superblock(&copies)?;
     mapper.make_part(name, &data, 0, *sectors)
 }
