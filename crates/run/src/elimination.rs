@@ -4,6 +4,7 @@
 use crate::claim_forecast::{RoundForecast, VariantNames, expected_round_s, round_seconds};
 use crate::{stopping::rounds_for_candidates, work};
 use fsarena_core::average::Average;
+use fsarena_core::number::plural;
 use fsarena_core::observations::{Grid, bare_devices};
 use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Direction};
 use fsarena_fs::advice;
@@ -71,7 +72,7 @@ pub fn eliminate(
     }
     RoundForecast {
         answered,
-        open_clause: format!("; {} variants can still be the best", remaining.len()),
+        open_clause: format!("; {} can still be the best", plural(remaining.len(), "variant")),
         round_s: round_seconds(record, &variants),
         rounds_needed: search.rounds_needed(&remaining),
         dropped_for_time,
