@@ -99,7 +99,7 @@ pub enum TraceError {
         doing: &'static str,
         /// The CPU.
         cpu: usize,
-        /// The size of its buffers in mebibytes.
+        /// The size of its buffers for all events together, in mebibytes, rounded up.
         mib: usize,
         /// The error of the system call.
         source: std::io::Error,

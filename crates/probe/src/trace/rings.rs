@@ -51,17 +51,20 @@ pub fn open_rings(kernel: &SysRoot, options: &TraceOptions) -> Result<Rings, Tra
     let locks = options.traces_locks.then(|| find_lock_tracepoints(kernel)).transpose()?;
     let cpus = online_cpus(kernel)?;
     let largest_bytes = ring_bytes(cpus.len());
-    let opener = RingOpener { kernel, cpus: &cpus, largest_bytes };
+    let wait_end_bytes = largest_bytes / 4;
+    let cpu_sample_bytes = if options.keeps_stacks { largest_bytes } else { largest_bytes / 4 };
+    let lock_bytes = if locks.is_some() { largest_bytes + wait_end_bytes } else { 0 };
+    let bytes_per_cpu = lock_bytes + if options.cpu_samples_hz > 0 { cpu_sample_bytes } else { 0 };
+    let opener = RingOpener { kernel, cpus: &cpus, bytes_per_cpu };
 
     let mut rings = vec![];
     if let Some([_, (end, decoder)]) = &locks {
-        rings.extend(opener.open_on_every_cpu(&tracepoint_event(end), *decoder, largest_bytes / 4)?);
+        rings.extend(opener.open_on_every_cpu(&tracepoint_event(end), *decoder, wait_end_bytes)?);
     }
     let mut cpu_event = None;
     if options.cpu_samples_hz > 0 {
         let (event, name) = cpu_sample_event(kernel, options, cpus[0]);
-        let bytes = if options.keeps_stacks { largest_bytes } else { largest_bytes / 4 };
-        rings.extend(opener.open_on_every_cpu(&event, Decoder::Cpu, bytes)?);
+        rings.extend(opener.open_on_every_cpu(&event, Decoder::Cpu, cpu_sample_bytes)?);
         cpu_event = Some(name);
     }
     if let Some([(begin, decoder), _]) = &locks {
@@ -118,7 +121,8 @@ fn cpu_sample_event(kernel: &SysRoot, options: &TraceOptions, cpu: usize) -> (Bu
 struct RingOpener<'a> {
     kernel: &'a SysRoot,
     cpus: &'a [usize],
-    largest_bytes: usize,
+    /// The size of all buffers of one CPU together, in bytes.
+    bytes_per_cpu: usize,
 }
 
 impl RingOpener<'_> {
@@ -148,7 +152,7 @@ impl RingOpener<'_> {
         match source.raw_os_error() {
             // Seccomp filters of containers return ENOSYS, like a kernel without perf events, or EPERM.
             Some(libc::EACCES | libc::EPERM | libc::ENOSYS) => not_permitted_error(self.kernel, doing, source),
-            _ => TraceError::Refused { doing, cpu, mib: (self.largest_bytes * 3 / 2) >> 20, source },
+            _ => TraceError::Refused { doing, cpu, mib: self.bytes_per_cpu.div_ceil(1 << 20), source },
         }
     }
 }
