@@ -237,9 +237,9 @@ pub trait Workload: Sync {
         false
     }
 
-    /// The settings with which its tasks only read, for messages: empty if they always do, None if no settings have
+    /// Describes, for messages, the settings with which its tasks only read: empty if they always do, None if no settings have
     /// that effect.
-    fn read_only_settings(&self) -> Option<&'static str> {
+    fn describe_read_only_settings(&self) -> Option<&'static str> {
         None
     }
 

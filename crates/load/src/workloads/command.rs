@@ -59,7 +59,8 @@ const DEF: WorkloadDef = WorkloadDef {
         ),
         SettingDef::text("setup").help("shell command on each fresh filesystem, not timed"),
         SettingDef::text(SETUP_ONCE).help(
-            "the same for a command that always makes the same files: it runs once, and each round begins with them",
+            "shell command on a fresh filesystem, not timed, that always makes the same files: it runs once, and each round \
+             begins with its files",
         ),
         PREPARE,
         CHECK,
@@ -180,6 +181,7 @@ fn time_limit(job: &Job) -> Duration {
 fn command_action(job: &Job, place: &Place, dir: &Path, argv: Vec<String>, rules: Vec<MetricRule>) -> Action {
     let user_env = job.settings.words(ENV_SETTING).into_iter().filter_map(|word| word.split_once('='));
     let user_env = user_env.map(|(name, value)| (name, value.into()));
+    // Later values win, so the variables of the user cannot replace those of fsarena.
     let env = user_env.chain([
         ("FSARENA_DIR", place.root.clone().into()),
         ("FSARENA_SOURCE", place.source_dir.clone().into()),
@@ -239,6 +241,7 @@ impl Workload for CommandWorkload {
         }
         let bytes = job.settings.int("room") as u64;
         let source_bytes = job.settings.int("source_room") as u64;
+        // An inode for each 16 KiB, the default of mkfs.ext4.
         let room = Room { bytes, inodes: bytes >> 14, source_bytes };
         Ok(Survey { room, printed_metrics, ..Survey::default() })
     }
@@ -270,6 +273,7 @@ impl Workload for CommandWorkload {
     }
 
     fn paths_in_settings(&self, job: &Job) -> Vec<PathBuf> {
+        // `once` is missing here, because this machine executes it, also for guests.
         let tasks = TimedCommand::from_job(job);
         let mut texts: Vec<&str> =
             ["input", "setup", SETUP_ONCE, "prepare", "check"].map(|id| job.settings.text(id)).into();
@@ -286,11 +290,12 @@ impl Workload for CommandWorkload {
         dirs::make_dirs(&dir).map_err(failed_to("make", &dir))
     }
 
+    /// With a setup, the tasks may run on a read-only filesystem, because the setup makes their files before.
     fn only_reads(&self, job: &Job) -> bool {
         ["setup", SETUP_ONCE].iter().any(|id| !job.settings.text(id).is_empty())
     }
 
-    fn read_only_settings(&self) -> Option<&'static str> {
+    fn describe_read_only_settings(&self) -> Option<&'static str> {
         Some("with a `setup` that makes the files")
     }
 
@@ -320,6 +325,7 @@ impl Workload for CommandWorkload {
         Ok(tasks)
     }
 
+    /// Runs `true`, which takes the time to start a process and nothing else.
     fn empty_action(&self, job: &Job, place: &Place) -> Option<Action> {
         Some(command_action(job, place, &place.root, vec!["true".into()], vec![]))
     }
@@ -353,8 +359,8 @@ fn is_relative_path(program: &str) -> bool {
     program.contains('/') && !program.starts_with('/')
 }
 
-/// Checks that the program of the first task can exist: it is not on the filesystem under test, which is empty, or a
-/// command before the task may put it there.
+/// Checks that the program of the first task can exist. A program on the filesystem under test, which is empty at first, can
+/// only exist if a command before the task puts it there.
 fn check_first_program(job: &Job, first: &TimedCommand) -> Result<()> {
     let setting = |id| job.settings.text(id);
     let earlier_scripts = [setting("once"), setting(SETUP_ONCE), setting("setup"), first.setting_text(job, "prepare")];

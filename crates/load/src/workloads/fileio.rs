@@ -68,7 +68,7 @@ impl Workload for FileIoWorkload {
         all_read && settings.tool == Tool::Native && !settings.has_checksums
     }
 
-    fn read_only_settings(&self) -> Option<&'static str> {
+    fn describe_read_only_settings(&self) -> Option<&'static str> {
         (self.def.id == FILEIO.def.id).then_some("with modes=seqrd,rndrd direct=false any_layout=true")
     }
 

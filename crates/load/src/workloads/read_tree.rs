@@ -79,7 +79,7 @@ impl Workload for ReadTree {
         true
     }
 
-    fn read_only_settings(&self) -> Option<&'static str> {
+    fn describe_read_only_settings(&self) -> Option<&'static str> {
         Some("")
     }
 

@@ -72,7 +72,7 @@ fn check_read_only(plan: &Plan, variant: &Variant, def: &FsDef) -> Result<()> {
 /// The workloads that can run on a read-only filesystem, each with the settings that it needs for that.
 fn list_reading_workloads() -> Vec<String> {
     let reader = |workload: &&dyn Workload| {
-        let settings = workload.read_only_settings()?;
+        let settings = workload.describe_read_only_settings()?;
         Some(format!("{} {settings}", workload.def().id).trim_end().to_string())
     };
     WORKLOADS.iter().filter_map(reader).collect()
