@@ -275,14 +275,17 @@ impl Workload for CommandWorkload {
     fn paths_in_settings(&self, job: &Job) -> Vec<PathBuf> {
         // `once` is missing here, because this machine executes it, also for guests.
         let tasks = TimedCommand::from_job(job);
-        let mut texts: Vec<&str> =
-            ["input", "setup", SETUP_ONCE, "prepare", "check"].map(|id| job.settings.text(id)).into();
+        let mut texts: Vec<&str> = ["setup", SETUP_ONCE, "prepare", "check"].map(|id| job.settings.text(id)).into();
+        texts.extend(job.settings.words(ENV_SETTING));
+        // `input` and the arguments of `run` do not pass through a shell, so a path in them may contain blanks.
+        let mut paths: Vec<PathBuf> = absolute_path(job.settings.text("input")).into_iter().collect();
         for task in &tasks {
             texts.extend(["prepare", "check"].map(|id| task.settings.text(id)));
             texts.extend(task.argv.iter().map(String::as_str));
+            paths.extend(task.settings.words("run").into_iter().map(PathBuf::from).filter(|path| path.is_absolute()));
         }
-        let paths = texts.into_iter().flat_map(absolute_paths_in);
-        paths.chain(job.settings.words(ENV_SETTING).into_iter().flat_map(absolute_paths_in)).collect()
+        paths.extend(texts.into_iter().flat_map(absolute_paths_in));
+        paths
     }
 
     fn make_inputs(&self, _job: &Job, place: &Place) -> Result<()> {
@@ -340,17 +343,18 @@ impl Workload for CommandWorkload {
 
 /// The absolute paths in a command, also those below `~/`; for a pattern, the directory before it.
 fn absolute_paths_in(text: &str) -> Vec<PathBuf> {
-    let mut paths = vec![];
-    for word in text.split(|c: char| c.is_whitespace() || "'\"=:;,|&<>()`".contains(c)) {
-        let path = match word.strip_prefix("~/") {
-            Some(rest) => dirs::home_dir().map(|home| home.join(rest)),
-            None => Some(PathBuf::from(word)).filter(|path| path.is_absolute()),
-        };
-        let is_pattern = |path: &&Path| path.to_string_lossy().contains(['*', '?', '[', '{', '$']);
-        let without_pattern = path.as_deref().and_then(|path| path.ancestors().find(|ancestor| !is_pattern(ancestor)));
-        paths.extend(without_pattern.map(Path::to_path_buf));
-    }
-    paths
+    text.split(|c: char| c.is_whitespace() || "'\"=:;,|&<>()`".contains(c)).filter_map(absolute_path).collect()
+}
+
+/// A word as an absolute path, also one below `~/`; for a pattern, the directory before it. `None` if the word is not such a
+/// path.
+fn absolute_path(word: &str) -> Option<PathBuf> {
+    let path = match word.strip_prefix("~/") {
+        Some(rest) => dirs::home_dir()?.join(rest),
+        None => Some(PathBuf::from(word)).filter(|path| path.is_absolute())?,
+    };
+    let is_pattern = |path: &&Path| path.to_string_lossy().contains(['*', '?', '[', '{', '$']);
+    path.ancestors().find(|ancestor| !is_pattern(ancestor)).map(Path::to_path_buf)
 }
 
 /// Whether a program is given as a relative path. Such a path is on the filesystem under test, which is empty before
@@ -420,5 +424,18 @@ mod tests {
         assert_eq!(paths("cat /data/*.c > out; ls $HOME/x /a/$b/c"), ["/data", "/a"]);
         assert_eq!(paths("git clone \"$FSARENA_SOURCE/repo.git\" app"), [""; 0]);
         assert!(paths("tar xf ~/linux.tar")[0].ends_with("/linux.tar"));
+    }
+
+    #[test]
+    fn paths_outside_of_shell_commands_may_contain_blanks() {
+        let mut job = job_of(&[&[("cmd", "cat /data/a /data/b")]]);
+        job.settings.0.insert("input".into(), SettingValue::Text("/srv/my files".into()));
+        let task_def = DEF.settings.iter().find(|def| def.id == "task").unwrap();
+        let argv = ["cat", "/srv/c d"].map(|word| SettingValue::Text(word.into()));
+        let task = SettingValue::Table([("run".to_string(), SettingValue::List(argv.into()))].into());
+        let paths = CommandWorkload.paths_in_settings(&job);
+        assert_eq!(paths, ["/srv/my files", "/data/a", "/data/b"].map(PathBuf::from));
+        job.settings.0.insert("task".into(), task_def.kind.convert(SettingValue::List(vec![task])).unwrap());
+        assert!(CommandWorkload.paths_in_settings(&job).contains(&PathBuf::from("/srv/c d")));
     }
 }
