@@ -86,20 +86,28 @@ struct TimedCommand {
 }
 
 impl TimedCommand {
-    /// The commands of a job in their order. A task without a name gets that of its program.
+    /// The commands of a job in their order. A task without a name gets that of its program, with a number if another task has
+    /// that name.
     fn from_job(job: &Job) -> Vec<TimedCommand> {
         let Some(SettingValue::List(tables)) = job.settings.0.get("task") else { return vec![] };
+        let settings_of_table = |table: &SettingValue| match table {
+            SettingValue::Table(values) => Some(Settings(values.clone())),
+            _ => None,
+        };
+        let settings_of_tasks: Vec<Settings> = tables.iter().filter_map(settings_of_table).collect();
+        let chosen_names: Vec<String> =
+            settings_of_tasks.iter().map(|settings| settings.text("name").to_string()).collect();
         let mut commands: Vec<TimedCommand> = vec![];
-        for table in tables {
-            let SettingValue::Table(values) = table else { continue };
-            let settings = Settings(values.clone());
+        for settings in settings_of_tasks {
             let argv = match settings.text("cmd") {
                 "" => settings.words("run").into_iter().map(String::from).collect(),
                 script => shell_argv(script),
             };
             let name = match settings.text("name") {
                 "" => task::first_free_name(&program_name(&settings), |name| {
-                    commands.iter().all(|command| command.name != name) && !task::is_reserved_name(name)
+                    let is_used =
+                        commands.iter().map(|command| &command.name).chain(&chosen_names).any(|used| used == name);
+                    !is_used && !task::is_reserved_name(name)
                 }),
                 name => name.to_string(),
             };
@@ -400,6 +408,8 @@ mod tests {
     fn no_task_has_a_name_that_fsarena_uses() {
         let job = job_of(&[&[("cmd", "mount /a")], &[("cmd", "mount /b")], &[("cmd", "tar x")]]);
         assert_eq!(task_ids(&CommandWorkload.outline(&job)), ["mount-2", "mount-3", "tar"]);
+        let job = job_of(&[&[("cmd", "tar x")], &[("cmd", "true"), ("name", "tar")]]);
+        assert_eq!(task_ids(&CommandWorkload.outline(&job)), ["tar-2", "tar"], "the user chose the name of the second");
         let error = CommandWorkload.survey(&job_of(&[&[("cmd", "true"), ("name", "total")]])).unwrap_err();
         assert!(error.to_string().contains("task name `total`: fsarena uses it itself"), "{error}");
     }
