@@ -75,9 +75,10 @@ impl From<serde_json::Error> for Error {
 
 impl From<csv::Error> for Error {
     fn from(error: csv::Error) -> Error {
+        let message = error.to_string();
         match error.into_kind() {
             csv::ErrorKind::Io(error) => Error::Write(error),
-            kind => Error::Write(std::io::Error::other(format!("{kind:?}"))),
+            _ => Error::Write(std::io::Error::other(message)),
         }
     }
 }
