@@ -1,6 +1,6 @@
 //! The error type of this crate.
 
-use fsarena_core::exit::{ExitCode, HasExitCode};
+use fsarena_core::exit::{ExitCode, HasExitCode, is_resource_shortage};
 use fsarena_core::names::UnknownName;
 
 /// Why fsarena could not make or write a report.
@@ -88,8 +88,25 @@ impl HasExitCode for Error {
         match self {
             Error::Matrix(error) => error.exit_code(),
             Error::Series(error) => error.exit_code(),
+            Error::File { source, .. } if is_resource_shortage(source) => ExitCode::Missing,
             Error::Unknown(_) | Error::Usage(_) | Error::File { .. } => ExitCode::Usage,
+            // An I/O error of standard output has this code too: the program derives its exit code from the source.
             _ => ExitCode::Internal,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_a_lack_of_the_machine_and_a_wrong_path_wrong_usage() {
+        let exit_code = |error_number| {
+            let source = std::io::Error::from_raw_os_error(error_number);
+            Error::File { path: "out.html".into(), source }.exit_code()
+        };
+        // ENOSPC and ENOENT on Linux.
+        assert_eq!((exit_code(28), exit_code(2)), (ExitCode::Missing, ExitCode::Usage));
     }
 }
