@@ -38,7 +38,7 @@ impl PrometheusCounter {
         let mut sum = None;
         for line in lines_before_end(body).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let Some((series, rest)) = Series::parse(line) else {
-                // Ignore lines of character metrics that cannot be parsed.
+                // Ignore lines of other metrics that cannot be parsed.
                 match line.strip_prefix(&self.name) {
                     Some(rest) if !rest.starts_with(is_name_char) => return None,
                     _ => continue,
@@ -58,7 +58,7 @@ fn lines_before_end(body: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The names of the metrics of a page, from its series, and from `# TYPE` and `# HELP` lines, whose metrics may have no series
-/// yet. A series that cannot be parsed counts too, because [`PrometheusCounter::sum_series`] finds its metric.
+/// yet. If a series cannot be parsed, its first word counts as the name, as in [`PrometheusCounter::sum_series`].
 fn metric_names(body: &str) -> Vec<String> {
     let mut names = vec![];
     for line in lines_before_end(body) {
@@ -79,6 +79,7 @@ impl Counter for PrometheusCounter {
     /// Refuses a metric if the page has metrics, but none of this name. Accepts missing labels, because a series can appear
     /// later, with the first request that it counts.
     fn check_before_watch(&self) -> Result<(), WatchError> {
+        // A service that is down now may answer later.
         let Ok(body) = self.page.get() else { return Ok(()) };
         let names = metric_names(&body);
         if names.is_empty() || names.contains(&self.name) {
@@ -166,7 +167,7 @@ fn parse_quoted(text: &str) -> Option<(String, &str)> {
 /// Parses the value after a series. A time stamp may follow, and then an exemplar: `# {trace_id="a"} 0.5`.
 fn parse_value(rest: &str) -> Option<f64> {
     let mut words = rest.split_whitespace();
-    let value = words.next().filter(|_| rest.starts_with(char::is_whitespace) || rest.is_empty())?.parse().ok()?;
+    let value = words.next().filter(|_| rest.starts_with(char::is_whitespace))?.parse().ok()?;
     let stamp = words.next().filter(|word| *word != "#");
     let rest_is_valid = match stamp {
         None => true,
