@@ -40,7 +40,7 @@ impl PrometheusCounter {
             let Some((series, rest)) = Series::parse(line) else {
                 // Ignore lines of other metrics that cannot be parsed.
                 match line.strip_prefix(&self.name) {
-                    Some(rest) if !rest.starts_with(is_name_char) => return None,
+                    Some(rest) if is_end_of_name(rest) => return None,
                     _ => continue,
                 }
             };
@@ -68,8 +68,7 @@ fn metric_names(body: &str) -> Vec<String> {
             None if line.starts_with('#') => continue,
             None => Series::parse(line).map(|(series, _)| series.name),
         };
-        let is_end = |c: char| c == '{' || c.is_whitespace();
-        let first_word = || description.unwrap_or(line).split(is_end).next().map(String::from);
+        let first_word = || description.unwrap_or(line).split(ends_name).next().map(String::from);
         names.extend(parsed.or_else(first_word).filter(|name| !name.is_empty()));
     }
     names
@@ -106,12 +105,13 @@ struct Series {
 }
 
 impl Series {
-    /// Parses a series at the beginning of a text. Returns it with the rest of the text; `None` if it cannot be parsed.
+    /// Parses a series at the beginning of a text. Returns it with the rest of the text; `None` if it cannot be parsed, such as
+    /// `a.b 1`, whose name would require quotes.
     fn parse(text: &str) -> Option<(Series, &str)> {
         let end = text.find(|c| !is_name_char(c)).unwrap_or(text.len());
         let mut series = Series { name: text[..end].to_string(), labels: vec![] };
         let Some(mut rest) = text[end..].trim_start().strip_prefix('{') else {
-            return (end > 0).then_some((series, &text[end..]));
+            return (end > 0 && is_end_of_name(&text[end..])).then_some((series, &text[end..]));
         };
         loop {
             rest = rest.trim_start();
@@ -139,6 +139,16 @@ impl Series {
             };
         }
     }
+}
+
+/// Whether a character ends an unquoted name.
+fn ends_name(c: char) -> bool {
+    c == '{' || c.is_whitespace()
+}
+
+/// Whether a text, which follows the characters of a name, shows that the name is complete.
+fn is_end_of_name(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with(ends_name)
 }
 
 /// Whether a character can be part of an unquoted name.
@@ -240,6 +250,7 @@ mod tests {
             "{\"a\",b=\"c\"} 7",
             "b{c=\"a 9\"} 1\na 7\n# EOF\na 100",
             "a_b{broken 1\na 7",
+            "a.b 1\na 7",
         ] {
             assert_eq!(sum_in("a", line), Some(7.0), "{line}");
             assert!(metric_names(line).contains(&"a".to_string()), "{line}");
