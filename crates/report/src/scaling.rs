@@ -27,7 +27,8 @@ pub fn scaling_page(source: &str, scalings: &[Scaling], shows_figures: bool) -> 
         |scaling: &Scaling| scaling.series.rounds() > 1 && scaling.series.fewest_values() < FIRST_LOOK_ROUNDS;
     if scalings.iter().any(has_too_few_rounds) {
         document.warning(format!(
-            "PROVISIONAL: fewer than {FIRST_LOOK_ROUNDS} rounds, or values per point, give no exact interval."
+            "PROVISIONAL: fewer than {FIRST_LOOK_ROUNDS} rounds (without rounds: fewer than {FIRST_LOOK_ROUNDS} values per \
+             point) give no exact interval."
         ));
     }
     if scalings.len() > 1 {
@@ -95,9 +96,9 @@ fn winner_name(choice: Option<&LawChoice>) -> Option<&'static str> {
     Some(choice?.winner()?.law.name())
 }
 
-/// The points of a curve as JSON. `x_key` and `values_key` are the keys of the abscissa of a point and of its values.
-fn points_json(series: &Series, x_key: &str, values_key: &str) -> Vec<Value> {
-    let point_json = |(x, values): (&f64, &Vec<f64>)| json!({ x_key: x, values_key: values.iter().map(finite_or_none).collect::<Vec<_>>() });
+/// The points of a curve as JSON. `n_key` and `values_key` are the keys of the N of a point and of its values.
+fn points_json(series: &Series, n_key: &str, values_key: &str) -> Vec<Value> {
+    let point_json = |(n, values): (&f64, &Vec<f64>)| json!({ n_key: n, values_key: values.iter().map(finite_or_none).collect::<Vec<_>>() });
     series.n.iter().zip(&series.x).map(point_json).collect()
 }
 
@@ -135,8 +136,8 @@ pub fn method_paragraph<'s>(scalings: impl Iterator<Item = &'s Scaling>) -> Stri
     let mut paragraph = "Laws are fitted to ln X of every replicate and chosen by AICc.".to_string();
     if max_rounds > 1 {
         paragraph += &format!(
-            " There are up to {}. Saturation is found by the gain from twice as many clients. This gain and the share left \
-             at the end are ratios within rounds, with 95% intervals. The interval of the peak is from a bootstrap of the \
+            " There are up to {}. Saturation is found by the gain from twice as many clients. This gain, and the share \
+             of the peak throughput at the largest number of clients, are ratios within rounds, with 95% intervals. The interval of the peak is from a bootstrap of the \
              rounds.",
             plural(max_rounds, "round")
         );
@@ -144,9 +145,9 @@ pub fn method_paragraph<'s>(scalings: impl Iterator<Item = &'s Scaling>) -> Stri
     if max_values > 1 {
         paragraph += &format!(
             " UNPAIRED: not every value has a `round`, so the values of each number of clients count as an independent \
-             sample of at most {}. The gain from twice as many clients and the share left at the end are ratios of two such \
-             samples, with 95% intervals. The interval of the peak is from a bootstrap of each sample. Whatever changed on \
-             the machine from one number of clients to the next is in these intervals.",
+             sample of at most {}. The gain from twice as many clients, and the share of the peak throughput at the largest number \
+             of clients, are ratios of two such samples, with 95% intervals. The interval of the peak is from a bootstrap of \
+             each sample. Changes of the machine from one number of clients to the next distort the ratios and their intervals.",
             plural(max_values, "value")
         );
     }
@@ -379,13 +380,14 @@ fn name_without_level(record: &RunRecord, variant: &Variant, factor: &str) -> St
     if level.is_empty() || !record.varies(factor) {
         return variant.name.clone();
     }
-    // The name has the levels of the factors that vary, in the order of `sorted_for_names`. Earlier factors can have equal levels
-    // (`ext4/4/4`): count these parts, to skip them.
+    // The name has the levels of the factors that vary, in the order of `sorted_for_names`. In a grid, earlier factors can have
+    // equal levels (`ext4/4/4`): count these parts, to skip them.
     let factors = sorted_for_names(variant.levels.iter().collect(), |(id, _)| id).into_iter();
     let earlier_factors = factors.take_while(|(id, _)| *id != factor).filter(|(id, _)| record.varies(id));
     let equal_parts_before: usize =
         earlier_factors.map(|(_, other)| other.split('/').filter(|part| *part == level).count()).sum();
-    // If several factors have a level of this name, the name of the variant has `FACTOR=LEVEL` instead of the level.
+    // In a run that changes one factor at a time, the name has `FACTOR=LEVEL` instead of the level if several factors have this
+    // level.
     let with_factor = format!("{factor}={level}");
     let mut parts: Vec<&str> = variant.name.split('/').collect();
     let candidates: Vec<usize> =
@@ -427,7 +429,8 @@ mod tests {
 
     fn sentences_about(points: &[(f64, f64)]) -> Vec<String> {
         let rows: Vec<(f64, u32, f64)> = points.iter().map(|(n, x)| (*n, 0, *x)).collect();
-        curve_sentences(&analyse_scaling(Series::new("s", &rows).unwrap(), 1))
+        const SEED: u64 = 1;
+        curve_sentences(&analyse_scaling(Series::new("s", &rows).unwrap(), SEED))
     }
 
     #[test]
