@@ -20,7 +20,8 @@ use std::time::Instant;
 /// Samples per second of a traced task. It is a prime, so that samples do not coincide with periodic work.
 const CPU_SAMPLES_HZ: u32 = 997;
 
-/// A function that executes a request which may require root: in this process, or through the supervisor.
+/// A function that executes a [`PrivilegedRequest`] in this process, or sends it to the supervisor. Most of these requests
+/// require root, and the others concern all clients.
 type Privileged<'a> = &'a mut dyn FnMut(PrivilegedRequest, &mut Bench) -> CellResult;
 
 /// Runs every task of the workload of a cell; or does the other work that the request names instead, such as a step of
@@ -61,6 +62,7 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
         bench.enable_space_reading(&request.root);
     }
     let process_start_ns = measure_process_start_ns(|| workload.empty_action(&job, &place))?;
+    // Only workloads with an empty command run commands of the user, which can write to other devices.
     if process_start_ns.is_some() {
         // If the cell has a mount, everything but the mounted filesystem and the source disk is read-only.
         let root = request.mount.is_none().then_some((reading::ROOT_WRITTEN_BYTES, Path::new("/")));
@@ -131,6 +133,7 @@ fn run_task(
 ) -> CellResult {
     let has_preparation = !task.preparation.is_empty();
     if has_preparation && request.client.is_some() {
+        // The preparation may depend on the earlier tasks of all clients.
         privileged(PrivilegedRequest::Meet(task.info.id.to_string()), bench)?;
     }
     for action in task.preparation {
@@ -186,10 +189,10 @@ fn run_task(
 
 /// A note that the page cache was dropped between the tasks of a cell or during them, and not by fsarena for this cell.
 fn cache_dropped_note() -> Note {
-    let text = "the page cache of the machine was dropped during a cell, not by fsarena: what a task could have read from it came \
-                from the device";
+    let text = "the page cache of the machine was dropped during a cell, and not by fsarena: a task may have read data from the \
+                device that the page cache held before";
     Note::new(NoteKind::Fairness, text)
-        .fix("run nothing beside it that drops caches, such as another run with cold caches")
+        .fix("run no other program that drops caches during the run, such as another run with cold caches")
 }
 
 /// Writes the files that were prepared for a task to the device. The kernel would write them within seconds, in the
@@ -227,8 +230,8 @@ fn perform_actions(
     Ok(total)
 }
 
-/// Executes a request that may require root. If this agent is one of several clients, sends requests that concern all
-/// of them to the process that started it.
+/// Executes a request that may require root. If this agent is one of several clients, sends the requests that concern all
+/// clients ([`PrivilegedRequest::Meet`] and [`PrivilegedRequest::WaitUntilIdle`]) to the process that started it.
 pub fn perform_privileged(
     request: &AgentRequest,
     privileged_request: PrivilegedRequest,
@@ -268,7 +271,7 @@ pub fn perform_privileged(
         (PrivilegedRequest::CommitLayer | PrivilegedRequest::NoteCopies(_), None) => {}
         // A directory cannot be remounted, so its caches are dropped instead.
         (PrivilegedRequest::Remount, None) if !target::can_drop_caches() => {
-            let text = "only root can drop the caches of a directory, so they stay warm before tasks that otherwise begin with a new mount";
+            let text = "only root can drop the caches of a directory: tasks that start on a freshly mounted filesystem on other targets start with warm caches here";
             bench.note(Note::new(NoteKind::Unavailable, text).fix("run as root"));
         }
         (PrivilegedRequest::DropCaches | PrivilegedRequest::Remount, mount) => {
@@ -283,7 +286,7 @@ pub fn perform_privileged(
     Ok(())
 }
 
-/// Idles for the time that the variant of a cell sets after each idle wait.
+/// Idles before a task for the further time that the variant of the cell sets. Called after each idle wait.
 fn idle_further(request: &AgentRequest, bench: &mut Bench) {
     let level = request.cell.variant.level(factor::FURTHER_IDLE);
     bench.idle_for(parse_idle_time(level).unwrap_or_default());
