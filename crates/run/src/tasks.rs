@@ -86,7 +86,8 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
         let with_part = |error: CellError| error.with_part(&id.to_string());
         run_task((request, &mut declared), task, process_start_ns, bench, privileged).map_err(with_part)?;
         let checks = workload.check_actions(&job, &place, &id);
-        perform_actions(checks, &task_name, &mut declared, &mut bench.log())
+        // The metrics that checks print are not recorded, so they must not count as declared for later tasks.
+        perform_actions(checks, &task_name, &mut declared.clone(), &mut bench.log())
             .map_err(|error| with_part(CellError::from(error)))?;
     }
     Ok(())
