@@ -16,8 +16,7 @@ struct ComparedFigure<'a> {
     stored_median: f64,
     /// The median of the values in this run; `None` if it has none.
     measured_median: Option<f64>,
-    /// The ratio of this run to the stored values over the rounds that both have, if the figures are counts
-    /// in the same state.
+    /// The ratio of this run to the stored values over the rounds that both have; `None` unless [`can_judge`].
     ratio: Option<Ratio>,
 }
 
@@ -26,7 +25,11 @@ pub fn add_baseline(document: &mut Document, report: &Report, _: Detail) {
     let Some(baseline) = &report.record.plan.baseline else { return };
     document.heading(
         3,
-        format!("The baseline {}, measured on {} and again", baseline.name, date_of_time(&baseline.measured_at)),
+        format!(
+            "The baseline {}, measured on {} and measured again in this run",
+            baseline.name,
+            date_of_time(&baseline.measured_at)
+        ),
     );
     let compared = compare_with_stored(report, baseline);
     let row = |figure: &ComparedFigure| {
@@ -58,7 +61,8 @@ fn date_of_time(time: &str) -> &str {
     time.split('T').next().unwrap_or(time)
 }
 
-/// Whether stored figures may be judged: instruction counts, measured in the state of today.
+/// Whether stored figures may be judged: the cells run in a guest that counts instructions instead of time, and nothing
+/// that the counts depend on has changed since ([`RecalledBaseline::changed`]).
 fn can_judge(report: &Report, baseline: &RecalledBaseline) -> bool {
     report.record.plan.device.backing.counts_instructions() && baseline.changed.is_empty()
 }
@@ -67,8 +71,8 @@ fn can_judge(report: &Report, baseline: &RecalledBaseline) -> bool {
 fn judgement_note(report: &Report, baseline: &RecalledBaseline) -> String {
     if can_judge(report, baseline) {
         return format!(
-            "Stored counts are judged, because everything that they depend on is the same: repeats means that they differ by \
-             less than {} with 95% confidence.",
+            "Stored counts are judged, because everything that they depend on is the same. \"repeats\" means that they \
+             differ by less than {} with 95% confidence.",
             percent(report.margin)
         );
     }
@@ -104,7 +108,8 @@ fn compare_with_stored<'a>(report: &Report, baseline: &'a RecalledBaseline) -> V
                 with_round.map_or(f64::NAN, |(_, value)| *value)
             };
             let stored_by_round: Vec<f64> = grid.rounds.iter().map(stored_value).collect();
-            ratio = Ratio::from_log_ratios(log_ratios(&stored_by_round, values).d).filter(|_| can_judge);
+            let log_ratios_by_round = log_ratios(&stored_by_round, values).d;
+            ratio = Ratio::from_log_ratios(log_ratios_by_round).filter(|_| can_judge);
         }
         compared.push(ComparedFigure { stored, stored_median, measured_median, ratio });
     }
