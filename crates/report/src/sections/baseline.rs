@@ -76,12 +76,17 @@ fn judgement_note(report: &Report, baseline: &RecalledBaseline) -> String {
             percent(report.margin)
         );
     }
+    let why = if report.record.plan.device.backing.counts_instructions() {
+        "what the counts depend on has changed"
+    } else {
+        "machines drift"
+    };
     let changed = match baseline.changed.as_slice() {
         [] => String::new(),
         changed => format!(" Changed since then: {}.", changed.join(", ")),
     };
     format!(
-        "Stored figures are shown and not judged: machines drift. Every comparison of this run uses the figures that it \
+        "Stored figures are shown and not judged: {why}. Every comparison of this run uses the figures that it \
          measured again.{changed}"
     )
 }
