@@ -27,10 +27,11 @@ impl BlockThreadsCell {
 /// The number that [`mix`] combines with the seed of a run to get the seed of a plan that measures some of its cells again.
 const RERUN_STREAM: u64 = 0xF2E5;
 
-/// A plan that measures these cells of another plan's matrix again, in new rounds. It has one workload for each mode
-/// and block size, with the numbers of threads that any of the cells has there, because the cells are rarely all
-/// combinations of a few settings. All variants of the cells run all these workloads, so each variant is also measured in
-/// cells that are listed only for other variants.
+/// A plan that measures these cells of another plan's matrix again, in new rounds.
+///
+/// The cells are rarely all combinations of a few settings. So the new plan has one workload for each workload of `plan`, each
+/// mode and each block size. Its numbers of threads are those of all cells with this mode and block size. All variants of the
+/// cells run all these workloads, so each variant is also measured in cells that are listed only for other variants.
 pub fn plan_of_cells(plan: &Plan, cells: &[BlockThreadsCell], rounds: u32) -> Plan {
     let has_cell = |variant: &Variant| cells.iter().any(|cell| cell.is_of_variant(&variant.name));
     let mut threads_of: BTreeMap<(&str, u64), BTreeSet<u32>> = BTreeMap::new();
@@ -38,9 +39,11 @@ pub fn plan_of_cells(plan: &Plan, cells: &[BlockThreadsCell], rounds: u32) -> Pl
         threads_of.entry((&cell.mode, cell.block_size)).or_default().insert(cell.threads);
     }
     let mut rerun = plan.clone();
+    // `fsarena analyse --confirm` passes the cells that decide about its findings.
     rerun.title = format!("{}: the worst cells again", plan.title);
     rerun.variants = expand(plan).into_iter().filter(has_cell).collect();
-    // Without its plain variant, a variant with one level of `vary` would be compared with another such variant.
+    // With `vary`, a variant is compared with its plain variant: the first one before it that differs in exactly one factor.
+    // If the cells lack the plain variant, a variant with another level of that factor would take its place.
     rerun.vary.clear();
     rerun.workloads.clear();
     for workload in &plan.workloads {
@@ -96,6 +99,7 @@ mod tests {
         };
         let cell = BlockThreadsCell { variant: "ext4".into(), mode: "rndwr".into(), block_size: 4096, threads: 1 };
         let rerun = plan_of_cells(&plan, &[cell], 8);
+        // Shard 1 of 2 runs 2 of the 4 warm-up rounds.
         assert_eq!(rerun.stop, StopPlan { rounds: 8, warmup: 2, margin: Some(0.02), ..StopPlan::default() });
         assert!(rerun.claims.is_empty());
     }

@@ -43,7 +43,8 @@ pub fn run(load: &FileLoad, worker: &mut Worker, recorder: &mut Recorder, clock:
     result
 }
 
-/// The state of a worker's loop.
+/// The state of a worker's loop. The lifetimes are those of the load (`'l`), of the worker (`'h`) and what it refers to
+/// (`'o`), and of the recorder (`'d`) and what it refers to (`'t`).
 struct RingWorker<'l, 'h, 'o, 'd, 't, const NOP: bool> {
     load: &'l FileLoad<'l>,
     worker: &'h mut Worker<'o>,
@@ -53,11 +54,12 @@ struct RingWorker<'l, 'h, 'o, 'd, 't, const NOP: bool> {
     flights: Vec<InFlight>,
     /// The slots without an operation in flight.
     free_slots: Vec<u16>,
-    /// The number of operations that were claimed but not submitted yet.
+    /// The number of operations that were claimed with [`Recorder::claim`] but not submitted yet.
     claimed: u64,
     /// Whether the worker may submit more operations.
     may_submit: bool,
-    /// In an open loop, whether the last wait was only for an operation to become due.
+    /// In an open loop, whether the last wait ended because an operation became due, and not because one completed. True at
+    /// first, because the worker waits for the start of the run.
     was_idle: bool,
     /// The first error of an operation.
     failure: Option<EngineError>,
@@ -91,7 +93,7 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
                 if !self.may_submit {
                     return self.failure.map_or(Ok(()), Err);
                 }
-                // Only an open loop can have no operation in flight before its end.
+                // Until the run ends, a closed loop always has an operation in flight, so this is an open loop.
                 let due = self.next_due();
                 match schedule::wait_until(due, self.recorder, self.clock) {
                     Some(woken) => now = woken,
@@ -308,11 +310,11 @@ struct EqualOps {
 }
 
 impl EqualOps {
-    /// Counts the operations with their latency of `ns` nanoseconds.
+    /// Counts the operations with their latency of `ns` nanoseconds. There is a tally for each kind of operation.
     #[inline(always)]
-    fn record(&self, lanes: &mut [LatencyTally], ns: u64) {
+    fn record(&self, tallies: &mut [LatencyTally], ns: u64) {
         if self.count > 0 {
-            lanes[self.op as usize].record_n(ns, self.count);
+            tallies[self.op as usize].record_n(ns, self.count);
         }
     }
 }
@@ -338,8 +340,9 @@ mod tests {
         has_leaked_buffers: bool,
     }
 
-    /// Runs operations of a job on the first 64 blocks of a file while the calls of io_uring_enter(2) have these results: an
-    /// error, or None for the kernel's own result. Later calls have the kernel's own result. Returns None without io_uring.
+    /// Runs operations of a job on the first 64 blocks of a file, with scripted results of the methods of [`Ring`] that wait or
+    /// submit, one for each call: `Some` is the errno that the call returns, and `None` performs the call. Later calls are
+    /// performed. Returns None without io_uring.
     fn run_on_ring(job: &LoadJob, file: &File, operations: u64, scripted_results: &[Option<i32>]) -> Option<RingLoad> {
         let (paths, files) = (["file".into()], [file.as_fd()]);
         let layout = BlockLayout { file_count: 1, blocks_per_file: 64, block_bytes: BLOCK as u64 };
