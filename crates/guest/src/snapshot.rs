@@ -1,6 +1,7 @@
 //! Saved states of booted machines, from which guests start.
 //!
-//! Under translation a kernel boots for seconds, before each cell, and always in the same way. So it boots once: its
+//! Without KVM, QEMU translates the instructions of the guest. A kernel then boots for seconds before each cell, and always in
+//! the same way. So it boots once: its
 //! `/init` does everything that does not depend on the cell, closes the disks and reports
 //! [`READY_MESSAGE`](crate::config::READY_MESSAGE). QEMU then writes the machine's state to a file, as it does to move a
 //! machine to another host. Each guest starts from that file, with its own disks and the config that it finds in QEMU's
@@ -49,9 +50,10 @@ pub struct Snapshot {
 }
 
 /// The directory of a machine's saved state. Its name depends on everything that the state depends on, including the
-/// current boot of the host, because the guest has measured its clock. None if one of the files cannot be examined, or
+/// current boot of the host, because the guest has measured the host's clock. None if one of the files cannot be examined, or
 /// if the cache belongs to another user or every user can write to it.
 pub fn snapshot_dir(cache: &Path, machine: &Machine, modules: &[String]) -> Option<PathBuf> {
+    // The state depends on the number of images under test, and not on their paths.
     let empty_paths: Vec<PathBuf> = machine.test_images.iter().map(|_| PathBuf::new()).collect();
     let template = Machine {
         initramfs: None,
@@ -73,7 +75,7 @@ pub fn snapshot_dir(cache: &Path, machine: &Machine, modules: &[String]) -> Opti
     cache::is_private_dir(cache).then(|| cache.join(name))
 }
 
-/// Returns the saved machine of this directory, if it is complete.
+/// Returns the saved machine of this directory, if it is complete, and records that it was used now.
 pub fn find_snapshot(dir: &Path) -> Option<Snapshot> {
     let state_file = cache::find_entries(dir, STATE_FILE).pop()?;
     dir.join(CONSOLE_FILE).is_file().then(|| {
@@ -84,7 +86,7 @@ pub fn find_snapshot(dir: &Path) -> Option<Snapshot> {
 
 /// A machine whose state is to be saved, while it boots.
 pub struct SnapshotDraft {
-    /// Where its state is written: removed on failure and renamed on success.
+    /// Where its state is written. On success, [`SnapshotDraft::save`] renames it; on failure, the caller must remove it.
     pub dir: PathBuf,
     final_dir: PathBuf,
     monitor: UnixStream,
@@ -146,7 +148,8 @@ fn save_state(monitor: &mut QmpMonitor, state_file: &Path) -> Result<String> {
     let (ours, theirs) = UnixStream::pair()?;
     monitor.pass_file("state", theirs.as_fd())?;
     drop(theirs);
-    // QEMU's default limit suits a network. A machine that runs keeps running, because a stopped one would also start stopped.
+    // QEMU's default limit suits a network. A running machine is not stopped for this: a machine saved while it is stopped
+    // would also be stopped when a guest starts from it.
     monitor.execute("migrate-set-parameters", json!({ "max-bandwidth": 1u64 << 40 }))?;
     monitor.execute("migrate", json!({ "uri": "fd:state" }))?;
     let deadline = Instant::now() + SAVE_TIMEOUT;
@@ -226,22 +229,17 @@ impl Snapshot {
     }
 }
 
-/// Saves the machine behind a monitor without the contents of the files that are its memory and its disks. If its guest is held
-/// until `hold_file` exists, it is saved at the instruction that holds it.
+/// Saves the state of a machine, which QEMU's monitor controls: the processors and the devices, and not the contents of the
+/// files that are its memory and its disks. With `hold_file`, the instruction counter holds the guest until this file exists;
+/// the machine is then saved at the instruction that holds it.
 ///
 /// # Errors
 /// QEMU refuses or fails, the disk is full, or a signal interrupts fsarena.
-pub fn save_devices(monitor: UnixStream, state_file: &Path, hold_file: Option<&Path>) -> Result<()> {
+pub fn save_machine(monitor: UnixStream, state_file: &Path, hold_file: Option<&Path>) -> Result<()> {
     let mut monitor = QmpMonitor::connect(monitor)?;
     monitor.exclude_shared_memory()?;
     if let Some(hold_file) = hold_file {
-        let report_file = hold_file.with_extension(HELD_EXTENSION);
-        let is_held = || report_file.exists().then_some(());
-        wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, is_held).map_err(save_error)?;
-        // QEMU can stop the guest only when the guest leaves the hold, which it does once the file exists.
-        monitor.send_command("stop", json!({}))?;
-        File::create(hold_file)?;
-        monitor.read_return()?;
+        stop_at_hold(&mut monitor, hold_file)?;
     }
     save_state(&mut monitor, state_file)?;
     // If QEMU ignores this, the caller kills it.
@@ -249,16 +247,29 @@ pub fn save_devices(monitor: UnixStream, state_file: &Path, hold_file: Option<&P
     Ok(())
 }
 
-/// Makes a machine continue from a saved state; QEMU was started with [`RESTORE_ARGUMENTS`].
+/// Stops a guest at the instruction that holds it until `hold_file` exists.
+fn stop_at_hold(monitor: &mut QmpMonitor, hold_file: &Path) -> Result<()> {
+    // The instruction counter, a plugin of QEMU, makes this file once it holds the guest.
+    let report_file = hold_file.with_extension(HELD_EXTENSION);
+    let is_held = || report_file.exists().then_some(());
+    wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, is_held).map_err(save_error)?;
+    // QEMU stops the guest, and answers, only when the guest leaves the hold. So the command comes first, then the file that
+    // ends the hold, and then the answer.
+    monitor.send_command("stop", json!({}))?;
+    File::create(hold_file)?;
+    monitor.read_return().map(drop)
+}
+
+/// Makes a machine continue from the state that [`save_machine`] saved; QEMU was started with [`RESTORE_ARGUMENTS`].
 ///
 /// # Errors
 /// QEMU refuses or fails.
-pub fn restore_devices(monitor: UnixStream, state_file: &Path) -> Result<()> {
+pub fn restore_machine(monitor: UnixStream, state_file: &Path) -> Result<()> {
     let mut monitor = QmpMonitor::connect(monitor)?;
     monitor.exclude_shared_memory()?;
     monitor.pass_file("state", File::open(state_file)?.as_fd())?;
     monitor.execute("migrate-incoming", json!({ "uri": "fd:state" }))?;
-    // A command to continue that comes before the state is complete has no effect on a machine that was saved while it
+    // Wait until QEMU has read the state. Before that, the command `cont` has no effect on a machine that was saved while it
     // was stopped.
     let mut is_read = || -> Result<Option<()>> {
         let status = monitor.execute("query-status", json!({}))?;
@@ -268,7 +279,7 @@ pub fn restore_devices(monitor: UnixStream, state_file: &Path) -> Result<()> {
     monitor.execute("cont", json!({})).map(drop)
 }
 
-/// Further arguments of a QEMU whose machine [`restore_devices`] continues.
+/// Further arguments of a QEMU whose machine [`restore_machine`] continues.
 pub const RESTORE_ARGUMENTS: [&str; 2] = ["-incoming", "defer"];
 
 /// The time within which QEMU must answer a command.
@@ -435,7 +446,7 @@ mod tests {
             std::fs::write(draft.join(state), contents).unwrap();
             draft
         };
-        // Somebody deleted the large file.
+        // The final directory is incomplete: it lacks the state file, which a user may have deleted to free space.
         std::fs::create_dir(&final_dir).unwrap();
         std::fs::write(final_dir.join(CONSOLE_FILE), "").unwrap();
         move_into_place(&make_draft(b"abc"), &final_dir).unwrap();

@@ -24,7 +24,7 @@ use fsarena_guest::emulator::{self, CLOCK_START, MEMORY_DISK_DRIVERS, Machine, M
 use fsarena_guest::host_tree::HostTree;
 use fsarena_guest::instruction_counter::COUNTS_FILE;
 use fsarena_guest::launch::GuestCommand;
-use fsarena_guest::snapshot::{self, RESTORE_ARGUMENTS, SnapshotDraft, restore_devices, save_devices};
+use fsarena_guest::snapshot::{self, RESTORE_ARGUMENTS, SnapshotDraft, restore_machine, save_machine};
 use fsarena_sys::{Error, undo::Journal};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -111,7 +111,7 @@ impl RestoredGuest {
         let RestoredGuest { journal, plan, launch, monitor, state_file, config_file, cut_after } = self;
         let owner = GuestOwner { journal: &journal, guest_plan: &plan, is_needless: Some(is_needless) };
         // If this fails, the guest stays silent, and `run_guest` ends it for its silence.
-        let restoring = std::thread::spawn(move || restore_devices(monitor, &state_file));
+        let restoring = std::thread::spawn(move || restore_machine(monitor, &state_file));
         let mut exit = run_guest(owner, launch, cut_after, emit)?;
         if let (Ok(Err(error)), Outcome::Failed { why, .. }) = (restoring.join(), &mut exit.outcome) {
             *why = format!("the saved machine did not continue: {error}; {why}");
@@ -239,7 +239,7 @@ impl GuestStarter<'_> {
         write_command_line(machine.dir, "boot.json", &launch)?;
         let save = || {
             let new_file = saved.state_file.with_extension("new");
-            save_devices(our_end, &new_file, hold.as_ref().map(|(_, hold_file)| hold_file.as_path()))?;
+            save_machine(our_end, &new_file, hold.as_ref().map(|(_, hold_file)| hold_file.as_path()))?;
             std::fs::rename(&new_file, &saved.state_file)?;
             Ok(saved.clone())
         };
