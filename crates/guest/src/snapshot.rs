@@ -98,8 +98,8 @@ impl SnapshotDraft {
     /// # Errors
     /// The cache cannot be written.
     pub fn begin(cache: &Path, final_dir: PathBuf) -> Result<(SnapshotDraft, Stdio)> {
-        let dir = tempfile::Builder::new().prefix("saving-").tempdir_in(cache)?.keep();
         let (monitor, theirs) = UnixStream::pair()?;
+        let dir = tempfile::Builder::new().prefix("saving-").tempdir_in(cache)?.keep();
         Ok((SnapshotDraft { dir, final_dir, monitor }, Stdio::from(OwnedFd::from(theirs))))
     }
 
