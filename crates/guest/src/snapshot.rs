@@ -33,7 +33,7 @@ const MAX_KEPT: usize = 6;
 const MIN_IDLE: Duration = Duration::from_secs(600);
 const STATE_FILE: &str = "state";
 const CONSOLE_FILE: &str = "console.log";
-/// The longest that QEMU may take to write a state.
+/// The longest that QEMU may take to write or read a state, and a guest to reach its hold.
 const SAVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time between two checks for a signal while QEMU writes.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -171,11 +171,16 @@ fn save_state(monitor: &mut QmpMonitor, state_file: &Path) -> Result<String> {
     Ok(digest)
 }
 
-fn save_error(error: WaitError) -> Error {
+/// The error for a wait of [`SAVE_TIMEOUT`] that failed; `missed` is the message if it timed out.
+fn wait_error(error: WaitError, missed: &str) -> Error {
     match error {
         WaitError::Cancelled(_) => ErrorKind::Interrupted.into(),
-        WaitError::TimedOut => Error::other("QEMU did not write the machine's state in time"),
+        WaitError::TimedOut => Error::other(missed),
     }
+}
+
+fn save_error(error: WaitError) -> Error {
+    wait_error(error, "QEMU did not write the machine's state in time")
 }
 
 /// Copies QEMU's output to the file until end of file. Returns its digest.
@@ -252,7 +257,8 @@ fn stop_at_hold(monitor: &mut QmpMonitor, hold_file: &Path) -> Result<()> {
     // The instruction counter, a plugin of QEMU, makes this file once it holds the guest.
     let report_file = hold_file.with_extension(HELD_EXTENSION);
     let is_held = || report_file.exists().then_some(());
-    wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, is_held).map_err(save_error)?;
+    wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, is_held)
+        .map_err(|error| wait_error(error, "the guest did not reach the instruction that holds it in time"))?;
     // QEMU stops the guest, and answers, only when the guest leaves the hold. So the command comes first, then the file that
     // ends the hold, and then the answer.
     monitor.send_command("stop", json!({}))?;
@@ -275,7 +281,8 @@ pub fn restore_machine(monitor: UnixStream, state_file: &Path) -> Result<()> {
         let status = monitor.execute("query-status", json!({}))?;
         Ok((status["status"] != "inmigrate").then_some(()))
     };
-    wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, || is_read().transpose()).map_err(save_error)??;
+    wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, || is_read().transpose())
+        .map_err(|error| wait_error(error, "QEMU did not read the machine's state in time"))??;
     monitor.execute("cont", json!({})).map(drop)
 }
 
