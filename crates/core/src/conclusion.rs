@@ -131,7 +131,7 @@ impl ConclusionReader<'_> {
     }
 
     fn read_conclusion(&self, written: &ConclusionTable) -> Result<Conclusion, PlanError> {
-        let tasks = self.study.numbered_tasks().map(|(_, task)| task);
+        let tasks = self.study.labelled_tasks().map(|(_, task)| task);
         let tasks: Vec<&str> = tasks.filter(|task| !LIFECYCLE_TASKS.contains(task)).collect();
         let mut claims = Vec::new();
         for pattern in &written.claims {

@@ -5,7 +5,8 @@ use crate::plan::{ParsedPlan, error::PlanError, file::PlanFile};
 use crate::published::{self, PublishedSet};
 use std::collections::BTreeSet;
 
-/// A plan that ships with fsarena, with the figures published for it.
+/// A plan that ships with fsarena, with the figures that its author published. Some authors published no table of figures, and
+/// some studies are fsarena's own.
 #[derive(Debug, Clone, Copy)]
 pub struct Study {
     /// Its name: the folder under `studies/`.
@@ -14,8 +15,8 @@ pub struct Study {
     pub plan_toml: &'static str,
     /// The published figures, CSV; see [`crate::published`].
     pub figures_csv: Option<&'static str>,
-    /// fsarena's task for each of the author's task numbers: `001=touch 002=find-files`.
-    pub task_numbers: &'static str,
+    /// fsarena's task for each of the author's labels of tasks in `figures_csv`: `001=touch 002=find-files`.
+    pub task_labels: &'static str,
     /// The author and the place of publication.
     pub source: &'static str,
     /// The largest bandwidth of the author's device according to the author, in bytes per second.
@@ -24,7 +25,7 @@ pub struct Study {
 
 /// A study without any content, the base of the definitions.
 const EMPTY: Study =
-    Study { name: "", plan_toml: "", figures_csv: None, task_numbers: "", source: "", device_bytes_per_s: None };
+    Study { name: "", plan_toml: "", figures_csv: None, task_labels: "", source: "", device_bytes_per_s: None };
 
 /// Every study.
 pub const STUDIES: &[Study] = &[
@@ -32,7 +33,7 @@ pub const STUDIES: &[Study] = &[
         name: "piszcz",
         plan_toml: include_str!("../../../studies/piszcz/plan.toml"),
         figures_csv: Some(include_str!("../../../studies/piszcz/published.csv")),
-        task_numbers: "mkfs=mkfs 001=touch 002=find-files 003=rm-files 004=mkdir 005=find-dirs 006=rm-dirs \
+        task_labels: "mkfs=mkfs 001=touch 002=find-files 003=rm-files 004=mkdir 005=find-dirs 006=rm-dirs \
                 007=copy-in 008=copy-out 009=untar 010=tar 011=rm-tree 012=copy-10 013=create \
                 014=copy-file 015=split-1000 016=split-1024 017=split-2048 018=split-4096 \
                 019=split-8192 020=copy-tree 021=cat",
@@ -43,7 +44,7 @@ pub const STUDIES: &[Study] = &[
         name: "peiffer",
         plan_toml: include_str!("../../../studies/peiffer/plan.toml"),
         figures_csv: Some(include_str!("../../../studies/peiffer/published.csv")),
-        task_numbers: "cp=cp rm=rm",
+        task_labels: "cp=cp rm=rm",
         source: "Pierre Peiffer, ext3 with and without three phases of a patch (2005)",
         ..EMPTY
     },
@@ -66,15 +67,15 @@ pub const STUDIES: &[Study] = &[
         name: "gus3",
         plan_toml: include_str!("../../../studies/gus3/plan.toml"),
         figures_csv: Some(include_str!("../../../studies/gus3/published.csv")),
-        task_numbers: "clients=dbench-like",
-        source: "gus3, dbench on seven filesystems under three I/O schedulers (2011): charts, and shares stated in words",
+        task_labels: "clients=dbench-like",
+        source: "gus3, dbench on seven filesystems under three I/O schedulers (2011): charts, and relative throughput stated in words",
         ..EMPTY
     },
     Study {
         name: "vondra",
         plan_toml: include_str!("../../../studies/vondra/plan.toml"),
         figures_csv: Some(include_str!("../../../studies/vondra/published.csv")),
-        task_numbers: "ro=read-only rw=simple-update",
+        task_labels: "ro=read-only rw=simple-update",
         source: "Tomas Vondra, \"Postgres vs. File Systems: A Performance Comparison\", EDB blog, 10 October 2022: 306 runs of pgbench",
         ..EMPTY
     },
@@ -82,7 +83,7 @@ pub const STUDIES: &[Study] = &[
         name: "shaikh",
         plan_toml: include_str!("../../../studies/shaikh/plan.toml"),
         figures_csv: Some(include_str!("../../../studies/shaikh/published.csv")),
-        task_numbers: "write=create read=read run=run",
+        task_labels: "write=create read=read run=run",
         source: "Sohail Shaikh, \"Billion-files File Systems (BfFS): A Comparison\", arXiv 2408.01805 (2024)",
         ..EMPTY
     },
@@ -107,9 +108,9 @@ pub const STUDIES: &[Study] = &[
 ];
 
 impl Study {
-    /// The author's task numbers, each with fsarena's task.
-    pub fn numbered_tasks(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.task_numbers.split(' ').filter_map(|pair| pair.split_once('='))
+    /// The author's labels of tasks, each with fsarena's task.
+    pub fn labelled_tasks(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.task_labels.split(' ').filter_map(|pair| pair.split_once('='))
     }
 
     /// Parses its plan.
@@ -120,12 +121,13 @@ impl Study {
         PlanFile::parse(self.name, self.plan_toml.as_bytes())
     }
 
-    /// Parses the published figures, one [`PublishedSet`] for each set. Empty if the study has none.
+    /// Parses the published figures. An author may have published several sets of figures; each is a [`PublishedSet`].
+    /// Empty if the study has no figures.
     ///
     /// # Errors
     /// The file that ships with fsarena is invalid.
     pub fn published_sets(&self) -> Result<Vec<PublishedSet>, published::PublishedError> {
-        let tasks = self.numbered_tasks().map(|(number, task)| (number.to_string(), task.to_string())).collect();
+        let tasks = self.labelled_tasks().map(|(label, task)| (label.to_string(), task.to_string())).collect();
         self.figures_csv.map_or(Ok(vec![]), |csv| published::parse_published(self.name, csv, &tasks))
     }
 }
@@ -202,6 +204,14 @@ mod tests {
         let mut registered: Vec<&str> = STUDIES.iter().map(|study| study.name).collect();
         registered.sort_unstable();
         assert_eq!(names, registered);
+    }
+
+    #[test]
+    fn every_task_label_has_a_task() {
+        for study in STUDIES {
+            let pairs = study.task_labels.split_whitespace().count();
+            assert_eq!(study.labelled_tasks().count(), pairs, "{}", study.name);
+        }
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub fn pair_row(
     let median_difference = median(&log_ratios.iter().map(|ratio| ratio.abs()).collect::<Vec<_>>());
     let sigma = if median_difference == Some(0.0) { None } else { spread(&log_ratios) };
     let ratio = Ratio::from_log_ratios(log_ratios)?;
-    let verdict = RatioVerdict::of_rounds(Some(ratio), Some(ln_interval_90), margin);
+    let verdict = RatioVerdict::of_paired_rounds(Some(ratio), Some(ln_interval_90), margin);
     let rounds_for_margin = sigma.and_then(|sigma| rounds_to_detect(sigma, margin));
     let metric = metric.clone();
     Some(PairRow {

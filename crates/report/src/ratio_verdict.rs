@@ -16,16 +16,18 @@ pub enum RatioVerdict {
     Negligible,
     /// No significant difference, and the 90% interval is within the margin: two one-sided tests at 5%.
     Equivalent,
-    /// No significant difference, and the interval reaches beyond the margin.
+    /// No significant difference, and the 90% interval reaches beyond the margin.
     Inconclusive,
-    /// Too few values: under 8 rounds no interval is exact.
+    /// Too few values for an exact interval ([`Ratio::provisional`]): under 8 rounds, `FIRST_LOOK_ROUNDS` of
+    /// `fsarena_stats::critical_values`.
     Provisional,
 }
 
 impl RatioVerdict {
-    /// Judges a ratio by its 95% interval, and by the natural logarithms of its 90% interval. `margin` is the smallest
+    /// Judges a ratio of two variants in the same rounds: by its 95% interval, and by the natural logarithms of its 90%
+    /// interval. `margin` is the smallest
     /// difference that matters, as a fraction.
-    pub fn of_rounds(ratio: Option<Ratio>, ln_interval_90: Option<(f64, f64)>, margin: f64) -> RatioVerdict {
+    pub fn of_paired_rounds(ratio: Option<Ratio>, ln_interval_90: Option<(f64, f64)>, margin: f64) -> RatioVerdict {
         let (Some(ratio), Some((low, high))) = (ratio, ln_interval_90) else { return RatioVerdict::Provisional };
         let ln_margin = margin.ln_1p();
         RatioVerdict::from_tests(ratio.provisional, ratio.is_significant(), -ln_margin < low && high < ln_margin)
@@ -34,7 +36,7 @@ impl RatioVerdict {
     /// Judges a ratio of two independent samples. It uses the 95% interval instead of the 90% interval, which makes the test of
     /// equivalence stricter.
     pub fn of_samples(ratio: Option<Ratio>, margin: f64) -> RatioVerdict {
-        RatioVerdict::of_rounds(ratio, ratio.map(|ratio| (ratio.low.ln(), ratio.high.ln())), margin)
+        RatioVerdict::of_paired_rounds(ratio, ratio.map(|ratio| (ratio.low.ln(), ratio.high.ln())), margin)
     }
 
     /// Judges by three facts: whether the ratio is provisional, whether its 95% interval excludes 1 (`is_significant`), and
@@ -88,7 +90,7 @@ mod tests {
 
     fn verdict_on(low: f64, high: f64, rounds: usize) -> RatioVerdict {
         let ratio = Ratio { value: 1.0, low, high, rounds, provisional: rounds < 8 };
-        RatioVerdict::of_rounds(Some(ratio), Some((low.ln(), high.ln())), 0.01)
+        RatioVerdict::of_paired_rounds(Some(ratio), Some((low.ln(), high.ln())), 0.01)
     }
 
     #[test]
@@ -98,6 +100,6 @@ mod tests {
         assert_eq!(verdict_on(0.995, 1.005, 8), RatioVerdict::Equivalent);
         assert_eq!(verdict_on(0.95, 1.005, 8), RatioVerdict::Inconclusive);
         assert_eq!(verdict_on(1.02, 1.04, 7), RatioVerdict::Provisional);
-        assert_eq!(RatioVerdict::of_rounds(None, None, 0.01), RatioVerdict::Provisional);
+        assert_eq!(RatioVerdict::of_paired_rounds(None, None, 0.01), RatioVerdict::Provisional);
     }
 }

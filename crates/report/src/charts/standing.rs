@@ -12,6 +12,8 @@ pub const ID_PREFIX: &str = "standing-";
 const MAX_VARIANTS: usize = 12;
 /// The chart cuts an interval at this multiple of the furthest dot, with an arrow.
 const CUT_OFF_MULTIPLE: f64 = 1.5;
+/// The height of the title and the horizontal axis of a panel, and of a row, in CSS pixels.
+const PANEL_HEIGHTS: (u32, u32) = (50, 20);
 
 /// The chart of the metric that ranks the variants. Empty if no metric ranks them, or if it cannot compare any two of them.
 pub fn standing_charts(context: &ChartContext) -> Vec<Chart> {
@@ -32,8 +34,8 @@ fn standing_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> 
     let metric = &analysis.metric;
     let better_side = if metric.direction == Direction::Higher { "right" } else { "left" };
     let caption = format!(
-        "Each variant by {} in a typical round, in per cent of the one that beats most others (100%), over {}: further \
-         {better_side} is better. Lines are {}. An interval that contains 100% means no significant difference.",
+        "Each variant by {} over {}, in a typical round, in per cent of the best variant (100%), which beats most others. \
+         Further {better_side} is better. Lines are {}. An interval that contains 100% means no significant difference.",
         overall_figure_name(analysis),
         overall.scope(),
         if analysis.is_provisional() { "the range of the rounds so far" } else { "95% confidence intervals" }
@@ -61,7 +63,7 @@ fn standing_panel(context: &ChartContext, title: &str, comparison: &Comparison) 
         .enumerate()
         .flat_map(|(row, variant)| row_marks(context, comparison, row, *variant, limit))
         .collect();
-    Panel::with_rows(title, x_axis, variants.iter().map(|variant| context.variant_name(*variant)), (50, 20), marks)
+    Panel::with_rows(title, x_axis, variants.iter().map(|variant| context.variant_name(*variant)), PANEL_HEIGHTS, marks)
 }
 
 /// The dot, the interval and the figure of a variant in this row, counted from 0. Intervals beyond `limit`, a ratio, end in an
@@ -74,6 +76,7 @@ fn row_marks(context: &ChartContext, comparison: &Comparison, row: usize, varian
     let mut marks = vec![];
     let mut text = with_unit(100.0 * value, Unit::Percent);
     if let Some(ratio) = ratio.filter(|ratio| ratio.rounds > 1) {
+        // No text after the arrow, because the figure beside the row has both ends.
         let clipped_end = (ratio.high > limit).then(String::new);
         marks.push(Mark::HorizontalInterval { x: (100.0 * ratio.low, 100.0 * ratio.high), y, clipped_end });
         text.push_str(&format!(" [{}, {}]", three_digits(100.0 * ratio.low), three_digits(100.0 * ratio.high)));

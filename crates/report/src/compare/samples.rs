@@ -100,7 +100,7 @@ impl<'a> SampleRow<'a> {
         let differences = log_ratios(&values_a, &values_b).d;
         let interval_90 = Centre::from_log_ratios(&differences).map(|centre| centre.interval_90);
         let ratio = Ratio::from_log_ratios(differences);
-        let verdict = RatioVerdict::of_rounds(ratio, interval_90, margin);
+        let verdict = RatioVerdict::of_paired_rounds(ratio, interval_90, margin);
         SampleRow { a, b, names, is_paired: true, ratio, verdict }
     }
 
