@@ -1,5 +1,8 @@
 //! Exports in the formats of benchmark programs (fio, hyperfine, Go benchmarks, sysbench, dbench), for tools that read these
-//! formats.
+//! formats. An id of a value is that of a metric, such as `elapsed` in seconds, or of a reading, such as `load_elapsed_ns`.
+//!
+//! fio, sysbench and dbench report loads, so their exports fail if no sample has a load. hyperfine and Go benchmarks report
+//! elapsed times; without any, their exports have no results.
 
 use crate::exporter::{Exporter, write_json};
 use crate::{error::Error, report::Report};
@@ -36,8 +39,9 @@ fn export_fio(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let names = FIO_METRICS.into_iter().chain(FIO_PERCENTILES.map(|(_, name)| name));
         metrics.extend(names.map(|name| format!("{direction}_{name}")));
     }
-    let is_load =
-        |sample: &Sample| ["read", "write"].iter().any(|direction| fio_direction_json(sample, direction).is_some());
+    let is_load = |sample: &ExportedSample| {
+        ["read", "write"].iter().any(|direction| fio_direction_json(sample, direction).is_some())
+    };
     let samples = shown_samples(&report.record, &metrics, ("fio", "reads or writes of a load"), is_load)?;
     for round in samples.chunk_by(|a, b| a.round == b.round) {
         let jobs: Vec<Value> = round.iter().map(fio_job_json).collect();
@@ -48,7 +52,7 @@ fn export_fio(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 /// The fio job of one sample, as JSON.
-fn fio_job_json(sample: &Sample) -> Value {
+fn fio_job_json(sample: &ExportedSample) -> Value {
     let no_io = || json!({"total_ios": 0, "bw_bytes": 0, "iops": 0.0});
     json!({
         "jobname": sample.name,
@@ -60,7 +64,7 @@ fn fio_job_json(sample: &Sample) -> Value {
 }
 
 /// The figures of a direction, `read` or `write`, as JSON; `None` without operations in this direction.
-fn fio_direction_json(sample: &Sample, direction: &str) -> Option<Value> {
+fn fio_direction_json(sample: &ExportedSample, direction: &str) -> Option<Value> {
     let value = |metric: &str| sample.get(&format!("{direction}_{metric}"));
     let [count, bandwidth, iops, mean, max] = FIO_METRICS.map(value);
     let iops = iops.filter(|iops| *iops > 0.0)?;
@@ -78,7 +82,7 @@ fn fio_direction_json(sample: &Sample, direction: &str) -> Option<Value> {
 }
 
 /// The elapsed time of a load in whole milliseconds.
-fn fio_runtime_ms(sample: &Sample) -> Option<f64> {
+fn fio_runtime_ms(sample: &ExportedSample) -> Option<f64> {
     sample.get(LOAD_ELAPSED_METRIC).map(|ns| (ns / 1e6).round())
 }
 
@@ -109,9 +113,9 @@ fn values_of_metric<'a>(record: &'a RunRecord, metric: &str) -> Vec<MetricValues
     all_values
 }
 
-/// The values of several metrics for one task of one variant in one round.
+/// The values of several metrics for one task of one variant in one round, which is one sample of the run.
 #[derive(Debug, Clone)]
-struct Sample<'a> {
+struct ExportedSample<'a> {
     /// The round, from 0.
     round: u32,
     task: &'a TaskId,
@@ -122,7 +126,7 @@ struct Sample<'a> {
     values: BTreeMap<String, f64>,
 }
 
-impl Sample<'_> {
+impl ExportedSample<'_> {
     /// The value of a metric, if the sample has one.
     fn get(&self, metric: &str) -> Option<f64> {
         self.values.get(metric).copied()
@@ -130,13 +134,14 @@ impl Sample<'_> {
 }
 
 /// The samples of a run with at least one of these metrics, sorted by round, without dropped rounds.
-fn samples_of_metrics<'a>(record: &'a RunRecord, metrics: &[impl AsRef<str>]) -> Vec<Sample<'a>> {
-    let mut samples: BTreeMap<(u32, String), Sample> = BTreeMap::new();
+fn samples_of_metrics<'a>(record: &'a RunRecord, metrics: &[impl AsRef<str>]) -> Vec<ExportedSample<'a>> {
+    let mut samples: BTreeMap<(u32, String), ExportedSample> = BTreeMap::new();
     for metric in metrics.iter().map(AsRef::as_ref) {
         for MetricValues { task, variant, values } in values_of_metric(record, metric) {
             let name = format!("{task} on {}", variant.name);
             for (round, value) in values {
-                let new_sample = || Sample { round, task, variant, name: name.clone(), values: BTreeMap::new() };
+                let new_sample =
+                    || ExportedSample { round, task, variant, name: name.clone(), values: BTreeMap::new() };
                 let sample = samples.entry((round, name.clone())).or_insert_with(new_sample);
                 sample.values.insert(metric.to_string(), value);
             }
@@ -154,8 +159,8 @@ fn shown_samples<'a>(
     record: &'a RunRecord,
     metrics: &[impl AsRef<str>],
     (format, content): (&str, &str),
-    is_shown: impl Fn(&Sample) -> bool,
-) -> Result<Vec<Sample<'a>>, Error> {
+    is_shown: impl Fn(&ExportedSample) -> bool,
+) -> Result<Vec<ExportedSample<'a>>, Error> {
     let mut samples = samples_of_metrics(record, metrics);
     samples.retain(is_shown);
     if samples.is_empty() {
@@ -214,7 +219,8 @@ pub const GOBENCH: Exporter = Exporter::new(
     export_gobench,
 );
 
-/// The metrics of a line, in seconds, and the names of their units in the text.
+/// The metrics of a line and the units of their values in the text. The values of these metrics are in seconds, and the text has
+/// them in nanoseconds.
 const GOBENCH_TIMES: [(&str, &str); 5] = [
     ("elapsed", "ns/op"),
     ("synced", "synced-ns/op"),
@@ -248,7 +254,7 @@ fn replace_blanks(text: &str) -> String {
     text.chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
 }
 
-/// The name behind `Benchmark`, whose first letter must be upper case.
+/// The name after `Benchmark` in a result line. The format requires that it begins with an upper-case letter.
 fn gobench_name(text: &str) -> String {
     let mut name = replace_blanks(text);
     if let Some(first) = name.get_mut(..1) {
@@ -280,13 +286,13 @@ const SYSBENCH_LINES: [(&str, &str, &str, f64, &str); 9] = [
 ];
 
 fn export_sysbench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let is_load = |sample: &Sample| sample.get("read_iops_per_s").or(sample.get("write_iops_per_s")).is_some();
+    let is_load = |sample: &ExportedSample| sample.get("read_iops_per_s").or(sample.get("write_iops_per_s")).is_some();
     let metrics = SYSBENCH_LINES.map(|(_, _, metric, ..)| metric);
     let samples = shown_samples(&report.record, &metrics, ("sysbench", "reads or writes of a load"), is_load)?;
     samples.iter().try_for_each(|sample| write_sysbench_run(sample, out))
 }
 
-fn write_sysbench_run(sample: &Sample, out: &mut dyn Write) -> Result<(), Error> {
+fn write_sysbench_run(sample: &ExportedSample, out: &mut dyn Write) -> Result<(), Error> {
     let name: String = sample.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     writeln!(out, "sysbench 1.0.20 (as fsarena {} writes it)\n\nDoing {name}", env!("CARGO_PKG_VERSION"))?;
     let mut last_heading = "";
@@ -304,7 +310,7 @@ fn write_sysbench_run(sample: &Sample, out: &mut dyn Write) -> Result<(), Error>
 /// The exporter of dbench's text.
 pub const DBENCH: Exporter = Exporter::new(
     "dbench",
-    "the text of dbench: throughput and operations, a run for each sample, its load named by task and variant",
+    "the text of dbench: throughput and operations, a run for each sample; the name of its load is the task and the variant",
     export_dbench,
 );
 
@@ -317,12 +323,12 @@ fn export_dbench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         .iter()
         .flat_map(|operation| DBENCH_METRICS.map(|metric| format!("{}_{metric}", operation.reading_prefix)));
     let metrics: Vec<String> = names.chain([reading::SERVED_BANDWIDTH, DBENCH_MAX_LATENCY].map(String::from)).collect();
-    let has_throughput = |sample: &Sample| sample.get(reading::SERVED_BANDWIDTH).is_some();
+    let has_throughput = |sample: &ExportedSample| sample.get(reading::SERVED_BANDWIDTH).is_some();
     let samples = shown_samples(&report.record, &metrics, ("dbench", "throughput of clients"), has_throughput)?;
     samples.iter().try_for_each(|sample| write_dbench_run(sample, out))
 }
 
-fn write_dbench_run(sample: &Sample, out: &mut dyn Write) -> Result<(), Error> {
+fn write_dbench_run(sample: &ExportedSample, out: &mut dyn Write) -> Result<(), Error> {
     let name: String = sample.name.chars().map(|c| if c.is_control() || c == '\'' { ' ' } else { c }).collect();
     writeln!(out, "dbench version 4.00 - as fsarena {} writes it\n", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "Running with load '{name}'\n")?;
