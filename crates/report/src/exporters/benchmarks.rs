@@ -256,11 +256,9 @@ fn replace_blanks(text: &str) -> String {
 
 /// The name after `Benchmark` in a result line. The format requires that it begins with an upper-case letter.
 fn gobench_name(text: &str) -> String {
-    let mut name = replace_blanks(text);
-    if let Some(first) = name.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    name
+    let name = replace_blanks(text);
+    let mut rest = name.chars();
+    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
 /// The exporter of sysbench's text.
@@ -357,7 +355,7 @@ mod tests {
     fn names_in_go_benchmarks_have_no_blanks_and_start_in_upper_case() {
         assert_eq!(
             [gobench_name("rm tree\n"), gobench_name("größe"), gobench_name("über"), gobench_name("")],
-            ["Rm_tree_", "Größe", "über", ""]
+            ["Rm_tree_", "Größe", "Über", ""]
         );
     }
 
