@@ -170,7 +170,7 @@ fn errors_have_line_column_and_a_suggestion() {
     let cases: &[(&str, &str)] = &[
         ("rounds = 3", "plan.toml, line 1, column 1: Unknown key `rounds`."),
         ("name = 3", "plan.toml, line 1, column 8: wrong type: integer `3`, expected a string"),
-        ("name = \"a/b\"\n[[workload]]\nuse = \"coreutils\"", "plan.toml, line 1, column 8: the name"),
+        ("name = \"a/b\"\n[[workload]]\nuse = \"coreutils\"", "plan.toml, line 1, column 8: write a name"),
         (
             &plan_with("[factors]\nfs = \"etx4\""),
             "plan.toml, line 3, column 6: Unknown filesystem `etx4`. Did you mean `ext4`?",
