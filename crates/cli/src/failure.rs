@@ -3,7 +3,7 @@
 use fsarena_core::escape;
 use fsarena_core::exit::{ExitCode, HasExitCode, is_resource_shortage};
 use fsarena_sys::limits;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write};
 use std::{any::Any, error::Error, fmt, panic::Location};
 
 /// The failure of a command.

@@ -434,7 +434,12 @@ mod tests {
     fn a_verified_pass_writes_every_block_once() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(64 * BLOCK as u64).unwrap();
-        let job = LoadJob { pattern: Pattern::Sequential, read_share: 0.0, verify: true, ..ring_job() };
+        let job = LoadJob {
+            pattern: Pattern::Sequential { shared_cursor: false },
+            read_share: 0.0,
+            verify: true,
+            ..ring_job()
+        };
         let Some(load) = run_on_ring(&job, &file, 64, &[]) else { return };
         assert_eq!(load.count.unwrap(), 64);
         let mut block = [0; BLOCK];

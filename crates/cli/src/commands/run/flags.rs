@@ -8,7 +8,6 @@ use crate::flags::{
     ExitStyle, ExplicitFlags, ReportFlags, RunsDir, average_parser, parse_byte_size, parse_duration, parse_metric,
     parse_percent,
 };
-use crate::output;
 use bytesize::ByteSize;
 use fsarena_core::average::Average;
 use fsarena_core::names::{self, unknown_name};
