@@ -136,18 +136,19 @@ pub fn method_paragraph<'s>(scalings: impl Iterator<Item = &'s Scaling>) -> Stri
     let mut paragraph = "Laws are fitted to ln X of every replicate and chosen by AICc.".to_string();
     if max_rounds > 1 {
         paragraph += &format!(
-            " There are up to {}. Saturation is found by the gain from twice as many clients. This gain, and the share \
-             of the peak throughput at the largest number of clients, are ratios within rounds, with 95% intervals. The interval of the peak is from a bootstrap of the \
-             rounds.",
+            " There are up to {}. Saturation is found by the gain from twice as many clients. This gain, and the share of \
+             the peak throughput at the largest number of clients, are ratios within rounds, with 95% intervals. The \
+             interval of the peak is from a bootstrap of the rounds.",
             plural(max_rounds, "round")
         );
     }
     if max_values > 1 {
         paragraph += &format!(
             " UNPAIRED: not every value has a `round`, so the values of each number of clients count as an independent \
-             sample of at most {}. The gain from twice as many clients, and the share of the peak throughput at the largest number \
-             of clients, are ratios of two such samples, with 95% intervals. The interval of the peak is from a bootstrap of \
-             each sample. Changes of the machine from one number of clients to the next distort the ratios and their intervals.",
+             sample of at most {}. The gain from twice as many clients, and the share of the peak throughput at the \
+             largest number of clients, are ratios of two such samples, with 95% intervals. The interval of the peak is \
+             from a bootstrap of each sample. Changes of the machine from one number of clients to the next distort the \
+             ratios and their intervals.",
             plural(max_values, "value")
         );
     }
@@ -428,8 +429,8 @@ mod tests {
     }
 
     fn sentences_about(points: &[(f64, f64)]) -> Vec<String> {
-        let rows: Vec<(f64, u32, f64)> = points.iter().map(|(n, x)| (*n, 0, *x)).collect();
         const SEED: u64 = 1;
+        let rows: Vec<(f64, u32, f64)> = points.iter().map(|(n, x)| (*n, 0, *x)).collect();
         curve_sentences(&analyse_scaling(Series::new("s", &rows).unwrap(), SEED))
     }
 
