@@ -85,7 +85,7 @@ impl Centre {
 }
 
 /// The number of rounds at the first look for which `decides` is true. None if it is true at no look.
-pub(crate) fn rounds_at_first_look(d: &[f64], decides: impl Fn(&WalshAverages, &Look) -> bool) -> Option<usize> {
+pub(crate) fn rounds_at_first_look_where(d: &[f64], decides: impl Fn(&WalshAverages, &Look) -> bool) -> Option<usize> {
     let decides_at =
         |look: &&Look| WalshAverages::new(d[..look.rounds].to_vec()).is_some_and(|walsh| decides(&walsh, look));
     LOOKS.iter().take_while(|look| look.rounds <= d.len()).find(decides_at).map(|look| look.rounds)
@@ -93,7 +93,7 @@ pub(crate) fn rounds_at_first_look(d: &[f64], decides: impl Fn(&WalshAverages, &
 
 /// The number of rounds of the first look that finds a difference, because its 95% interval excludes 0. None if no look does.
 pub fn rounds_to_find_difference(d: &[f64]) -> Option<usize> {
-    rounds_at_first_look(d, |walsh, look| walsh.excludes(look.c05, 0.0))
+    rounds_at_first_look_where(d, |walsh, look| walsh.excludes(look.c05, 0.0))
 }
 
 /// Whether the 95% interval of these averages excludes 0, with enough rounds for a verdict.

@@ -9,7 +9,7 @@ use crate::critical_values::{LOOKS, Look, cautious_critical_value};
 use crate::evalue::Evidence;
 use crate::gate::{gate_claim_outcome, gate_outcome};
 use crate::hodges_lehmann::WalshAverages;
-use crate::sequential::{excludes_zero, rounds_at_first_look, rounds_to_find_difference};
+use crate::sequential::{excludes_zero, rounds_at_first_look_where, rounds_to_find_difference};
 use crate::verdict::Outcome;
 use fsarena_core::number::plural;
 use rand::Rng;
@@ -50,8 +50,8 @@ pub enum StatisticalRule {
         /// Whether the error is that the gate passes; otherwise that it fails.
         passing_is_error: bool,
     },
-    /// In a history whose level wanders from run to run, the fresh rounds of an alarm confirm a change, although its two sides
-    /// differ by no more than half of it.
+    /// In a history whose level wanders from run to run, the fresh rounds of an alarm confirm a change, although in them the
+    /// levels before and after it differ by only half of the change that the history shows.
     History,
     /// At some look, a bound of ln(cost of a variant/cost of the best) is below the truth.
     Regret {
@@ -70,10 +70,12 @@ pub enum StatisticalRule {
     Images {
         /// The number of images.
         count: usize,
-        /// Whether a value is the mean of all rounds on an image. Otherwise it is a round: a control, which must err too often.
+        /// Whether a value is the mean of all rounds on an image. Otherwise it is one round: a control that shows the fault of
+        /// counting rounds, because it errs more often than 5%.
         uses_means_of_images: bool,
     },
-    /// A bisection of 64 candidates by time ends at a wrong candidate, or finds no change although there is one.
+    /// A bisection of 64 candidates in order of time has a wrong result. If the cost changes at one of them, it ends at another
+    /// candidate or finds no change. If all cost the same, it finds a change.
     Bisect {
         /// Whether the cost steps up at one of them; otherwise all cost the same.
         has_change: bool,
@@ -158,15 +160,17 @@ impl StatisticalRule {
             }
             StatisticalRule::Equivalence => {
                 let log_margin = MARGIN.ln_1p();
+                // Two one-sided tests at 0.05 each: the 90% interval lies within the margin (`c10`).
                 let lies_within = |walsh: &WalshAverages, look: &Look| {
                     walsh.lies_above(look.c10, -log_margin) && walsh.lies_below(look.c10, log_margin)
                 };
-                rounds_at_first_look(&shifted_log_ratios(log_margin, noise, order, rng), lies_within).is_some()
+                rounds_at_first_look_where(&shifted_log_ratios(log_margin, noise, order, rng), lies_within).is_some()
             }
             StatisticalRule::Coverage => {
                 let truth = EFFECT.ln_1p();
+                // The 95% interval (`c05`) excludes the truth.
                 let misses = |walsh: &WalshAverages, look: &Look| walsh.excludes(look.c05, truth);
-                rounds_at_first_look(&shifted_log_ratios(truth, noise, order, rng), misses).is_some()
+                rounds_at_first_look_where(&shifted_log_ratios(truth, noise, order, rng), misses).is_some()
             }
             StatisticalRule::Gate { tasks, passing_is_error } => gate_errs(tasks, passing_is_error, noise, rng),
             StatisticalRule::History => history_errs(noise, alarm_error_divisor, rng),
@@ -198,7 +202,7 @@ fn regret_errs(variants: usize, has_unequal_noise: bool, noise: Noise, order: Or
         let is_below_truth = |walsh: &WalshAverages, look: &Look| {
             cautious_critical_value(look.rounds, variants - 1).is_some_and(|critical| walsh.lies_below(critical, 0.0))
         };
-        rounds_at_first_look(&d, is_below_truth).is_some()
+        rounds_at_first_look_where(&d, is_below_truth).is_some()
     })
 }
 
@@ -282,8 +286,8 @@ fn history_errs(noise: Noise, error_divisor: fn(u32) -> u32, rng: &mut impl Rng)
     false
 }
 
-/// The changes of a history with these levels: for each its first run, and by how much the median of the runs up to the next
-/// change exceeds the median of the runs since the previous change.
+/// The changes of a history with these levels. For each change: the index of its first run, and its size, which is the median
+/// of the runs from this change to the next one minus the median of the runs from the previous change to this one.
 fn history_changes(levels: &[f64]) -> Vec<(usize, f64)> {
     let splits = e_divisive(levels).into_iter().map(|split| split.index);
     let ends: Vec<usize> = std::iter::once(0).chain(splits).chain([levels.len()]).collect();
