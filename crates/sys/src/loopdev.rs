@@ -21,8 +21,8 @@ use std::{ffi::OsStr, io};
 const ATTACH_ATTEMPTS: u32 = 20;
 /// How long fsarena waits until the kernel has released a detached device: udev or blkid(8) may be reading it.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The wait for a device that is still mounted in another mount namespace. It is short, because only a starting container
-/// unmounts the device by itself: it has a copy of all mounts for a moment.
+/// The wait for a device that is still mounted in another mount namespace. A starting container has a copy of all mounts for a
+/// moment and then unmounts the device. A mount elsewhere stays, so a longer wait does not help.
 const RELEASE_TIMEOUT_MOUNTED: Duration = Duration::from_secs(3);
 /// How long fsarena waits until udev has closed a detached device that it is about to create again.
 const RECREATE_TIMEOUT: Duration = Duration::from_millis(400);
@@ -174,7 +174,8 @@ pub(crate) fn devices_of_identified_image(
     find_attached_devices(kernel, |device, backing_path| is_backed_by(device, backing_path, &image, identity))
 }
 
-/// The loop devices that an image is attached to, even if the image was renamed since. The user must detach a renamed image.
+/// The loop devices that an image is attached to, even if the image was renamed since. [`detach_image`] does not detach a
+/// renamed image, so the caller names the device to the user.
 ///
 /// # Errors
 /// The kernel's list of them cannot be read.
@@ -184,12 +185,12 @@ pub(crate) fn devices_of_image_even_renamed(
     identity: Option<FileIdentity>,
 ) -> Result<Vec<PathBuf>, Error> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
-    let is_renamed = |backing_path: &[u8]| {
+    let is_same_file = |backing_path: &[u8]| {
         let backing = FileIdentity::at_path(Path::new(OsStr::from_bytes(backing_path)));
         identity.zip(backing).is_some_and(|(identity, backing)| identity.is_same(&backing))
     };
     find_attached_devices(kernel, |device, backing_path| {
-        is_renamed(backing_path) || is_backed_by(device, backing_path, &image, identity)
+        is_same_file(backing_path) || is_backed_by(device, backing_path, &image, identity)
     })
 }
 
@@ -197,12 +198,15 @@ pub(crate) fn devices_of_image_even_renamed(
 /// backing file as the kernel prints it.
 ///
 /// The inode number of the backing file decides, because the kernel prints another path in another mount namespace. The
-/// number is not reused while the device is attached. If either number is unknown, the path decides.
+/// number is not reused while the device is attached. If either number is unknown, the path decides. If the image is no longer
+/// at its path, its creation time cannot be compared. The inode number may then belong to a newer file, so the path must match
+/// as well.
 fn is_backed_by(device: &Path, backing_path: &[u8], image: &Path, identity: Option<FileIdentity>) -> bool {
     let Some(identity) = identity else { return is_path_of_image(backing_path, image) };
     let backing = File::open(device).and_then(|device| backing_inode(&device));
     let Ok(backing) = backing else { return is_path_of_image(backing_path, image) };
-    // Another file may have the path of the image now.
+    // If the backing file is at the path of the image, compare the creation times too: the image may have been removed, and a
+    // newer file may have its path and its inode number.
     match FileIdentity::at_path(image).filter(|current| (current.dev, current.ino) == backing) {
         Some(current) => identity.is_same(&current),
         None => {
@@ -305,8 +309,8 @@ fn is_suffix_of(backing_path: &[u8], image: &Path) -> bool {
     image.ends_with(OsStr::from_bytes(suffix.strip_prefix(b"/").unwrap_or(suffix)))
 }
 
-/// Detaches every loop device of an image, and waits until the kernel has released them. Leaves the devices of another file
-/// alone that now has the path of the image.
+/// Detaches every loop device of an image, and waits until the kernel has released them. If another file now has the path of
+/// the image, the devices of that file stay attached.
 ///
 /// # Errors
 /// A device stays in use, or losetup fails.
