@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 /// The directory in the guest with the pipes of a shell without a terminal.
 const PIPE_DIR: &str = "/run/fsarena/shell";
-/// The number of bytes of one copy.
+/// The size of the buffer with which [`copy_output`] copies, in bytes.
 const COPY_BYTES: usize = 4096;
 /// The character that ends the input of a terminal (Ctrl-D).
 const END_OF_INPUT: u8 = 4;
@@ -23,7 +23,7 @@ const END_OF_INPUT: u8 = 4;
 pub enum Frame {
     /// Input, at most 65,535 bytes.
     Bytes(Vec<u8>),
-    /// The size of the terminal.
+    /// The size of the terminal. A host without a terminal does not send it.
     Size {
         /// Lines.
         rows: u16,
@@ -52,10 +52,10 @@ impl Frame {
         writer.write_all(&frame)
     }
 
-    /// Reads the next frame; None at the end of the stream.
+    /// Reads the next frame; None at the end of the stream, also if the stream ends within a header.
     ///
     /// # Errors
-    /// Those of the reader, and a frame of an unknown kind.
+    /// Those of the reader, and a frame of an unknown kind or with a wrong length.
     pub fn read(reader: &mut impl Read) -> Result<Option<Frame>> {
         let mut header = [0; 3];
         match reader.read_exact(&mut header) {
@@ -128,6 +128,7 @@ impl GuestTerminal {
         let (mut frames, input_path) = (port.try_clone()?, input.clone());
         std::thread::spawn(move || {
             let Ok(mut pipe) = OpenOptions::new().write(true).open(input_path) else { return };
+            // `End` closes the pipe. `Size` does not arrive, because the host has no terminal.
             while let Ok(Some(Frame::Bytes(bytes))) = Frame::read(&mut frames) {
                 if pipe.write_all(&bytes).is_err() {
                     return;
