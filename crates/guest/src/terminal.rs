@@ -72,7 +72,12 @@ impl Frame {
                 Frame::Size { rows, columns }
             }
             (2, []) => Frame::End,
-            _ => return Err(Error::other(format!("a frame of the unknown kind {kind}"))),
+            _ => {
+                let length = content.len();
+                return Err(Error::other(format!(
+                    "a frame of kind {kind} with {length} bytes: kind or length is wrong"
+                )));
+            }
         }))
     }
 }
