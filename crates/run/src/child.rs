@@ -41,8 +41,8 @@ pub(crate) fn note_agent_program() {
     IS_AGENT_PROGRAM.store(true, Ordering::Release);
 }
 
-/// Whether this program becomes an agent when it is started as one. Another program would start itself again without
-/// end.
+/// Whether this program becomes an agent when it is started as one. An agent is started from the file of this program. A
+/// program that does not become an agent would do its own work again, and start itself again without end.
 pub(crate) fn is_agent_program() -> bool {
     IS_AGENT_PROGRAM.load(Ordering::Acquire)
 }
@@ -95,9 +95,11 @@ pub fn run_agent(
     // If this process is killed from here on, `recover` kills that group before it unmounts. If this function returns
     // early, dropping the guard kills the group.
     let kill_guard = journal.record(kill_group_step(child.id() as i32))?;
-    // The agent does nothing until it gets its request, so all its work is under these limits. If this fails, go on to
-    // `kill_guard.undo()`, which kills the agent, and return the failure after that.
+    // The agent does nothing until it gets its request, so all its work is under these limits. If this fails, go on without
+    // sending the request, and return the failure after everything that follows a failed cell: killing the agent, ending the
+    // processes in its groups, and waiting for it.
     let confined = confinement.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
+    // The early returns from here on skip `child.wait()`: the agent stays a zombie until this process ends.
     let tracking_group = make_tracking_group(journal, request, confinement, child.id() as i32)?;
     let pipes = confined.and_then(|()| send_request(&mut child, request));
     let stopped_timeout = StoppedTimeout::new(child.id() as i32, work::time_limit(&request.cell));
@@ -193,8 +195,8 @@ impl StoppedTimeout {
 }
 
 /// The failure of a process that ended without an outcome. If it was killed by SIGKILL, or by a signal that a user or a
-/// limit sends, the work is the cause. Else a shortage or a bug of fsarena is the cause, also after the signal of a
-/// program fault such as SIGSEGV; then the failure quotes the end of the standard error. `process_name` begins the
+/// limit sends, the work is the cause. Otherwise the cause is a lack of threads, or a bug of fsarena, whose failure quotes the
+/// end of the standard error. The signal of a program fault, such as SIGSEGV, counts as a bug. `process_name` begins the
 /// message; `stderr_file` is the standard error of the process.
 ///
 /// # Errors
