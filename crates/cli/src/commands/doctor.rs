@@ -25,8 +25,8 @@ pub struct Args {
     /// root; services are not started
     #[arg(long, conflicts_with = "format")]
     install: bool,
-    /// With --install: fetch a kernel and mkfs for guests with these filesystems into the cache, without root and without
-    /// installing anything; for zfs also compile its modules, which takes about 8 minutes once
+    /// With --install: prepare guests with these filesystems instead, without root: fetch a kernel and mkfs into the cache; for
+    /// zfs also compile its modules, which takes about 8 minutes once
     #[arg(value_name = "FILESYSTEM", requires = "install")]
     filesystems: Vec<String>,
     /// Guest kernel to fetch or compile for: `debian:6.12`; default: the newest at hand that has the filesystems
@@ -39,7 +39,7 @@ pub struct Args {
     runs: RunsDir,
 }
 
-/// Checks, or with `--install` installs what is missing.
+/// Checks, or with `--install` installs what is missing. The exit code of a check is 0, whatever is missing.
 pub fn run(args: Args) -> CommandResult {
     let sys_root = SysRoot::host();
     if !args.filesystems.is_empty() {

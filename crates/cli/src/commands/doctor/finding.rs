@@ -20,6 +20,7 @@ pub struct Finding {
 }
 
 impl Row for Finding {
+    // The field `fix` has the heading TO GET MORE.
     const COLUMNS: &'static [&'static str] = &["what", "state", "found", "fix: TO GET MORE"];
 }
 
