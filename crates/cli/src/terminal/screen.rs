@@ -131,7 +131,7 @@ impl TermLike for TerminalTarget {
 
     fn height(&self) -> u16 {
         // The last row is for the cursor.
-        self.terminal.size().0 - 1
+        self.terminal.size().0.saturating_sub(1)
     }
 
     // indicatif moves the cursor only to clear stale rows, which `flush` does.
