@@ -51,6 +51,7 @@ pub fn open_rings(kernel: &SysRoot, options: &TraceOptions) -> Result<Rings, Tra
     let locks = options.traces_locks.then(|| find_lock_tracepoints(kernel)).transpose()?;
     let cpus = online_cpus(kernel)?;
     let largest_bytes = ring_bytes(cpus.len());
+    // A record of `contention_end` has no call chain, so it is smaller.
     let wait_end_bytes = largest_bytes / 4;
     let cpu_sample_bytes = if options.keeps_stacks { largest_bytes } else { largest_bytes / 4 };
     let lock_bytes = if locks.is_some() { largest_bytes + wait_end_bytes } else { 0 };
