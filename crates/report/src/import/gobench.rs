@@ -32,6 +32,7 @@ impl Package {
     /// benchmark, all its results are left out.
     fn finish(&mut self, passed: bool, collector: &mut SampleCollector) {
         for name in &self.failed_benchmarks {
+            // A failed run of a benchmark has no result line. A result with its name is from another run (`-count`).
             collector.leave_out("run", name, "it failed (FAIL)");
         }
         for mut result in std::mem::take(&mut self.results) {
@@ -70,11 +71,11 @@ fn read_gobench_output(text: &str, collector: &mut SampleCollector) -> Result<()
             }
         } else if let Some(rest) = line.strip_prefix("Unit ") {
             directions.extend(parse_unit_line(rest));
-        } else if let Some((name, pairs)) = parse_result(line) {
+        } else if let Some((name, values_and_units)) = parse_result(line) {
             let mut result = ToolRun::new(name, &conditions);
             result.round.clone_from(&round);
-            for pair in pairs.chunks(2) {
-                let [value, unit] = pair else {
+            for value_and_unit in values_and_units.chunks(2) {
+                let [value, unit] = value_and_unit else {
                     return Err(FileFault::in_line(line_number, "a value without its unit"));
                 };
                 let value = parse_number(line_number, value, &format!("before {unit} is not a number"))?;
@@ -110,13 +111,14 @@ fn parse_configuration(line: &str) -> Option<(&str, &str)> {
     (is_key && is_separated && key != "panic").then(|| (key, value.trim()))
 }
 
-/// The name and the values with their units in a result line: `BenchmarkName-8 1000 123 ns/op 45 B/op`.
+/// The name in a result line, and the fields after the number of iterations: each value and then its unit. For
+/// `BenchmarkName-8 1000 123 ns/op 45 B/op` they are `Name-8` and `123 ns/op 45 B/op`. The last unit may be missing.
 fn parse_result(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut fields = line.split_whitespace();
     let name = fields.next()?.strip_prefix("Benchmark").filter(|_| line.starts_with("Benchmark"))?;
     fields.next()?.parse::<u64>().ok()?;
-    let pairs: Vec<&str> = fields.collect();
-    (!pairs.is_empty()).then_some((name, pairs))
+    let values_and_units: Vec<&str> = fields.collect();
+    (!values_and_units.is_empty()).then_some((name, values_and_units))
 }
 
 /// The unit and its direction in the rest of a `Unit` line: `ns/op better=lower`.
