@@ -62,7 +62,7 @@ fn flag_unless_default(dir: &Path, default: &Path) -> String {
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReportFlags {
     /// Difference under which variants are equivalent, for claims without one [default: the plan's, or 1%]
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "Report")]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent_as_fraction, help_heading = "Report")]
     pub margin: Option<f64>,
     /// Weight of a task in the ranking, by its name or number: `untar=3`; repeatable
     #[arg(long, value_name = "TASK=WEIGHT", value_parser = parse_weight, help_heading = "Report")]
@@ -110,7 +110,7 @@ pub fn format_flag(name: &str, value: &str) -> String {
 }
 
 /// Reads a percentage, `1%` or `1`, as a fraction.
-pub fn parse_percent(text: &str) -> Result<f64, String> {
+pub fn parse_percent_as_fraction(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
     match number.map(|percent| limits::check_difference(percent / 100.0)) {
         Some(Ok(fraction)) => Ok(fraction),

@@ -1,7 +1,7 @@
 //! `fsarena compare`: compares runs with each other or with published figures, or files of samples of any tool.
 
 use crate::failure::{CommandResult, Failure, usage_error};
-use crate::flags::{RunsDir, parse_percent};
+use crate::flags::{RunsDir, parse_percent_as_fraction};
 use crate::{flags::ExplicitFlags, output};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
     /// Difference under which files of samples are equivalent [default: 1%]
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent_as_fraction)]
     margin: Option<f64>,
     /// Format of the files, if fsarena does not recognize it
     #[arg(id = "from", long = "from", value_name = "FORMAT", value_parser = format_parser())]

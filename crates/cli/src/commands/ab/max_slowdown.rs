@@ -1,7 +1,7 @@
 //! `--max-slowdown`: limits of what the candidate may cost, which become the claims of a gate.
 
 use crate::failure::{Failure, usage_error};
-use crate::flags::parse_percent;
+use crate::flags::parse_percent_as_fraction;
 use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::{plan::Plan, sample::Direction};
 use fsarena_run::work;
@@ -22,7 +22,7 @@ pub fn parse_max_slowdown(text: &str) -> Result<MaxSlowdown, String> {
         None => (None, text),
     };
     // 0.07 * 100 is not exactly 7 in binary floating point, hence the rounding.
-    let percent = (parse_percent(percent)? * 1e10).round() / 1e8;
+    let percent = (parse_percent_as_fraction(percent)? * 1e10).round() / 1e8;
     Ok(MaxSlowdown { quantity, percent })
 }
 

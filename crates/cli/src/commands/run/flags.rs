@@ -6,7 +6,7 @@ use crate::commands::report::{Export, parse_export};
 use crate::failure::{Failure, usage_error};
 use crate::flags::{
     ExitStyle, ExplicitFlags, ReportFlags, RunsDir, average_parser, parse_byte_size, parse_duration, parse_metric,
-    parse_percent,
+    parse_percent_as_fraction,
 };
 use bytesize::ByteSize;
 use fsarena_core::average::Average;
@@ -170,7 +170,7 @@ pub struct Args {
     #[arg(long, value_name = "WHAT", value_parser = ["best"], conflicts_with = "rounds", help_heading = "Work")]
     pub find: Option<String>,
     /// Largest extra cost over the best that --find accepts [default: 1%]
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "Work")]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent_as_fraction, help_heading = "Work")]
     pub within: Option<f64>,
     /// Average by which --find compares: that of a `typical` round, or the `mean` cost, which counts every stall [default:
     /// typical]
