@@ -25,6 +25,8 @@ struct Package {
     results: Vec<ToolRun>,
     /// The names of the benchmarks that failed.
     failed_benchmarks: Vec<String>,
+    /// Whether the line `PASS` was read. The package can still fail, if its program then exits with an error.
+    has_printed_pass: bool,
 }
 
 impl Package {
@@ -44,6 +46,14 @@ impl Package {
             collector.add_run(result);
         }
         self.failed_benchmarks.clear();
+        self.has_printed_pass = false;
+    }
+
+    /// Finishes the package if it has printed `PASS`, before a benchmark of the next package.
+    fn finish_if_passed(&mut self, collector: &mut SampleCollector) {
+        if self.has_printed_pass {
+            self.finish(true, collector);
+        }
     }
 }
 
@@ -56,7 +66,10 @@ fn read_gobench_output(text: &str, collector: &mut SampleCollector) -> Result<()
         let failed_benchmark =
             line.split_once("--- FAIL: Benchmark").and_then(|(_, name)| name.split_whitespace().next());
         if let Some(name) = failed_benchmark {
+            package.finish_if_passed(collector);
             package.failed_benchmarks.push(name.to_string());
+        } else if line.split([' ', '\t']).next() == Some("PASS") {
+            package.has_printed_pass = true;
         } else if let Some(passed) = parse_package_end(line) {
             package.finish(passed, collector);
         } else if let Some((key, value)) = parse_configuration(line) {
@@ -84,6 +97,7 @@ fn read_gobench_output(text: &str, collector: &mut SampleCollector) -> Result<()
                 let direction = direction.unwrap_or(Direction::Lower);
                 result.add_directed_figure(unit, unit, direction, Some(value));
             }
+            package.finish_if_passed(collector);
             package.results.push(result);
         }
     }
@@ -92,12 +106,12 @@ fn read_gobench_output(text: &str, collector: &mut SampleCollector) -> Result<()
     Ok(())
 }
 
-/// Whether the package passed, from the line that ends it: `PASS`, `FAIL`, `ok pkg 1s`, `FAIL pkg 1s`, `panic: …`. `None` for
-/// other lines.
+/// Whether the package passed, from the line that ends it: `ok pkg 1s`, `FAIL`, `FAIL pkg 1s`, `panic: …`. `None` for other
+/// lines.
 fn parse_package_end(line: &str) -> Option<bool> {
     let word = line.split([' ', '\t']).next()?;
     match word {
-        "PASS" | "ok" => Some(true),
+        "ok" => Some(true),
         "FAIL" | "panic:" => Some(false),
         _ => None,
     }
@@ -173,6 +187,14 @@ mod tests {
         assert_eq!(names_and_values(&samples), [("X-8", vec![5.0])]);
         let left_out: Vec<String> = samples.left_out.iter().map(ToString::to_string).collect();
         assert_eq!(left_out, ["1 run of Y-8: it failed (FAIL)", "1 run of Z-8: the package failed (FAIL)"]);
+    }
+
+    #[test]
+    fn a_package_can_fail_after_its_benchmarks_passed() {
+        let text =
+            "pkg: b\nBenchmarkY 1 9 ns/op\nPASS\npkg: a\nBenchmarkX 1 5 ns/op\nPASS\nexit status 1\nFAIL\ta\t1s\n";
+        let samples = parse("a.txt", text.as_bytes(), None).unwrap();
+        assert_eq!((names_and_values(&samples), samples.left_out.len()), (vec![("Y", vec![9.0])], 1));
     }
 
     #[test]
