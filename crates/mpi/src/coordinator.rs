@@ -50,7 +50,7 @@ impl Clients for Ranks {
     }
 
     fn remarks(&self) -> Vec<Note> {
-        self.observations.remarks()
+        self.observations.notes()
     }
 }
 

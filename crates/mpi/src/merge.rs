@@ -74,11 +74,13 @@ impl ClientSample<'_> {
 
     /// The window that starts with the task and is as long as the reading `id`, a time in nanoseconds.
     fn window_of_reading(&self, id: &str) -> Window {
+        // `started_at` is in seconds since 1970.
         let start = self.sample.started_at - self.clock.ahead_s;
         Window { start, end: start + self.reading(id).unwrap_or(0.0) / 1e9 }
     }
 
-    /// The window to which the rates of the client refer: the task, for a load without the warm-up and the final syncs.
+    /// The window to which the rates of the client refer: the whole task, or if the task is a load, the load without its warm-up
+    /// and its final syncs.
     fn measured_window(&self) -> Window {
         let task = self.window_of_reading(reading::ELAPSED);
         let Some(load_ns) = self.reading(reading::LOAD_ELAPSED) else { return task };
@@ -176,8 +178,8 @@ fn set_common_readings(samples: &[ClientSample], common: Window, readings: &mut 
             }
         }
     }
-    let starts: Vec<Window> = samples.iter().map(|client| client.window_of_reading(reading::ELAPSED)).collect();
-    readings.set(reading::START_SPREAD, (Window::common(&starts).start - Window::around(starts).start) * 1e9);
+    let tasks: Vec<Window> = samples.iter().map(|client| client.window_of_reading(reading::ELAPSED)).collect();
+    readings.set(reading::START_SPREAD, (Window::common(&tasks).start - Window::around(tasks).start) * 1e9);
     let errors = samples.iter().map(|client| client.clock.error_s);
     readings.set(reading::CLOCK_ERROR, errors.fold(0.0, f64::max) * 1e9);
     let rates: Vec<f64> = samples.iter().map(ClientSample::compared_rate).collect();
@@ -209,8 +211,8 @@ fn merge_reading(clients: &[ClientAndWindow], specs: &ReadingSpecs, spec: &Metri
     spec.quotient([numerator?, denominator?])
 }
 
-/// Combines the values of a reading of all clients. If the reading combines differently over machines than over clients, it
-/// first combines the clients of each machine.
+/// Combines the values of a reading of all clients. If its rules for clients and for machines differ, this function first
+/// combines the clients of each machine, and then the values of the machines.
 fn combine_clients(clients: &[ClientAndWindow], spec: &MetricSpec) -> Option<f64> {
     let FoldRules { ranks, hosts, .. } = spec.over;
     let whole = Window::around(clients.iter().map(|(_, window)| *window));
@@ -237,7 +239,8 @@ fn client_values(clients: &[ClientAndWindow], spec: &MetricSpec) -> Vec<(f64, Wi
 }
 
 /// Combines values, each with its window. A rate is the sum of the amounts divided by the length of `around`, the window
-/// around all clients. For [`Fold::None`] a single value is the result.
+/// around all clients. With [`Fold::None`] a single value is the result, and several values have none. A rate over a window of
+/// length 0 has no value.
 fn fold_values(fold: Fold, values: Vec<(f64, Window)>, around: Window) -> Option<f64> {
     match (fold, &values[..]) {
         (Fold::Rate, [_, ..]) if around.length() > 0.0 => {
@@ -272,7 +275,7 @@ struct TaskObservations {
 }
 
 impl ClientObservations {
-    /// Records the samples of one round, in the order of the ranks.
+    /// Records the samples of one round, one for each rank in order. Rank 0 is a client, too.
     pub fn record(&mut self, variant: &str, samples: &[ClientSample]) {
         let task = samples[0].sample.task.id.to_string();
         let observations = self.tasks.entry((task, variant.to_string())).or_default();
@@ -297,17 +300,17 @@ impl ClientObservations {
     }
 
     /// Notes for the report about stragglers and cached reads.
-    pub fn remarks(&self) -> Vec<Note> {
+    pub fn notes(&self) -> Vec<Note> {
         let mut notes = vec![];
         for ((task, variant), observations) in &self.tasks {
-            notes.extend(observations.remarks().into_iter().map(|note| note.task(task).variant(variant)));
+            notes.extend(observations.notes().into_iter().map(|note| note.task(task).variant(variant)));
         }
         notes
     }
 }
 
 impl TaskObservations {
-    fn remarks(&self) -> Vec<Note> {
+    fn notes(&self) -> Vec<Note> {
         let mut notes = vec![];
         for ((rank, host), (rounds, share)) in &self.stragglers {
             let text = format!(
@@ -321,11 +324,11 @@ impl TaskObservations {
         if !self.cached_readers.is_empty() {
             let hosts: Vec<&str> = self.cached_readers.keys().map(String::as_str).collect();
             let text = format!(
-                "a cache of {} answered {} of {} reads (one per client and round): the bytes did not come from the \
-                 device or the server",
-                hosts.join(", "),
+                "{} of {} readers got their data from a cache of {} (a client counts once in each round): the bytes did \
+                 not come from the device or the server",
                 self.cached_readers.values().sum::<u32>(),
-                self.reader_count
+                self.reader_count,
+                hosts.join(", ")
             );
             let fix = "run ranks on more machines, or read past the page cache (--set direct=true)";
             notes.push(Note::new(NoteKind::Fairness, text).fix(fix));
@@ -527,14 +530,14 @@ pub mod tests {
                 .collect();
             observations.record("v", &client_samples);
         }
-        let notes = observations.remarks();
+        let notes = observations.notes();
         let texts: Vec<&str> = notes.iter().map(|note| note.text.as_str()).collect();
         assert_eq!(
             texts,
             [
                 "rank 2 on c straggled in 1 of 2 rounds; in the worst at 25% of the median rate",
-                "a cache of b answered 2 of 6 reads (one per client and round): the bytes did not come from the \
-                 device or the server"
+                "2 of 6 readers got their data from a cache of b (a client counts once in each round): the bytes did not \
+                 come from the device or the server"
             ]
         );
         assert_eq!(notes[0].task.as_deref(), Some("t"));
@@ -553,7 +556,7 @@ pub mod tests {
             });
             let mut observations = ClientObservations::default();
             observations.record("v", &client_samples);
-            assert_eq!(observations.remarks().len(), straggler_count, "{slow_s}");
+            assert_eq!(observations.notes().len(), straggler_count, "{slow_s}");
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct Shell {
     /// Program and arguments.
     #[serde(rename = "words")]
     pub argv: Vec<String>,
-    /// Whether it has a terminal.
+    /// Whether its standard input and output are a terminal.
     pub is_terminal: bool,
     /// The path of its standard input in the guest; the guest sets it when it boots.
     #[serde(rename = "input")]
@@ -56,7 +56,7 @@ impl Shell {
         let failed = |error: io::Error| CellError::missing(format!("{} could not be started: {error}", self.argv[0]));
         let mut command = self.command(dir).map_err(failed)?;
         let mut child = limits::spawn(&mut command).map_err(failed)?;
-        // The terminal closes only when no process has it open.
+        // `command` holds the terminal open. The terminal must close when the shell ends, so only the shell may keep it open.
         drop(command);
         let status = child.wait().map_err(failed)?;
         let code = status.code().unwrap_or_else(|| SIGNAL_EXIT_BASE + status.signal().unwrap_or_default());
@@ -65,7 +65,7 @@ impl Shell {
 
     fn command(&self, dir: &Path) -> io::Result<Command> {
         let (input, output) = if self.is_terminal {
-            // Only the shell's own session may take it as its terminal.
+            // Without NOCTTY, the terminal could become that of this process's session. Only the session of the shell may take it.
             let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
             let terminal = File::from(rustix::fs::open(&self.input_path, flags, Mode::empty())?);
             (terminal.try_clone()?, terminal)
@@ -127,7 +127,8 @@ impl ShellSession {
     }
 }
 
-/// The terminal of this process, connected with the terminal of a guest. Dropping it restores the mode of the terminal.
+/// The terminal of this process, connected with the terminal of a guest. Dropping it restores the mode of the terminal. Drop it
+/// only after QEMU has ended; otherwise the drop waits until then.
 pub struct HostTerminal {
     socket: UnixStream,
     /// The mode of the terminal before the shell began; None if standard input is not a terminal.
@@ -173,7 +174,7 @@ impl HostTerminal {
 impl Drop for HostTerminal {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // QEMU has ended, so the output ends as well.
+        // QEMU must have ended: then the output ends as well, and so does the thread that reads it.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
         if let Some(mode) = &self.saved_mode {
             let _ = tcsetattr(io::stdin(), OptionalActions::Drain, mode);

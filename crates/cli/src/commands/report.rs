@@ -5,7 +5,7 @@ use crate::flags::{ReportFlags, RunsDir, parse_metric};
 use crate::{commands::selftest, output};
 use fsarena_core::{claim::Claim, record::RunRecord};
 use fsarena_report::report::{Report, ReportOptions};
-use fsarena_report::{commands::Commands, exporter::Exporter, exporters};
+use fsarena_report::{commands::Commands as LoggedCommands, exporter::Exporter, exporters};
 use fsarena_run::work;
 use fsarena_store::RunDir;
 use std::io::{BufWriter, Write};
@@ -55,15 +55,15 @@ pub fn run(args: Args) -> CommandResult {
     Ok(report.exit_code())
 }
 
-/// Reads the commands of a run, up to the limit of bytes for one HTML report (see [`Commands::push`]).
-pub fn read_commands(run: &RunDir) -> Result<Commands, Failure> {
-    let mut commands = Commands::default();
+/// Reads the log of the commands that a run executed, up to the limit of bytes for one HTML report (see [`LoggedCommands::push`]).
+pub fn read_commands(run: &RunDir) -> Result<LoggedCommands, Failure> {
+    let mut commands = LoggedCommands::default();
     fsarena_store::for_each_command(run, &mut |line| commands.push(line))?;
     Ok(commands)
 }
 
-/// Reports a run at its end: writes the reports in its directory and the exports, and prints the answer in a format to standard
-/// output. Returns the exit code of its claims.
+/// Reports a run at its end: writes the reports in its directory and the exports, and prints the report in `format` to standard
+/// output. The printed report has no links to exported charts. Returns the exit code of the run's claims.
 pub fn write_and_print_report(
     mut report: Report,
     exports: &[Export],
@@ -77,12 +77,12 @@ pub fn write_and_print_report(
     for (exporter, path) in exports {
         write_report(&report, exporter, path)?;
     }
-    let mut answer = Vec::new();
-    format.export(&report, &mut answer)?;
+    let mut printed = Vec::new();
+    format.export(&report, &mut printed)?;
     if let Some(path) = main_report.filter(|_| format.id == exporters::DEFAULT_FORMAT) {
-        writeln!(answer, "\nReport: {}", path.display()).map_err(printing_failure)?;
+        writeln!(printed, "\nReport: {}", path.display()).map_err(printing_failure)?;
     }
-    output::print_text(answer)?;
+    output::print_text(printed)?;
     Ok(report.exit_code())
 }
 

@@ -1,4 +1,5 @@
-//! Churn: creates, deletes, overwrites and appends to files with the sizes and ages of a published profile.
+//! Churn: creates, deletes, overwrites and appends to files with the sizes and ages of a published profile; its
+//! source is in `profile.rs`.
 
 use super::profile::{AgeDistribution, DirectoryTree, draw_file_bytes};
 use crate::payload::generate_noise;
@@ -22,7 +23,8 @@ pub struct ChurnPlan {
     pub capacity_bytes: u64,
     /// The share of the capacity that files take, from 0 to 1.
     pub fullness: f64,
-    /// The bytes to write after the files have taken that share for the first time, in per cent of the capacity.
+    /// The bytes to write after the filesystem has been filled, in per cent of the capacity; at least 1. The filesystem has been
+    /// filled once the files have taken `fullness` of it for the first time.
     #[serde(rename = "percent")]
     pub churn_percent: u32,
 }
@@ -38,8 +40,8 @@ const APPEND_PERCENT: u32 = 15;
 const LARGEST_FILE_DIVISOR: u64 = 64;
 /// The data is synced whenever the capacity divided by this number has been written.
 const SYNC_DIVISOR: u64 = 64;
-/// The number of blocks in the pool of which all contents consist: so many that no filesystem can compress 128 KiB of
-/// them.
+/// The number of blocks in the pool of which all contents consist. With so many blocks, 128 KiB of contents rarely repeat a
+/// block, so no filesystem can compress them.
 const POOL_BLOCKS: usize = 4096;
 
 impl ChurnPlan {
@@ -73,7 +75,7 @@ impl ChurnPlan {
             live_numbers: vec![],
             used_bytes: 0,
             created_files: 0,
-            created_bytes: 0,
+            clock_bytes: 0,
             churned_bytes: None,
             unsynced_bytes: 0,
             pending_write: None,
@@ -101,11 +103,11 @@ const POOL_SEED: u64 = 0xA6E;
 /// One operation of churn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum ChurnOperation {
-    /// Make a directory in another one, the first in the directory of the history.
+    /// Make a directory in another one. The directory with the number 0 is made in the directory of the history.
     MakeDir {
         /// Its number.
         dir: usize,
-        /// The number of the directory above it.
+        /// The number of the directory above it. Directory 0 has itself as its parent.
         parent: usize,
     },
     /// Make a file.
@@ -160,7 +162,7 @@ pub struct ChurnOperations {
     made_dirs: usize,
     /// The files that exist, by number.
     live_files: BTreeMap<u64, LiveFile>,
-    /// The time of death (see `created_bytes`) and the number of each file that exists.
+    /// The time of death (see `clock_bytes`) and the number of each file that exists.
     files_by_death: BTreeSet<(u64, u64)>,
     /// The numbers of the files that exist, in any order.
     live_numbers: Vec<u64>,
@@ -168,8 +170,8 @@ pub struct ChurnOperations {
     used_bytes: u64,
     /// The number of files created so far.
     created_files: u64,
-    /// Bytes of the files created since the filesystem was filled: the clock of lifetimes.
-    created_bytes: u64,
+    /// The clock of lifetimes: the bytes of the files created since the filesystem was filled, without appends to them.
+    clock_bytes: u64,
     /// Bytes written since the filesystem was filled; None before.
     churned_bytes: Option<u64>,
     /// Bytes written since the last sync.
@@ -233,7 +235,7 @@ impl ChurnOperations {
         if self.used_bytes + file_space_bytes(pending.bytes) <= self.plan.target_bytes() {
             return Some(self.apply_write(pending));
         }
-        // If there is no number yet, the files take their share for the first time now.
+        // If `churned_bytes` is still None, this write is the first that does not fit: the filesystem has been filled now.
         self.churned_bytes.get_or_insert(0);
         let Some((_, file)) = self.files_by_death.pop_first() else {
             // A single file is larger than the space that files may take.
@@ -285,10 +287,10 @@ impl ChurnOperations {
         // In the mean lifetime of a file, the bytes of all files are created once.
         let bytes_per_hour = self.plan.target_bytes() as f64 / self.ages.mean_lifetime_hours();
         // The clock stands at 0 until the filesystem has been filled.
-        let death = (self.created_bytes + (lifetime_hours * bytes_per_hour) as u64, file);
+        let death = (self.clock_bytes + (lifetime_hours * bytes_per_hour) as u64, file);
         let live = LiveFile { bytes, index: self.live_numbers.len() };
         if self.churned_bytes.is_some() {
-            self.created_bytes += bytes;
+            self.clock_bytes += bytes;
         }
         self.used_bytes += file_space_bytes(live.bytes);
         self.live_files.insert(file, live);
@@ -324,7 +326,7 @@ impl Iterator for ChurnOperations {
         if self.has_ended {
             return None;
         }
-        // The part before the operation: a part ends with the write that reaches its end.
+        // Determine the part before the operation counts: the write that reaches the end of a part belongs to that part.
         let part = self.current_part();
         self.next_operation().map(|operation| (part, operation))
     }
