@@ -97,7 +97,7 @@ fn connect_shell(shell: &mut Shell, role: &ProcessRole) -> io::Result<GuestTermi
     let ProcessRole::Supervisor(Rights { user, .. }) = role else {
         return Err(Error::other("the shell has no user"));
     };
-    let terminal = GuestTerminal::open(shell.is_terminal, user)?;
+    let terminal = GuestTerminal::open(shell.has_terminal, user)?;
     std::fs::write(EXIT_CODE_FILE, "")?;
     user.chown_to_user(Path::new(EXIT_CODE_FILE))?;
     (shell.input_path, shell.output_path) = (terminal.input.clone(), terminal.output.clone());

@@ -33,8 +33,9 @@ pub struct Shell {
     /// Program and arguments.
     #[serde(rename = "words")]
     pub argv: Vec<String>,
-    /// Whether its standard input and output are a terminal.
-    pub is_terminal: bool,
+    /// Whether it has a terminal as its standard input and output.
+    #[serde(rename = "is_terminal")]
+    pub has_terminal: bool,
     /// The path of its standard input in the guest; the guest sets it when it boots.
     #[serde(rename = "input")]
     pub input_path: PathBuf,
@@ -64,7 +65,7 @@ impl Shell {
     }
 
     fn command(&self, dir: &Path) -> io::Result<Command> {
-        let (input, output) = if self.is_terminal {
+        let (input, output) = if self.has_terminal {
             // Without NOCTTY, the terminal could become that of this process's session. Only the session of the shell may take it.
             let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
             let terminal = File::from(rustix::fs::open(&self.input_path, flags, Mode::empty())?);
@@ -75,12 +76,12 @@ impl Shell {
         let mut command = Command::new(&self.argv[0]);
         command.args(&self.argv[1..]).current_dir(dir);
         command.stdin(input).stdout(output.try_clone()?).stderr(output);
-        let is_terminal = self.is_terminal;
+        let has_terminal = self.has_terminal;
         // SAFETY: only system calls between fork and exec.
         unsafe {
             command.pre_exec(move || {
                 rustix::process::setsid()?;
-                if is_terminal {
+                if has_terminal {
                     rustix::process::ioctl_tiocsctty(BorrowedFd::borrow_raw(0))?;
                 }
                 Ok(())
@@ -123,7 +124,7 @@ impl ShellSession {
 
     /// Describes the shell for the request to the agent in the guest.
     pub fn to_request(&self) -> Shell {
-        Shell { argv: self.argv.clone(), is_terminal: self.is_terminal, ..Shell::default() }
+        Shell { argv: self.argv.clone(), has_terminal: self.is_terminal, ..Shell::default() }
     }
 }
 
