@@ -59,7 +59,7 @@ impl Shell {
         let mut child = limits::spawn(&mut command).map_err(failed)?;
         // `command` holds the terminal open. The terminal must close when the shell ends, so only the shell may keep it open.
         drop(command);
-        let status = child.wait().map_err(failed)?;
+        let status = child.wait().map_err(Error::io("waiting for", &self.argv[0]))?;
         let code = status.code().unwrap_or_else(|| SIGNAL_EXIT_BASE + status.signal().unwrap_or_default());
         Ok(std::fs::write(&self.status_file, code.to_string()).map_err(Error::io("writing", &self.status_file))?)
     }
