@@ -206,12 +206,11 @@ fn send_input(socket: &mut UnixStream, is_terminal: bool, stop: &AtomicBool) -> 
     Ok(())
 }
 
-/// Copies the output of the shell to standard output until it ends.
+/// Copies the output of the shell to standard output until it ends. If standard output is closed, discards the rest, because a
+/// guest whose output nobody reads would block for ever.
 fn show_output(socket: &mut UnixStream) {
-    let (mut stdout, mut buffer) = (io::stdout(), [0; BUFFER_BYTES]);
+    let (mut stdout, mut is_open, mut buffer) = (io::stdout(), true, [0; BUFFER_BYTES]);
     while let Ok(count @ 1..) = socket.read(&mut buffer) {
-        if stdout.write_all(&buffer[..count]).and_then(|()| stdout.flush()).is_err() {
-            return;
-        }
+        is_open = is_open && stdout.write_all(&buffer[..count]).and_then(|()| stdout.flush()).is_ok();
     }
 }
