@@ -72,10 +72,15 @@ pub fn write_and_print_report(
 ) -> CommandResult {
     report.commands = read_commands(run)?;
     let main_report = write_run_dir_reports(&report, run.path())?;
-    let stored_formats = exporters::EXPORTERS.iter().filter(|exporter| (exporter.file_in_run_dir)(&report).is_some());
-    stored_formats.for_each(|exporter| note_omissions(exporter, &report));
+    let is_stored = |exporter: &Exporter| (exporter.file_in_run_dir)(&report).is_some();
+    for exporter in exporters::EXPORTERS.iter().filter(|exporter| is_stored(exporter)) {
+        note_omissions(exporter, &report);
+    }
     for (exporter, path) in exports {
-        write_report(&report, exporter, path)?;
+        exporter.write(&report, path)?;
+        if !is_stored(exporter) {
+            note_omissions(exporter, &report);
+        }
     }
     let mut printed = Vec::new();
     format.export(&report, &mut printed)?;
