@@ -99,12 +99,6 @@ impl ClientSample<'_> {
         (operations, bytes.filter(|rate| *rate > 0.0))
     }
 
-    /// The rate by which clients are compared: bytes per second, else operations per second, else tasks per second.
-    pub fn compared_rate(&self) -> f64 {
-        let (operations, bytes) = self.rates();
-        bytes.or(operations).unwrap_or_else(|| 1e9 / self.reading(reading::ELAPSED).unwrap_or(f64::INFINITY))
-    }
-
     /// The operations and bytes of the client in a window: from its time series, else from its mean rates.
     fn amounts_in(&self, window: Window) -> (f64, f64) {
         let own_window = self.measured_window();
@@ -128,6 +122,18 @@ impl ClientSample<'_> {
         const MIN_BYTES: f64 = 65_536.0;
         let read = self.reading(reading::READ_BYTES).filter(|read| *read >= MIN_BYTES)?;
         Some(self.reading(reading::FETCHED_BYTES)? / read)
+    }
+}
+
+/// The rates by which clients are compared, in the same unit for all of them: bytes per second if any client has a rate of bytes,
+/// else operations per second if any client has such a rate, else tasks per second. A client without the rate has 0.
+fn compared_rates(samples: &[ClientSample]) -> Vec<f64> {
+    let (operations, bytes): (Vec<Option<f64>>, Vec<Option<f64>>) = samples.iter().map(ClientSample::rates).unzip();
+    let rates = [bytes, operations].into_iter().find(|rates| rates.iter().any(Option::is_some));
+    let task_rate = |client: &ClientSample| 1e9 / client.reading(reading::ELAPSED).unwrap_or(f64::INFINITY);
+    match rates {
+        Some(rates) => rates.into_iter().map(Option::unwrap_or_default).collect(),
+        None => samples.iter().map(task_rate).collect(),
     }
 }
 
@@ -182,7 +188,7 @@ fn set_common_readings(samples: &[ClientSample], common: Window, readings: &mut 
     readings.set(reading::START_SPREAD, (Window::common(&tasks).start - Window::around(tasks).start) * 1e9);
     let errors = samples.iter().map(|client| client.clock.error_s);
     readings.set(reading::CLOCK_ERROR, errors.fold(0.0, f64::max) * 1e9);
-    let rates: Vec<f64> = samples.iter().map(ClientSample::compared_rate).collect();
+    let rates = compared_rates(samples);
     let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
     let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
     let fastest = rates.iter().copied().fold(0.0, f64::max);
@@ -280,10 +286,10 @@ impl ClientObservations {
         let task = samples[0].sample.task.id.to_string();
         let observations = self.tasks.entry((task, variant.to_string())).or_default();
         observations.rounds += 1;
-        let rates: Vec<f64> = samples.iter().map(ClientSample::compared_rate).collect();
+        let rates = compared_rates(samples);
         let median_rate = median(&rates).unwrap_or_default();
-        for (rank, sample) in samples.iter().enumerate() {
-            let share = sample.compared_rate() / median_rate;
+        for (rank, (sample, rate)) in samples.iter().zip(rates).enumerate() {
+            let share = rate / median_rate;
             if share < STRAGGLER_RATE {
                 let key = (rank, sample.machine.host.clone());
                 let (rounds, smallest) = observations.stragglers.entry(key).or_insert((0, share));
@@ -541,6 +547,16 @@ pub mod tests {
             ]
         );
         assert_eq!(notes[0].task.as_deref(), Some("t"));
+    }
+
+    #[test]
+    fn clients_are_compared_in_the_same_unit() {
+        let client_sample = |id: &str, rate| sample(0.0, 1.0, &[(id, rate)]);
+        let readings = merge_clients(&[
+            ("a", 0.0, client_sample(reading::WRITE_BANDWIDTH, 100.0)),
+            ("b", 0.0, client_sample(reading::WRITE_RATE, 100.0)),
+        ]);
+        assert_eq!(readings.get(reading::SLOWEST_CLIENT), Some(0.0));
     }
 
     #[test]
