@@ -275,6 +275,7 @@ pub fn perform_privileged(
             let text = "only root can drop the caches of a directory: tasks that start on a freshly mounted filesystem on other targets start with warm caches here";
             bench.note(Note::new(NoteKind::Unavailable, text).fix("run as root"));
         }
+        // Without root, dropping the caches fails, and so does the task.
         (PrivilegedRequest::DropCaches | PrivilegedRequest::Remount, mount) => {
             if let Some(mount) = mount {
                 target::drop_own_cache(mount, &mut bench.log())?;
