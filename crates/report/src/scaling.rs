@@ -16,6 +16,7 @@ use fsarena_stats::critical_values::FIRST_LOOK_ROUNDS;
 use fsarena_stats::scaling::laws::{DECISIVE_LEAD, Law, LawChoice, MISFIT_P, ScoredFit};
 use fsarena_stats::scaling::{Doubling, Scaling, Series};
 use serde_json::{Value, json};
+use std::fmt::Display;
 
 /// The page about several curves of throughput over clients. `source` names the run or file in the title. If `shows_figures`,
 /// the document contains the figures; the JSON always does.
@@ -261,17 +262,25 @@ fn saturation_sentence(scaling: &Scaling) -> String {
     let gains = "twice as many clients bring under 5%";
     match (saturation.possible_from, saturation.clients) {
         (Some(from), Some(at)) if from < at => {
-            format!("It saturates at {at} clients, perhaps from {from} on: {gains}.")
+            format!("It saturates at {}, perhaps from {from} on: {gains}.", count_clients(at))
         }
-        (_, Some(at)) => format!("It saturates at {at} clients: {gains}."),
+        (_, Some(at)) => format!("It saturates at {}: {gains}.", count_clients(at)),
         (Some(from), None) => format!(
-            "Saturation is inconclusive: it may begin at {from} clients, but up to {last_doubled_clients} clients the data do not \
-             show that {gains}."
+            "Saturation is inconclusive: it may begin at {}, but up to {} the data do not show that {gains}.",
+            count_clients(from),
+            count_clients(last_doubled_clients)
         ),
         (None, None) => {
-            format!("It is not saturated up to {last_doubled_clients} clients: twice as many bring over 5%.")
+            format!("It is not saturated up to {}: twice as many bring over 5%.", count_clients(last_doubled_clients))
         }
     }
+}
+
+/// A number of clients, or its estimate with an interval, with the noun: `1 client`, `8 clients`, `8 (6–12) clients`.
+fn count_clients(number: impl Display) -> String {
+    let number = number.to_string();
+    let noun = if number == "1" { "client" } else { "clients" };
+    format!("{number} {noun}")
 }
 
 /// The number of clients at the peak, with its interval: `8`, `8 (6–12)`.
@@ -300,14 +309,14 @@ fn peak_sentence(scaling: &Scaling) -> String {
         format!(", by the law at {}{range}", three_digits(peak.value))
     });
     let peak = format!(
-        "It peaks at {} clients with {}{peak_by_law}",
-        peak_range(scaling),
+        "It peaks at {} with {}{peak_by_law}",
+        count_clients(peak_range(scaling)),
         three_digits(scaling.peak.throughput)
     );
     match &scaling.peak.ratio_at_end {
         None => format!("{peak}: that is the most that was measured."),
         Some(_) => {
-            format!("{peak}; at {last_clients} clients {} of that is left.", share_left_at_end(scaling))
+            format!("{peak}; at {} {} of that is left.", count_clients(last_clients), share_left_at_end(scaling))
         }
     }
 }
@@ -444,6 +453,12 @@ mod tests {
                 "It peaks at 3 clients with 100; at 10 clients 33% of that is left."
             ]
         );
+    }
+
+    #[test]
+    fn one_client_is_in_the_singular() {
+        let sentences = sentences_about(&[(1.0, 100.0), (2.0, 33.0)]);
+        assert_eq!(sentences[2], "It peaks at 1 client with 100; at 2 clients 33% of that is left.");
     }
 
     #[test]
