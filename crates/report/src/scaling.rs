@@ -380,7 +380,10 @@ pub(crate) fn format_amount(amount: f64) -> String {
 /// An amount that was measured, not rounded, with commas: `4,096`.
 fn format_exact_amount(amount: f64) -> String {
     let digits = amount.to_string();
-    if digits.contains('.') { digits } else { group_digits(&digits) }
+    match digits.split_once('.') {
+        Some((whole, decimals)) => format!("{}.{decimals}", group_digits(whole)),
+        None => group_digits(&digits),
+    }
 }
 
 /// The name of a variant of a run without its level of a factor, for a curve over the levels of this factor: `ext4/8` for the
@@ -435,6 +438,7 @@ mod tests {
         assert_eq!([98_437.0, 1e6, 999.0, 22.4].map(format_amount), ["98,400", "1,000,000", "999", "22"]);
         assert_eq!([0.3, 0.0, 1.0].map(format_amount), ["0.300", "0", "1"]);
         assert_eq!([4096.0, 1e6, 0.5].map(format_exact_amount), ["4,096", "1,000,000", "0.5"]);
+        assert_eq!(format_exact_amount(12345.5), "12,345.5");
     }
 
     fn sentences_about(points: &[(f64, f64)]) -> Vec<String> {
