@@ -40,7 +40,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// A command with its directory, environment and time limit.
 #[derive(Debug, Clone)]
 pub struct Invocation {
-    /// Program and arguments.
+    /// Program and arguments; not empty.
     pub argv: Vec<String>,
     /// Its working directory, which is on the filesystem under test.
     pub dir: PathBuf,
@@ -102,7 +102,8 @@ impl Invocation {
             _ => CommandError::NotStarted { program: program(), source },
         };
         let to_wait_error = |source: io::Error| TaskError::io(format!("wait for {}", self.argv[0]))(source);
-        // Processes that outlive their parent become children of this process. The call switches this on with any pid.
+        // Processes that outlive their parent become children of this process, also those of later commands. The argument is a
+        // switch of prctl(2), which rustix types as a pid: any pid turns it on.
         rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| to_command_error(error.into()))?;
         let (reader, mut child) = self.spawn().map_err(to_command_error)?;
         let mut output =
@@ -175,8 +176,8 @@ impl CommandOutput {
         self.bytes += piece_bytes as u64;
         self.tail.extend_from_slice(&piece[..piece_bytes]);
         self.printed.read_piece(&piece[..piece_bytes]);
-        // Drain only after twice the size, because draining moves all remaining bytes. One byte more than the log keeps
-        // shows `last_bytes` that bytes are missing.
+        // Drain only after twice the size, because draining moves all remaining bytes. Keep one byte more than the log does, so
+        // that `last_bytes` begins with an ellipsis.
         if self.tail.len() > 2 * FAILED_LOG_BYTES {
             self.tail.drain(..self.tail.len() - FAILED_LOG_BYTES - 1);
         }
@@ -217,8 +218,9 @@ fn last_bytes(output: &[u8], max_bytes: usize) -> String {
 }
 
 /// Waits for processes that outlived their command, kills those that do not end in time, and returns the names of the
-/// killed ones. A process that `/proc` does not show cannot be killed, and is in the list too if it is the only one.
-/// Every child of this process counts as such a process, also one that it started before the command.
+/// killed ones. A process that `/proc` does not show cannot be killed. If only such processes are left, the list has one
+/// entry for them. Every child of this process counts as such a process and is killed, also one that it started before the
+/// command.
 fn reap_survivors() -> Vec<String> {
     let sys_root = SysRoot::host();
     let start = Instant::now();

@@ -74,8 +74,8 @@ impl<'a> Stages<'a> {
         Ok(Stages { runs_dir, earlier_runs, stages, begun_count: 0 })
     }
 
-    /// Checks all stages but the first against this machine, so that none fails after an earlier one was measured. The
-    /// workloads will run as `user`. If `progress` is set, also tries the options that the user wrote; `progress` gets
+    /// Checks all stages but the first against this machine, so that none fails after an earlier one was measured. The run of
+    /// the first stage checks that stage itself. The workloads will run as `user`. If `progress` is set, also tries the options that the user wrote; `progress` gets
     /// the numbers of finished and of all trials.
     ///
     /// # Errors
@@ -95,11 +95,13 @@ impl<'a> Stages<'a> {
     /// Begins the next stage, and returns it; None after the last stage.
     ///
     /// # Errors
-    /// The run that the stage continues with cannot be read or has no data, or, except in a dry run, is missing.
+    /// The run that the stage continues with cannot be read or has no data. A missing run is an error too, unless `is_dry_run`
+    /// is set.
     pub fn begin_next(&mut self, is_dry_run: bool) -> Result<Option<NextStage>> {
         let Some((stage, plan)) = self.stages.get(self.begun_count) else { return Ok(None) };
         self.begun_count += 1;
         let (name, earlier_runs, mut plan) = (&stage.name, self.earlier_runs.clone(), plan.clone());
+        // Only `fsarena advise` sets `not_compared` and `error_split`.
         plan.stage = Some(Stage { name: name.clone(), earlier_runs, not_compared: vec![], error_split: None });
         let Some((factor, earlier_stage)) = stage.best_factor.as_ref().zip(stage.earlier_stage.as_ref()) else {
             return Ok(Some(NextStage::Plan(Box::new(plan), None)));
@@ -183,7 +185,8 @@ fn budget_share(file: &PlanFile, stage: &StageTable, stages: &[&StageTable], sca
     budget_s(stage).unwrap_or(mean_s) / stages.iter().map(|stage| budget_s(stage).unwrap_or(mean_s)).sum::<f64>()
 }
 
-/// Whether the study of a plan has stages after the stage of the plan that are not optional.
+/// Whether the shipped study with the name of a plan has stages after the stage of the plan that are not optional. False for
+/// the plan of a user, whose file is not known here.
 pub fn has_later_stages(plan: &Plan) -> bool {
     let (Some(stage), Some(study)) = (&plan.stage, study::find(&plan.name)) else { return false };
     let Ok(parsed) = PlanFile::parse(study.name, study.plan_toml.as_bytes()) else { return false };

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Every link.
 pub const LINKS: &[LinkDef] = &[crypt::LINK, luks::LINK, integrity::LINK, thin::LINK, thin::SNAPSHOT, snapshot::LINK];
 
-/// The largest number of links in a level.
+/// The largest number of links in a level: an arbitrary limit.
 const MAX_LINKS: usize = 8;
 
 /// Parses a level of the factor `stack` (`thin+crypt`) into its links, from the disk up. Empty for an empty level and `none`.
@@ -63,13 +63,15 @@ pub fn check_programs(level: &str) -> std::result::Result<(), String> {
     program::check_installed(&required_programs(level))
 }
 
-/// The size in bytes that the device below all links needs, for a device of `bytes` above them; `u64::MAX` on overflow.
+/// The size in bytes that the lowest device, below all links, needs so that the device above all links has `bytes` bytes. Returns
+/// `u64::MAX` on overflow.
 pub fn bytes_below(links: &[&LinkDef], bytes: u64) -> u64 {
     let sectors = links.iter().rev().fold(bytes.div_ceil(SECTOR_BYTES), |sectors, link| (link.sectors_below)(sectors));
     sectors.saturating_mul(SECTOR_BYTES)
 }
 
-/// The devices of a stack of links. Dropping this value removes the devices that are in an undo journal.
+/// The devices of a stack of links. If the device mapper was opened with an undo journal, it removes the devices when it is
+/// dropped, and so when this value is dropped. Devices made without a journal stay.
 #[derive(Debug)]
 pub struct DeviceStack {
     mapper: Arc<DeviceMapper>,
@@ -86,7 +88,8 @@ impl DeviceStack {
     /// `command` returns the command that starts a program.
     ///
     /// # Errors
-    /// The kernel refuses a device, or a program fails; the message names the link.
+    /// The kernel refuses a device, or a program fails; the message names the link. The devices made before are removed as
+    /// if the stack were dropped.
     pub fn make(
         mapper: DeviceMapper,
         command: CommandForProgram,
@@ -100,7 +103,7 @@ impl DeviceStack {
             let sectors = bytes_below(&links[index + 1..], bytes) / SECTOR_BYTES;
             let (mapper, name) = (stack.mapper.clone(), format!("{name_prefix}{}{index}", link.id));
             let setup = LinkSetup { command, mapper, name, device_below: stack.top, sectors };
-            stack.top = (link.make)(&setup).and_then(wait_for_node).map_err(|error| name_link(link, error))?;
+            stack.top = (link.make)(&setup).and_then(wait_for_node).map_err(|error| with_link_name(link, error))?;
             stack.links.push((link, setup));
         }
         Ok(stack)
@@ -117,7 +120,7 @@ impl DeviceStack {
     /// The kernel refuses a request; the message names the link.
     pub fn finish_after_mkfs(&self) -> Result<()> {
         for (link, setup) in &self.links {
-            (link.finish_after_mkfs)(setup).map_err(|error| name_link(link, error))?;
+            (link.finish_after_mkfs)(setup).map_err(|error| with_link_name(link, error))?;
         }
         Ok(())
     }
@@ -140,7 +143,7 @@ fn wait_for_node(device: PathBuf) -> Result<PathBuf> {
 }
 
 /// The error with the name of the link before it.
-fn name_link(link: &LinkDef, error: Error) -> Error {
+fn with_link_name(link: &LinkDef, error: Error) -> Error {
     Error::other(format!("stack={}: {error}", link.id))
 }
 

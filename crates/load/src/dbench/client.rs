@@ -1,4 +1,4 @@
-//! A client of dbench, which plays the program repeatedly until the run is over: its options, its table of open files,
+//! A client of dbench, which performs the operations of the loadfile repeatedly until the run is over: its options, its table of open files,
 //! and the data that it writes.
 
 use crate::dbench::calls::{self, EntryBuffer, PathBuffer, as_path};
@@ -79,7 +79,7 @@ pub struct DbenchClient<'r> {
     read_buffer: Vec<u8>,
     /// The index of the pattern to write; `None` writes the default data.
     pattern: Option<usize>,
-    /// The time from which the times of timed lines count, in ticks.
+    /// Lines of the loadfile may state when they are due. This is the time, in ticks, that these times are relative to.
     time_base: u64,
     /// The start of the last operation under a rate, in ticks, and the value of `moved_bytes` at that time.
     last_paced: Option<(u64, u64)>,
@@ -130,7 +130,7 @@ impl<'r> DbenchClient<'r> {
                     self.perform_operation(kind, instruction, numbers)?;
                     self.count_operation(kind, numbers, clock.now().saturating_sub(start));
                 }
-                // A rate replaces the times of the lines.
+                // With a limited rate, the times that lines state are ignored.
                 Step::Control(InstructionAction::WaitUntil, [ns, ..]) => {
                     if self.shared.options.rate_mb_s.is_none() {
                         self.wait_until(self.time_base + self.shared.clock.scale.ticks(ns as u64));
@@ -162,6 +162,7 @@ impl<'r> DbenchClient<'r> {
             }
             InstructionAction::SetSyncPoint => self.counters.sync_point.store(numbers[0], Relaxed),
             InstructionAction::WaitForSyncPoint => {
+                // The program was checked: it awaits only clients that exist.
                 let [client, point, ..] = numbers;
                 let other_client = self.shared.counters.client(client as u32);
                 while other_client.sync_point.load(Relaxed) != point && self.shared.counters.phase() != Phase::Over {
@@ -176,7 +177,7 @@ impl<'r> DbenchClient<'r> {
     /// Counts a finished operation.
     #[inline]
     fn count_operation(&mut self, kind: OperationKind, numbers: Numbers, ticks: u64) {
-        // As in the real dbench, a short read counts with the requested bytes.
+        // As in the real dbench, a short read counts with the requested bytes. `numbers[2]` is the size.
         let moved_bytes =
             if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) { numbers[2] as u64 } else { 0 };
         self.moved_bytes += moved_bytes;
@@ -227,9 +228,11 @@ impl<'r> DbenchClient<'r> {
         }
     }
 
+    /// Performs an operation with these numbers: `KindDef::number_count` lists their meaning for each kind.
     fn perform_operation(&mut self, kind: OperationKind, instruction: &Instruction, numbers: Numbers) -> ClientResult {
         for index in 0..kind.def().name_count {
             self.compose_name(index, instruction)?;
+            // As in the real dbench, the name of a tree to delete is not looked up.
             if kind != OperationKind::Deltree {
                 calls::look_up_name(&mut self.paths[index], &mut self.entry_buffer);
             }
@@ -253,7 +256,7 @@ impl<'r> DbenchClient<'r> {
                 return self.check_result(instruction, "rmdir", std::fs::remove_dir(as_path(path.as_c_str())));
             }
             OperationKind::Mkdir => {
-                // The directory may exist already, because other clients create it, too.
+                // The directory may exist already, because other clients create it, too. The real dbench ignores all errors.
                 let _ = nix::unistd::mkdir(path.as_c_str(), Mode::S_IRWXU | Mode::S_IRWXG | Mode::S_IRWXO);
             }
             OperationKind::Deltree => calls::delete_tree(&mut self.paths[0]),
@@ -265,7 +268,8 @@ impl<'r> DbenchClient<'r> {
         Ok(())
     }
 
-    /// Performs an operation on an open file.
+    /// Performs an operation on an open file. As in the real dbench, the results of syncs, locks and reads of a status are
+    /// ignored.
     fn perform_on_open_file(
         &mut self,
         kind: OperationKind,
@@ -452,7 +456,8 @@ impl HandleTable {
     }
 }
 
-/// Number of offsets in the noise at which the data of a write can begin, so that successive writes differ.
+/// The default data of writes is noise, unless the content is zeros. The data of a write can begin at this number of offsets in the noise, so that
+/// successive writes differ.
 const OFFSET_COUNT: usize = 256;
 /// Bytes between two such offsets.
 const OFFSET_STEP_BYTES: usize = 509;

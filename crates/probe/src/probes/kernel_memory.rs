@@ -1,4 +1,6 @@
 //! The memory that the kernel keeps for itself: inodes, directory entries, and the filesystem's own structures.
+//!
+//! The memory may shrink during a task. `Session::compute_readings` leaves out a negative growth.
 
 use crate::probe::{OpenedProbe, Probe, Sampling};
 use crate::probe::{TextGauge, number_after};
