@@ -101,7 +101,7 @@ mod context_switches {
     pub const PROBE: Probe = Probe {
         id: "context_switches",
         help: "context switches of the machine",
-        readings: &[Sampling::DeltaToSynced.reading(
+        readings: &[Sampling::GrowthUntilSynced.reading(
             ReadingDef::lower("context_switches", Unit::Count)
                 .help("context switches of the machine until the data was on the device"),
         )],

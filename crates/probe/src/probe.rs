@@ -31,9 +31,9 @@ pub struct ProbeReading {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
     /// The growth from before the task until its work had returned.
-    DeltaToReturn,
+    GrowthUntilReturn,
     /// The growth from before the task until its data was on the device.
-    DeltaToSynced,
+    GrowthUntilSynced,
     /// The value when the work had returned.
     AtReturn,
 }

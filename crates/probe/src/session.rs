@@ -67,12 +67,12 @@ impl Session {
 
     /// Reads the probes that use the values when the work has returned.
     pub fn read_at_return(&mut self) -> Snapshot {
-        self.read_probes(|sampling| sampling != Sampling::DeltaToSynced)
+        self.read_probes(|sampling| sampling != Sampling::GrowthUntilSynced)
     }
 
     /// Reads the probes that use the values when the data is on the device.
     pub fn read_at_synced(&mut self) -> Snapshot {
-        self.read_probes(|sampling| sampling == Sampling::DeltaToSynced)
+        self.read_probes(|sampling| sampling == Sampling::GrowthUntilSynced)
     }
 
     /// Computes the readings of a task from its three snapshots. Readings of a failed gauge and of a counter that decreased are
@@ -82,8 +82,8 @@ impl Session {
         let probe_readings = self.probes.iter().flat_map(|probe| probe.probe.readings);
         for (position, reading) in probe_readings.enumerate() {
             let value = match reading.sampling {
-                Sampling::DeltaToReturn => at_return.0[position] - before.0[position],
-                Sampling::DeltaToSynced => at_synced.0[position] - before.0[position],
+                Sampling::GrowthUntilReturn => at_return.0[position] - before.0[position],
+                Sampling::GrowthUntilSynced => at_synced.0[position] - before.0[position],
                 Sampling::AtReturn => at_return.0[position],
             };
             if value.is_finite() && value >= 0.0 {

@@ -54,12 +54,12 @@ const fn amount_def(id: &'static str, unit: Unit) -> ReadingDef {
 
 /// A field that is read for the growth until the data is synced.
 const fn synced_field(index: usize, factor: f64, id: &'static str, unit: Unit, help: &'static str) -> StatField {
-    StatField { index, factor, reading: Sampling::DeltaToSynced.reading(amount_def(id, unit).help(help)) }
+    StatField { index, factor, reading: Sampling::GrowthUntilSynced.reading(amount_def(id, unit).help(help)) }
 }
 
 /// A field in sectors that is read for the growth until the work has returned.
 const fn returned_field(index: usize, id: &'static str, help: &'static str) -> StatField {
-    let reading = Sampling::DeltaToReturn.reading(amount_def(id, Unit::Bytes).help(help));
+    let reading = Sampling::GrowthUntilReturn.reading(amount_def(id, Unit::Bytes).help(help));
     StatField { index, factor: SECTOR_BYTES, reading }
 }
 

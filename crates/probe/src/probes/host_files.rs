@@ -16,10 +16,10 @@ pub const PROBE: Probe = Probe {
     id: "host_files",
     help: "requests of a guest for files of the host",
     readings: &[
-        Sampling::DeltaToReturn.reading(ReadingDef::lower(HOST_ROUND_TRIPS, Unit::Count).help(
+        Sampling::GrowthUntilReturn.reading(ReadingDef::lower(HOST_ROUND_TRIPS, Unit::Count).help(
             "requests of a guest for files of the host until the command returned: to load programs, and to read what these open on the host",
         )),
-        Sampling::DeltaToReturn.reading(time(HOST_WAIT).help(
+        Sampling::GrowthUntilReturn.reading(time(HOST_WAIT).help(
             "estimated time of the requests of a guest for files of the host until the command returned: their number times the mean time of such requests before the first task",
         )),
     ],

@@ -7,7 +7,7 @@ use fsarena_core::sample::{ReadingDef, Unit};
 
 /// The reading of a count, from before the task until its work had returned.
 const fn until_return(id: &'static str, unit: Unit, help: &'static str) -> ProbeReading {
-    Sampling::DeltaToReturn.reading(ReadingDef::neutral(id, unit).help(help))
+    Sampling::GrowthUntilReturn.reading(ReadingDef::neutral(id, unit).help(help))
 }
 
 /// `/proc/self/io`. The kernel adds the counters of a child when its parent waits for it.

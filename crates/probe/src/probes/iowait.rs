@@ -6,7 +6,7 @@ use fsarena_core::metric::reading::machine_time;
 
 /// The reading of a CPU time, from before the task until its data was synced.
 const fn cpu_time(id: &'static str, help: &'static str) -> ProbeReading {
-    Sampling::DeltaToSynced.reading(machine_time(id).help(help))
+    Sampling::GrowthUntilSynced.reading(machine_time(id).help(help))
 }
 
 /// The first line of `/proc/stat`.

@@ -11,7 +11,7 @@ use fsarena_core::sample::{ReadingDef, Unit};
 pub const PROBE: Probe = Probe {
     id: "kernel_memory",
     help: "growth of the kernel's own memory during the task",
-    readings: &[Sampling::DeltaToReturn.reading(ReadingDef::neutral(reading::SLAB_GROWTH, Unit::Bytes).machine().help(
+    readings: &[Sampling::GrowthUntilReturn.reading(ReadingDef::neutral(reading::SLAB_GROWTH, Unit::Bytes).machine().help(
         "growth of the kernel's slab caches while the command ran (Slab of /proc/meminfo): inodes, directory entries and the filesystem's structures in memory. Other programs that run at that time also count. A task has no value if the caches shrank",
     ))],
     open: |target| TextGauge::open(&target.kernel, "proc/meminfo", parse).map(OpenedProbe::new),

@@ -62,7 +62,7 @@ const SOURCES: &[CpuTimeSource] = &[
 pub const PROBE: Probe = Probe {
     id: "machine_cpu",
     help: "CPU time of the whole machine, with that of the filesystem's own threads",
-    readings: &[Sampling::DeltaToSynced.reading(
+    readings: &[Sampling::GrowthUntilSynced.reading(
         reading::machine_time(reading::MACHINE_CPU)
             .help("CPU time of all tasks on the machine until the data was synced; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks"),
     )],

@@ -8,7 +8,7 @@ const FILES: [&str; 3] = ["proc/pressure/io", "proc/pressure/cpu", "proc/pressur
 
 /// A reading of the time that processes waited, from before a task of the benchmark until its work had returned.
 const fn stall_time(id: &'static str, help: &'static str) -> ProbeReading {
-    Sampling::DeltaToReturn.reading(machine_time(id).help(help))
+    Sampling::GrowthUntilReturn.reading(machine_time(id).help(help))
 }
 
 /// Pressure stall information, `/proc/pressure/*` (Documentation/accounting/psi.rst).

@@ -12,7 +12,7 @@ const fn time_reading(id: &'static str, sampling: Sampling, help: &'static str) 
 }
 
 const fn count_reading(id: &'static str, help: &'static str) -> ProbeReading {
-    Sampling::DeltaToReturn.reading(ReadingDef::lower(id, Unit::Count).help(help))
+    Sampling::GrowthUntilReturn.reading(ReadingDef::lower(id, Unit::Count).help(help))
 }
 
 /// getrusage(2) of this process and of its children that were waited for.
@@ -22,17 +22,17 @@ pub const PROBE: Probe = Probe {
     readings: &[
         time_reading(
             reading::USER_CPU,
-            Sampling::DeltaToReturn,
+            Sampling::GrowthUntilReturn,
             "user time of the process tree, from getrusage; user plus system time is exact, and the kernel samples at clock ticks how it splits into the two",
         ),
         time_reading(
             reading::SYSTEM_CPU,
-            Sampling::DeltaToReturn,
+            Sampling::GrowthUntilReturn,
             "system time of the process tree, from getrusage; user plus system time is exact, and the kernel samples at clock ticks how it splits into the two",
         ),
         time_reading(
             reading::TREE_CPU_SYNCED,
-            Sampling::DeltaToSynced,
+            Sampling::GrowthUntilSynced,
             "user and system time of the process tree until the data was synced, from getrusage",
         ),
         count_reading("voluntary_switches", "times that the process tree waited for something, from getrusage"),
