@@ -74,9 +74,9 @@ impl<'a> Stages<'a> {
         Ok(Stages { runs_dir, earlier_runs, stages, begun_count: 0 })
     }
 
-    /// Checks all stages but the first against this machine, so that none fails after an earlier one was measured. The run of
-    /// the first stage checks that stage itself. The workloads will run as `user`. If `progress` is set, also tries the options that the user wrote; `progress` gets
-    /// the numbers of finished and of all trials.
+    /// Checks all stages but the first against this machine, so that none fails after an earlier one was measured. The run
+    /// of the first stage checks that stage itself. The workloads will run as `user`. If `progress` is set, also tries the
+    /// options that the user wrote; `progress` gets the numbers of finished and of all trials.
     ///
     /// # Errors
     /// Those of [`check`] and [`fn@try_options`].

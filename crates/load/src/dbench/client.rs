@@ -1,5 +1,5 @@
-//! A client of dbench, which performs the operations of the loadfile repeatedly until the run is over: its options, its table of open files,
-//! and the data that it writes.
+//! A client of dbench, which performs the operations of the loadfile repeatedly until the run is over: its options, its
+//! table of open files, and the data that it writes.
 
 use crate::dbench::calls::{self, EntryBuffer, PathBuffer, as_path};
 use crate::dbench::cursor::{Cursor, Step};
@@ -456,8 +456,8 @@ impl HandleTable {
     }
 }
 
-/// The default data of writes is noise, unless the content is zeros. The data of a write can begin at this number of offsets in the noise, so that
-/// successive writes differ.
+/// The default data of writes is noise, unless the content is zeros. The data of a write can begin at this number of
+/// offsets in the noise, so that successive writes differ.
 const OFFSET_COUNT: usize = 256;
 /// Bytes between two such offsets.
 const OFFSET_STEP_BYTES: usize = 509;
