@@ -348,6 +348,7 @@ mod tests {
         let layout = BlockLayout { file_count: 1, blocks_per_file: 64, block_bytes: BLOCK as u64 };
         let load = FileLoad::new(job, layout, &paths, &files, None);
         let mut worker = load.create_worker(0).unwrap();
+        worker.verifier.generations = vec![0; 64];
         match Ring::new(job, &files, &mut worker.buffers) {
             Ok(ring) => {
                 worker.ring = Some(Ring { scripted_results: scripted_results.iter().copied().collect(), ..ring })
