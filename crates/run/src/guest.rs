@@ -42,10 +42,10 @@ use fsarena_sys::{Error, argv::Argv, cancel, kernel::SysRoot};
 use host_programs::HostPrograms;
 use images::Images;
 use initramfs::InitramfsPacker;
-use saved_machines::SavedMachines;
+use saved_machines::{SavedMachines, StartedGuest};
 use session::GuestExit;
 use snapshot_pool::SnapshotPool;
-use start::{CellFilesystem, GuestPurpose, GuestRun, StartedGuest, make_dir};
+use start::{CellFilesystem, GuestPurpose, GuestRun, make_dir};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

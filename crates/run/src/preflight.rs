@@ -149,7 +149,8 @@ pub fn check(
     (room.bytes, room.inodes) = (room.bytes + room_of_ages.bytes, room.inodes + room_of_ages.inodes);
     room.bytes = fill::bytes_with_fill(variants, room.bytes.saturating_mul(u64::from(client_count)));
     requirements.uses_source_disk = room.source_bytes > 0;
-    requirements.host_programs = host_programs::find_needs(plan, variants, &requirements)?;
+    let programs = requirements.programs.iter().chain(&requirements.user_programs).map(String::as_str).collect();
+    requirements.host_programs = host_programs::find_needs(plan, variants, &programs)?;
     room.source_bytes += requirements.host_programs.as_ref().map_or(0, |programs| programs.copied_bytes);
     requirements.packed_programs = guests::guest_programs(plan, variants)?;
     room.source_bytes += packed_programs::BYTES_PER_PROGRAM * requirements.packed_programs.len() as u64;
@@ -271,7 +272,7 @@ fn check_devices(
         check_source_device(kernel, plan, requirements.source_disk_bytes)?;
     }
     requirements.kernels.mounted_filesystems = defs;
-    check_images(kernel, &plan.device, runs_dir, requirements)?;
+    check_images(kernel, &plan.device, runs_dir, &requirements.devices, requirements.source_disk_bytes)?;
     special_filesystems::check_room(kernel, plan, variants, runs_dir, room)
 }
 

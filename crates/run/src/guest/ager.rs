@@ -1,7 +1,8 @@
 //! Ages filesystems in guests, so that the kernel of the guest decides where their files lie.
 
 use super::host_programs::HostPrograms;
-use super::start::{AgeingGuest, CellFilesystem, GuestExecutor, GuestRun, StartedGuest};
+use super::saved_machines::StartedGuest;
+use super::start::{AgeingGuest, CellFilesystem, GuestExecutor, GuestRun};
 use crate::ageing::AgeingStep;
 use crate::ager::{Ager, VariantFilesystem, ageing_cell, to_run_event};
 use crate::axes::age::{age_of, is_aged_by_program};

@@ -11,7 +11,6 @@
 use super::boot::{GuestCell, GuestStarter};
 use super::session::{GuestExit, GuestOwner, SessionEnd, run_guest, run_until_ready};
 use super::snapshot_pool::write_command_line;
-use super::start::StartedGuest;
 use crate::error::{Result, RunError};
 use crate::executor::CellSink;
 use crate::preflight::Kernels;
@@ -100,6 +99,14 @@ impl SavedMachine {
         }
         Ok(saved)
     }
+}
+
+/// The result of starting a guest.
+pub enum StartedGuest {
+    /// The guest was run to its end.
+    Ended(GuestExit),
+    /// The guest is ready, and can run on a separate thread.
+    Restored(Box<RestoredGuest>),
 }
 
 impl RestoredGuest {

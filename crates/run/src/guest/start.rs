@@ -5,7 +5,7 @@ use super::early::EarlyGuests;
 use super::host_programs::HostPrograms;
 use super::images::Images;
 use super::initramfs::{InitramfsPacker, KernelDemands};
-use super::saved_machines::{RestoredGuest, SavedMachines};
+use super::saved_machines::{SavedMachines, StartedGuest};
 use super::session::{GuestExit, GuestOwner};
 use super::snapshot_pool::SnapshotPool;
 use crate::aged_images::AgedImages;
@@ -100,14 +100,6 @@ impl GuestPurpose {
             GuestPurpose::Measure => "",
         }
     }
-}
-
-/// The result of starting a guest.
-pub enum StartedGuest {
-    /// The guest was run to its end.
-    Ended(GuestExit),
-    /// The guest is ready, and can run on a separate thread.
-    Restored(Box<RestoredGuest>),
 }
 
 /// The executor of guest kernels.

@@ -1,6 +1,6 @@
 //! Finds what guests need to start programs of this machine, and checks that they have it.
 
-use super::{Requirements, guests::Kernels};
+use super::guests::Kernels;
 use crate::error::{Result, RunError, require};
 use crate::work::{find_workload, workload_versions};
 use fsarena_core::cell::Variant;
@@ -26,16 +26,14 @@ pub struct HostProgramNeeds {
     pub copied_bytes: u64,
 }
 
-/// Finds what guests need to start programs of this machine. `requirements` has the programs of the workloads. None if a
-/// plan does not run in guests, or if it starts no programs.
+/// Finds what guests need to start these programs of this machine, which the workloads execute. None if a plan does not run in
+/// guests, or if it starts no programs.
 ///
 /// # Errors
 /// A program or an input that this process cannot read.
-pub fn find_needs(plan: &Plan, variants: &[Variant], requirements: &Requirements) -> Result<Option<HostProgramNeeds>> {
+pub fn find_needs(plan: &Plan, variants: &[Variant], programs: &BTreeSet<&str>) -> Result<Option<HostProgramNeeds>> {
     let Backing::Guest(guest) = &plan.device.backing else { return Ok(None) };
-    let all_programs: BTreeSet<&str> =
-        requirements.programs.iter().chain(&requirements.user_programs).map(String::as_str).collect();
-    if all_programs.is_empty() {
+    if programs.is_empty() {
         return Ok(None);
     }
     require(!(guest.emulator == Emulator::Exact && guest.boots_anew), || {
@@ -46,7 +44,7 @@ pub fn find_needs(plan: &Plan, variants: &[Variant], requirements: &Requirements
         ))
     })?;
     let mut copied_paths = vec![];
-    for file in all_programs.into_iter().filter_map(program::find_by_name_or_path) {
+    for file in programs.iter().copied().filter_map(program::find_by_name_or_path) {
         check_readable(&file)?;
         // A guest has its own directory there, so it cannot read the program from the directory of this machine.
         copied_paths.extend(is_in_own_dir(&file).then_some(file));

@@ -1,7 +1,6 @@
 //! Computes the sizes of the images and the source disk, and checks whether this machine has space for them.
 
-use super::Requirements;
-use crate::device_layout::DeviceStorage;
+use crate::device_layout::{DeviceSpec, DeviceStorage};
 use crate::error::{Result, RunError, require};
 use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;
@@ -13,7 +12,7 @@ use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_fs::{Error, def::FsDef};
 use fsarena_load::workload::Room;
 use fsarena_sys::{host::available_memory_bytes, kernel::SysRoot, limits, undo::state_dir};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::{os::unix::fs::MetadataExt, path::Path};
 
 /// The size of an image is a multiple of this, in bytes, so that small changes of the work do not change the geometry
@@ -138,9 +137,13 @@ pub fn image_size(plan: &Plan, needed_bytes: u64) -> Result<u64> {
 
 /// Checks that the directories of the images exist, that none is on a filesystem under test, and that they have space
 /// for the images. For zram devices it checks that memory has space for their contents without compression.
-pub fn check_images(kernel: &SysRoot, device: &DevicePlan, runs_dir: &Path, requirements: &Requirements) -> Result<()> {
-    let Requirements { devices, source_disk_bytes, .. } = requirements;
-    let source_disk_bytes = *source_disk_bytes;
+pub fn check_images(
+    kernel: &SysRoot,
+    device: &DevicePlan,
+    runs_dir: &Path,
+    devices: &BTreeSet<DeviceSpec>,
+    source_disk_bytes: u64,
+) -> Result<()> {
     let total_bytes = |kind: BackingDevice| {
         let bytes =
             devices.iter().filter(|device| device.storage == DeviceStorage::Made(kind)).map(|device| device.bytes);
@@ -269,7 +272,7 @@ pub fn source_disk_bytes(plan: &Plan, room: Room) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device_layout::{DeviceRole, DeviceSpec};
+    use crate::device_layout::DeviceRole;
     use crate::testing::empty_record;
     use fsarena_fs::filesystems;
 
@@ -283,8 +286,7 @@ mod tests {
         let storage = DeviceStorage::Made(BackingDevice::Loop);
         let check = |source_disk_bytes| {
             let devices = [DeviceSpec { storage, role: DeviceRole::Whole, bytes: most_bytes }].into();
-            let requirements = Requirements { devices, source_disk_bytes, ..Requirements::default() };
-            check_images(&SysRoot::host(), &device, dirs[0].path(), &requirements)
+            check_images(&SysRoot::host(), &device, dirs[0].path(), &devices, source_disk_bytes)
         };
         assert!(check(0).is_ok());
         let error = check(most_bytes).unwrap_err().to_string();
