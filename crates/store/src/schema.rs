@@ -113,6 +113,12 @@ pub fn open_to_read(path: &Path) -> Result<Connection> {
         result => return result.map(|()| db),
     }
     drop(db);
+    let journal = path.with_extension("db-journal");
+    if journal.metadata().is_ok_and(|meta| meta.len() > 0) {
+        roll_back(path, &journal)?;
+        let db = open_database(path, READ_FLAGS).map_err(Error::while_reading(path))?;
+        return begin_reading(&db, path).map(|()| db);
+    }
     let wal = path.with_extension("db-wal");
     if wal.metadata().is_ok_and(|meta| meta.len() > 0) {
         // Opening the database as immutable would ignore this file, and the last cells in it.
@@ -123,6 +129,27 @@ pub fn open_to_read(path: &Path) -> Result<Connection> {
     let db = open_immutable(path)?;
     begin_reading(&db, path)?;
     Ok(db)
+}
+
+/// The last bytes of a rollback journal that names a super-journal, which belongs to several databases.
+const SUPER_JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+
+/// Rolls back the change of a database that a power failure interrupted, and that left a rollback journal. SQLite does so
+/// when it opens the database for writing.
+///
+/// # Errors
+/// SQLite cannot write the database, or the journal names a super-journal: fsarena makes none, and SQLite would delete the
+/// file of that name.
+fn roll_back(path: &Path, journal: &Path) -> Result<()> {
+    let content = std::fs::read(journal).map_err(Error::io("reading", journal))?;
+    if content.ends_with(&SUPER_JOURNAL_MAGIC) {
+        return Err(Error::damaged(path, "run.db-journal beside it is not a journal of fsarena"));
+    }
+    let open =
+        || open_database(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?.query_row("PRAGMA user_version", [], |_| Ok(()));
+    let reason = "its last change was interrupted and must be rolled back by run.db-journal, which is only possible in a \
+                  writable directory; copy the run's directory to one";
+    open().map_err(|_| Error::damaged(path, reason))
 }
 
 /// The longest text that SQLite returns, in bytes. Texts of fsarena are far shorter; a damaged file may hold longer ones.
@@ -296,6 +323,35 @@ mod tests {
         let sql = format!("DROP TABLE value; CREATE VIEW value AS {endless}");
         Connection::open(&path).unwrap().execute_batch(&sql).unwrap();
         assert!(matches!(open_to_read(&path), Err(Error::Damaged { .. })));
+    }
+
+    #[test]
+    fn an_interrupted_change_is_rolled_back_unless_its_journal_names_another_file() {
+        let (dir, path) = new_database();
+        let db = Connection::open(&path).unwrap();
+        // Without a cache SQLite writes changed pages, and before them the journal, while the transaction goes on.
+        let change = "PRAGMA cache_size = 1; BEGIN; CREATE TABLE added(text); WITH RECURSIVE n(i) AS
+            (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) INSERT INTO added SELECT printf('%1000d', i) FROM n";
+        db.execute_batch(change).unwrap();
+        let copy = dir.path().join("copy.db");
+        let copy_interrupted_database = || {
+            for extension in ["db", "db-journal"] {
+                std::fs::copy(path.with_extension(extension), copy.with_extension(extension)).unwrap();
+            }
+        };
+        copy_interrupted_database();
+        assert!(!open_to_read(&copy).unwrap().table_exists(Some("main"), "added").unwrap());
+        copy_interrupted_database();
+        let other = dir.path().join("other");
+        std::fs::write(&other, "text").unwrap();
+        let name = other.to_str().unwrap().as_bytes();
+        let checksum: u32 = name.iter().map(|byte| u32::from(*byte)).sum();
+        let mut journal = std::fs::read(copy.with_extension("db-journal")).unwrap();
+        let length = (name.len() as u32).to_be_bytes();
+        journal.extend([&[0; 4][..], name, &length, &checksum.to_be_bytes(), &SUPER_JOURNAL_MAGIC].concat());
+        std::fs::write(copy.with_extension("db-journal"), journal).unwrap();
+        let error = open_to_read(&copy).unwrap_err().to_string();
+        assert!(error.contains("is not a journal of fsarena") && other.exists(), "{error}");
     }
 
     #[test]
