@@ -86,12 +86,14 @@ fn the_same_work_takes_the_same_number_of_instructions() {
         csv.lines().skip(1).map(|line| line.split(',').nth(kernel).unwrap().parse().unwrap()).collect()
     };
     // Another run starts from a snapshot taken at the same instruction. A rare cell takes some instructions more
-    // (docs/internals/guests.md): at most 0.001%.
+    // (docs/internals/guests.md): at most one of these four, and at most 0.1%.
     expect(&TINY_RUN_ARGS);
     let (former, repeated) = (all_counts(&csv), all_counts(&expect(&["report", "--format", "csv"])));
     assert_eq!(former.len(), repeated.len());
-    let is_repeated = |(count, again): (&f64, &f64)| (count - again).abs() <= 1e-5 * count;
-    assert!(former.iter().zip(&repeated).all(is_repeated), "{former:?} and {repeated:?}");
+    let is_near = |(count, again): (&f64, &f64)| (count - again).abs() <= 1e-3 * count;
+    assert!(former.iter().zip(&repeated).all(is_near), "{former:?} and {repeated:?}");
+    let differing_cells = former.chunks(4).zip(repeated.chunks(4)).filter(|(cell, again)| cell != again).count();
+    assert!(differing_cells <= 1, "{former:?} and {repeated:?}");
 }
 
 #[test]
