@@ -8,7 +8,7 @@ use crate::child;
 use crate::context::RunContext;
 use crate::device_layout::DeviceLayout;
 use crate::error::{CellError, Result};
-use crate::executor::{RunSink, remove_run_dir};
+use crate::executor::{RunSink, remove_run_dir, to_run_event};
 use crate::packed_filesystems::WORK_DIR;
 use crate::protocol::{AgentRequest, MountRequest};
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
@@ -196,15 +196,5 @@ impl Ager for LocalAger<'_> {
             Some(dir) => remove_run_dir(dir, emit),
             None => Ok(()),
         }
-    }
-}
-
-/// Turns an event of an agent that measures nothing into an event of the run. None for events that the run does not
-/// store.
-pub fn to_run_event(event: CellEvent) -> Option<Event> {
-    match event {
-        CellEvent::Command(record) => Some(Event::Command(record)),
-        CellEvent::Note(note) => Some(Event::Note(note)),
-        _ => None,
     }
 }

@@ -106,3 +106,13 @@ impl ScratchDir {
         Ok(())
     }
 }
+
+/// Turns an event of an agent that measures nothing into an event of the run. None for events that the run does not
+/// store.
+pub fn to_run_event(event: CellEvent) -> Option<Event> {
+    match event {
+        CellEvent::Command(record) => Some(Event::Command(record)),
+        CellEvent::Note(note) => Some(Event::Note(note)),
+        _ => None,
+    }
+}

@@ -2,12 +2,11 @@
 //! directory. For each filesystem and set of options mkfs packs this directory into an image. The cells start from
 //! these images.
 
-use crate::ager::to_run_event;
 use crate::axes::Confinement;
 use crate::child;
 use crate::context::RunContext;
 use crate::error::{CellError, Result};
-use crate::executor::{CommandLog, RunSink, emit_logged_commands, remove_run_dir};
+use crate::executor::{CommandLog, RunSink, emit_logged_commands, remove_run_dir, to_run_event};
 use crate::format_cache::{FormatCache, FormattedImage};
 use crate::protocol::{AgentRequest, ProcessRole};
 use fsarena_core::cell::{Cell, Variant};
