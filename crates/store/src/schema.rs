@@ -3,6 +3,8 @@
 use crate::{Error, Result};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, OpenFlags, config::DbConfig, ffi, limits::Limit};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::{path::Path, sync::Once, time::Duration};
 
@@ -141,8 +143,14 @@ const SUPER_JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 
 /// SQLite cannot write the database, or the journal names a super-journal: fsarena makes none, and SQLite would delete the
 /// file of that name.
 fn roll_back(path: &Path, journal: &Path) -> Result<()> {
-    let content = std::fs::read(journal).map_err(Error::io("reading", journal))?;
-    if content.ends_with(&SUPER_JOURNAL_MAGIC) {
+    let read_end = || -> std::io::Result<Vec<u8>> {
+        let (mut file, mut end) = (File::open(journal)?, vec![]);
+        let magic_bytes = SUPER_JOURNAL_MAGIC.len() as u64;
+        file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(magic_bytes)))?;
+        file.take(magic_bytes).read_to_end(&mut end)?;
+        Ok(end)
+    };
+    if read_end().map_err(Error::io("reading", journal))? == SUPER_JOURNAL_MAGIC {
         return Err(Error::damaged(path, "run.db-journal beside it is not a journal of fsarena"));
     }
     let open =
