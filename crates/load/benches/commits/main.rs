@@ -34,9 +34,9 @@ const COMPARISONS: &[Comparison] = &[
     wal("wal, 4 clients", &[("clients", "4")], &["4"]),
     sqlite("sqlite update, journal=wal", "update", &[("journal", "wal")], 5_000, &["wal", "update"]),
     sqlite("sqlite insert, journal=wal", "insert", &[("journal", "wal")], 5_000, &["wal", "insert"]),
-    sqlite("sqlite read, journal=wal", "read", &[("journal", "wal")], 20_000, &["wal", "read"]),
+    sqlite("sqlite read, journal=wal", "read", &[("journal", "wal")], 100_000, &["wal", "read"]),
     sqlite("sqlite insert, journal=delete", "insert", &[("journal", "delete")], 2_000, &["delete", "insert"]),
-    sqlite("sqlite read, journal=delete", "read", &[("journal", "delete")], 20_000, &["delete", "read"]),
+    sqlite("sqlite read, journal=delete", "read", &[("journal", "delete")], 100_000, &["delete", "read"]),
     Comparison {
         title: "maildir, 4 clients",
         workload: "maildir",
