@@ -1,7 +1,9 @@
 //! The cache of kernels and facts about them, shared by runs: [`fsarena_sys::dirs::cache_dir`] and
 //! [`fsarena_sys::dirs::SHARED_CACHE`].
 //!
-//! Large files carry their digest in their name. A kernel package has the digests of its files in a list beside them.
+//! Large files carry their digest in their name. A kernel package has the digests of its files in a list beside them. They
+//! are compared once after each boot, because a power failure can lose what was written; from then on only the state of the
+//! files is.
 
 use fsarena_sys::{kernel::SysRoot, none_if_missing, process};
 use sha2::{Digest, Sha256};
@@ -86,7 +88,7 @@ pub(crate) fn remove_entry(path: &Path) {
 /// The number of bytes of SHA-256 in a digest, enough to find any damage.
 const DIGEST_BYTES: usize = 16;
 /// The number of bytes that are read at once.
-const PART_BYTES: usize = 1 << 20;
+const PART_BYTES: usize = 64 << 10;
 
 /// Computes a digest from parts.
 #[derive(Default)]
@@ -150,6 +152,8 @@ pub(crate) fn matches_digest(entry: &Path, contents: impl Read) -> bool {
 
 /// The name of the list of digests, which has a line for each file.
 const DIGEST_LIST: &str = "digests";
+/// The name of the file with the state that the files of a package had when they matched their digests.
+const VERIFIED_STATE: &str = "verified";
 /// The directories of a package that guests use.
 const PACKAGE_DIRS: [&str; 3] = ["boot", "lib", "usr/lib"];
 
@@ -158,19 +162,27 @@ const PACKAGE_DIRS: [&str; 3] = ["boot", "lib", "usr/lib"];
 /// # Errors
 /// A file cannot be read, or the list not written.
 pub(crate) fn write_digest_list(package: &Path) -> Result<()> {
-    let list = package.join(DIGEST_LIST);
-    std::fs::write(&list, list_digests(package)?)?;
-    // All users may use the packages that root unpacked.
-    std::fs::set_permissions(&list, Permissions::from_mode(0o644))
+    write_for_all_users(&package.join(DIGEST_LIST), &list_digests(package)?)
 }
 
-/// Returns whether every file of a package matches its digest. Makes the list of a package that an older fsarena unpacked
-/// without one.
+/// Returns whether every file of a package matches its digest. Reads the files only if they have changed since they were last
+/// read, or the machine has booted since. Makes the list of a package that an older fsarena unpacked without one.
 pub(crate) fn verify_package(package: &Path) -> bool {
+    let Ok(state) = digest_package_state(package) else { return false };
+    let verified_state = package.join(VERIFIED_STATE);
+    if std::fs::read_to_string(&verified_state).is_ok_and(|verified| verified == state) {
+        return true;
+    }
+    // Only root can write to the cache that others share. They read the files each time until root has verified them.
     match none_if_missing(std::fs::read_to_string(package.join(DIGEST_LIST))) {
-        Ok(Some(list)) => list_digests(package).is_ok_and(|current| current == list),
+        Ok(Some(list)) => {
+            let is_undamaged = list_digests(package).is_ok_and(|current| current == list);
+            if is_undamaged {
+                let _ = write_for_all_users(&verified_state, &state);
+            }
+            is_undamaged
+        }
         Ok(None) => {
-            // Only root can write to the cache that others share.
             let _ = write_digest_list(package);
             true
         }
@@ -178,18 +190,41 @@ pub(crate) fn verify_package(package: &Path) -> bool {
     }
 }
 
-fn list_digests(package: &Path) -> Result<String> {
-    let mut list = String::new();
+/// Writes a file that all users can read, since all may use the packages that root unpacked.
+fn write_for_all_users(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o644))
+}
+
+/// The files of a package that guests use, in the order of their names.
+fn find_package_files(package: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = vec![];
     for part in PACKAGE_DIRS.iter().map(|part| package.join(part)).filter(|part| part.is_dir()) {
         for entry in WalkDir::new(part).sort_by_file_name() {
             let entry = entry?;
             if entry.file_type().is_file() {
-                let name = entry.path().strip_prefix(package).unwrap_or(entry.path());
-                list += &format!("{}  {}\n", digest(File::open(entry.path())?)?, name.display());
+                files.push(entry.into_path());
             }
         }
     }
+    Ok(files)
+}
+
+fn list_digests(package: &Path) -> Result<String> {
+    let mut list = String::new();
+    for file in find_package_files(package)? {
+        let name = file.strip_prefix(package).unwrap_or(&file);
+        list += &format!("{}  {}\n", digest(File::open(&file)?)?, name.display());
+    }
     Ok(list)
+}
+
+/// A digest of the state of a package's files and of its list of digests since this boot.
+fn digest_package_state(package: &Path) -> Result<String> {
+    let mut files = find_package_files(package)?;
+    files.push(package.join(DIGEST_LIST));
+    let states = files.iter().map(|file| digest_state(file).unwrap_or_default());
+    Ok(digest_parts(std::iter::once(boot_prefix()).chain(states)))
 }
 
 #[cfg(test)]
@@ -250,6 +285,27 @@ mod tests {
         write_digest_list(dir.path()).unwrap();
         assert_eq!(list.metadata().unwrap().mode() & 0o777, 0o644);
         assert!(verify_package(dir.path()));
+    }
+
+    #[test]
+    fn a_package_is_read_again_when_a_file_changed_or_the_machine_booted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (module, verified_state) = (dir.path().join("lib/a.ko"), dir.path().join(VERIFIED_STATE));
+        std::fs::create_dir(dir.path().join("lib")).unwrap();
+        std::fs::write(&module, "sound").unwrap();
+        write_digest_list(dir.path()).unwrap();
+        assert!(verify_package(dir.path()) && verified_state.is_file());
+        assert!(verify_package(dir.path()));
+        let state = std::fs::read_to_string(&verified_state).unwrap();
+        assert_eq!(digest_package_state(dir.path()).unwrap(), state);
+        std::fs::write(&verified_state, "the state after another boot").unwrap();
+        assert!(verify_package(dir.path()));
+        assert_eq!(std::fs::read_to_string(&verified_state).unwrap(), state);
+        std::fs::write(&module, "damaged").unwrap();
+        assert!(!verify_package(dir.path()));
+        std::fs::write(&module, "sound").unwrap();
+        std::fs::write(dir.path().join(DIGEST_LIST), "00  lib/a.ko\n").unwrap();
+        assert!(!verify_package(dir.path()));
     }
 
     #[test]
