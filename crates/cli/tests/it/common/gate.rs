@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use std::{fs::File, io::Write, os::unix::process::ExitStatusExt};
 
 /// The time after which a test that waits fails. Nothing here takes as long.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Whether a program waits before it does its work or after it.
 #[derive(Clone, Copy)]
