@@ -12,6 +12,7 @@ use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor};
 use fsarena_sys::cgroup::{self, ControlGroup};
 use fsarena_sys::process_output::{describe_output, make_memory_file, read_tail, receive_lines};
+use fsarena_sys::wait::{Cancel, wait_until};
 use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, undo};
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -24,6 +25,8 @@ use std::time::{Duration, Instant};
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The interval at which fsarena checks whether a silent agent is stopped.
 const STOPPED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// How long fsarena waits for a killed agent to end.
+const REAP_TIMEOUT: Duration = Duration::from_secs(1);
 /// The message about an agent that sends [`AgentMessage::Request`] to a parent which cannot answer it.
 pub const UNEXPECTED_REQUEST: &str =
     "it sent a privileged request, which only an agent that is one of several clients may send";
@@ -91,18 +94,17 @@ pub fn run_agent(
     command.env("FSARENA_VARIANT", &request.cell.variant.name);
     command.env("FSARENA_SCALE", request.cell.scale.name());
     command.env("FSARENA_ROUND", (request.cell.round + 1).to_string());
-    let mut child = limits::spawn(command.process_group(0)).map_err(agent_error)?;
-    // If this process is killed from here on, `recover` kills that group before it unmounts. If this function returns
-    // early, dropping the guard kills the group.
-    let kill_guard = journal.record(kill_group_step(child.id() as i32))?;
+    let mut agent = AgentProcess(limits::spawn(command.process_group(0)).map_err(agent_error)?);
+    let pid = agent.0.id() as i32;
+    // If this process is killed from here on, `recover` kills that group before it unmounts.
+    let kill_guard = journal.record(kill_group_step(pid))?;
     // The agent does nothing until it gets its request, so all its work is under these limits. If this fails, go on without
     // sending the request, and return the failure after everything that follows a failed cell: killing the agent, ending the
     // processes in its groups, and waiting for it.
-    let confined = confinement.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
-    // The early returns from here on skip `child.wait()`: the agent stays a zombie until this process ends.
-    let tracking_group = make_tracking_group(journal, request, confinement, child.id() as i32)?;
-    let pipes = confined.and_then(|()| send_request(&mut child, request));
-    let stopped_timeout = StoppedTimeout::new(child.id() as i32, work::time_limit(&request.cell));
+    let confined = confinement.enter(pid).map_err(|error| std::io::Error::other(error.to_string()));
+    let tracking_group = make_tracking_group(journal, request, confinement, pid)?;
+    let pipes = confined.and_then(|()| send_request(&mut agent.0, request));
+    let stopped_timeout = StoppedTimeout::new(pid, work::time_limit(&request.cell));
     let outcome =
         pipes.map_err(agent_error).and_then(|(stdin, stdout)| receive_outcome(stdin, stdout, parent, stopped_timeout));
     // Kills the processes that are left in the process group of the agent, also after a success.
@@ -118,12 +120,27 @@ pub fn run_agent(
     if let Some(group) = tracking_group {
         group.remove()?;
     }
-    let status = child.wait().map_err(agent_error)?;
+    let status = agent.0.wait().map_err(agent_error)?;
     let outcome = match outcome? {
         Some(outcome) => outcome,
         None => exit_error("the measuring process", status, &mut stderr_file).map_err(agent_error)?.into(),
     };
     Ok(explain_out_of_memory(outcome, &request.cell.variant, confinement))
+}
+
+/// The process of an agent. Dropping it kills its process group and reaps it, so that it never stays as a zombie.
+struct AgentProcess(Child);
+
+impl Drop for AgentProcess {
+    fn drop(&mut self) {
+        // Another process group may have the number of a process that is reaped.
+        if !matches!(self.0.try_wait(), Ok(None)) {
+            return;
+        }
+        process::kill_group_of(&self.0);
+        // A killed process can stay for ever in a system call on a broken device, so the wait has a limit.
+        let _ = wait_until(Instant::now() + REAP_TIMEOUT, Cancel::Never, || self.0.try_wait().transpose());
+    }
 }
 
 /// The failure to start an agent or to talk to it.
@@ -344,6 +361,15 @@ mod tests {
         assert_eq!(stopped_timeout.stopped_since, None);
         agent.kill().unwrap();
         agent.wait().unwrap();
+    }
+
+    #[test]
+    fn an_agent_that_is_dropped_is_killed_and_reaped() {
+        let agent = AgentProcess(spawn("sleep", "60"));
+        let pid = Pid::from_child(&agent.0);
+        drop(agent);
+        let waited = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
+        assert_eq!(waited.unwrap_err(), rustix::io::Errno::CHILD);
     }
 
     #[test]
