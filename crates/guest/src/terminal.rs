@@ -149,7 +149,8 @@ impl GuestTerminal {
         Ok(GuestTerminal { input, output, sender })
     }
 
-    /// Waits until all output of the shell is sent. Call it when the shell has ended.
+    /// Waits until all output of the shell is sent. Call it when the PID namespace of the shell has ended: then no
+    /// process has the output open any more.
     pub fn finish(self) {
         // A thread that panicked has printed its message.
         let _ = self.sender.join();
