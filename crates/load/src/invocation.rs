@@ -12,7 +12,7 @@ use fsarena_sys::{
     process_output::describe_output,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions};
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -105,6 +105,7 @@ impl Invocation {
         // Processes that outlive their parent become children of this process, also those of later commands. The argument is a
         // switch of prctl(2), which rustix types as a pid: any pid turns it on.
         rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| to_command_error(error.into()))?;
+        let earlier_children = list_children(&SysRoot::host());
         let (reader, mut child) = self.spawn().map_err(to_command_error)?;
         let mut output =
             CommandOutput { reader, bytes: 0, tail: vec![], printed: PrintedMetrics::with_rules(&self.metric_rules) };
@@ -113,7 +114,7 @@ impl Invocation {
             process::kill_group_of(&child);
         }
         let status = child.wait().map_err(to_wait_error)?;
-        let killed_survivors = reap_survivors();
+        let killed_survivors = reap_survivors(&earlier_children);
         // An error of `watch` is returned only now, so that the command and its processes have ended before.
         let kill_reason = watched.map_err(to_wait_error)?;
         output.read_rest();
@@ -218,10 +219,12 @@ fn last_bytes(output: &[u8], max_bytes: usize) -> String {
 }
 
 /// Waits for processes that outlived their command, kills those that do not end in time, and returns the names of the
-/// killed ones. A process that `/proc` does not show cannot be killed. If only such processes are left, the list has one
-/// entry for them. Every child of this process counts as such a process and is killed, also one that it started before the
-/// command.
-fn reap_survivors() -> Vec<String> {
+/// killed ones. `earlier_children` are the children that this process had before the command, such as the program of a
+/// layer: they stay.
+///
+/// A process that `/proc` does not show cannot be killed. If only such processes are left, the list has one entry for
+/// them, unless there are earlier children, from which wait(2) cannot tell them apart.
+fn reap_survivors(earlier_children: &[Pid]) -> Vec<String> {
     let sys_root = SysRoot::host();
     let start = Instant::now();
     let mut names = Vec::new();
@@ -232,8 +235,14 @@ fn reap_survivors() -> Vec<String> {
             Ok(None) if names.is_empty() => return vec!["a process that /proc does not show".into()],
             _ => return names,
         }
-        if start.elapsed() > EXIT_TIMEOUT {
-            for pid in live_children(&sys_root) {
+        let must_end = start.elapsed() > EXIT_TIMEOUT;
+        if must_end || !earlier_children.is_empty() {
+            let mut survivors = list_children(&sys_root);
+            survivors.retain(|pid| !earlier_children.contains(pid));
+            if survivors.is_empty() && !earlier_children.is_empty() {
+                return names;
+            }
+            for pid in survivors.into_iter().filter(|_| must_end) {
                 let name = process::describe(&sys_root, pid.as_raw_nonzero().get());
                 // A killed process that has not ended yet is here again in the next iteration; name it once.
                 if !names.contains(&name) {
@@ -246,16 +255,17 @@ fn reap_survivors() -> Vec<String> {
     }
 }
 
-/// The children of this process that `/proc` shows and that have not ended. If `/proc` does not show all processes,
-/// only wait(2) reports the other children.
-fn live_children(sys_root: &SysRoot) -> Vec<Pid> {
-    let own_pid = std::process::id() as i32;
+/// The children of this process that `/proc` shows, also those that have ended and are not reaped yet. Searches `/proc`
+/// only if this process has children, because the search would count in the time of the task.
+fn list_children(sys_root: &SysRoot) -> Vec<Pid> {
     let mut children = vec![];
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    if rustix::process::waitid(WaitId::All, options).is_err() {
+        return children;
+    }
+    let own_pid = std::process::id() as i32;
     for pid in process::all_pids(sys_root).unwrap_or_default() {
-        if let Ok(Some(stat)) = process::stat(sys_root, pid)
-            && stat.ppid == own_pid
-            && stat.state != 'Z'
-        {
+        if process::stat(sys_root, pid).is_ok_and(|stat| stat.is_some_and(|stat| stat.ppid == own_pid)) {
             children.extend(Pid::from_raw(pid));
         }
     }

@@ -1,0 +1,23 @@
+//! The children of a process that runs a command. This test has a process of its own, because children that other tests
+//! start would count as survivors of the command.
+
+use fsarena_load::invocation::Invocation;
+use std::process::Command;
+use std::time::Duration;
+
+#[test]
+fn only_the_processes_that_the_command_left_are_killed() {
+    let mut earlier_child = Command::new("sleep").arg("60").spawn().unwrap();
+    let invocation = Invocation {
+        argv: ["sh", "-c", "setsid sleep 60 &"].map(String::from).to_vec(),
+        dir: std::env::temp_dir(),
+        env: vec![],
+        time_limit: Duration::from_secs(20),
+        metric_rules: vec![],
+    };
+    let error = invocation.run_and_log(&mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("(sleep)"), "{error}");
+    assert!(earlier_child.try_wait().unwrap().is_none());
+    earlier_child.kill().unwrap();
+    earlier_child.wait().unwrap();
+}
