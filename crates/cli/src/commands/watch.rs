@@ -150,7 +150,7 @@ fn parse_service(text: &str) -> Result<ServiceSpec, Failure> {
     if is_path(text) { Ok(ServiceSpec::parse(&absolute_text(text.as_ref())?)) } else { Ok(ServiceSpec::parse(text)) }
 }
 
-/// Watches until a signal arrives or the windows are done. Stores and prints each window when it closes.
+/// Watches until a signal arrives, a process that `--service` names by its id has ended, or the windows are done. Stores and prints each window when it closes.
 pub fn run(args: Args) -> CommandResult {
     handle_signals()?;
     let kernel = SysRoot::host();
@@ -180,12 +180,18 @@ pub fn run(args: Args) -> CommandResult {
         output::print_text(line + "\n").map(drop)
     };
     watcher.run(args.windows, store_and_print)?;
+    let id = recorder.run_dir().id();
+    if let Some(pid) = watcher.ended_process() {
+        let why = format!("process {pid} ended");
+        recorder.finish(&why, false)?;
+        print_message(&format!("{why}, so the watch ends; stored as {id}"));
+        return Ok(ExitCode::Done);
+    }
     let (why, complete) = match cancel::received_signal() {
         Some(_) => ("ended by a signal", false),
         None => ("the windows are done", true),
     };
     recorder.finish(why, complete)?;
-    let id = recorder.run_dir().id();
     let runs_flag = args.runs.flag_for_later_commands();
     print_message(&format!("stored as {id}; resume with: fsarena watch --resume {id}{runs_flag}"));
     Ok(ExitCode::Done)

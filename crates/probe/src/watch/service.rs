@@ -1,8 +1,11 @@
 //! Finds the processes of the watched service, and adds up the CPU time that they use in a window.
 
+use crate::watch::counter::WatchError;
 use crate::watch::gauges::{SERVICE_CPU, SERVICE_MEMORY, SERVICE_PROCESSES};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{metric::reading, sample::Readings};
-use fsarena_sys::{cpu, kernel::SysRoot, process};
+use fsarena_sys::process::{self, ProcessIdentity};
+use fsarena_sys::{cpu, kernel::SysRoot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +20,7 @@ const READINGS_PER_SEARCH: u32 = 30;
 pub enum ServiceSpec {
     /// The command name in `/proc/PID/comm`, at most 15 bytes.
     Name(String),
-    /// A process id.
+    /// A process id: the process that has this id when the watch begins.
     Pid(i32),
     /// The directory of a cgroup: all processes in it and in the cgroups below it.
     Cgroup(PathBuf),
@@ -56,6 +59,8 @@ impl From<ServiceSpec> for String {
 pub struct Service {
     kernel: SysRoot,
     specs: Vec<ServiceSpec>,
+    /// The processes that [`ServiceSpec::Pid`] names. The kernel gives their ids to other processes when they have ended.
+    named_processes: Vec<ProcessIdentity>,
     /// The processes found so far, by process id and start time.
     processes: BTreeMap<(i32, u64), ProcessTimes>,
     /// The CPU time used in the window, in nanoseconds.
@@ -78,10 +83,23 @@ struct ProcessTimes {
 
 impl Service {
     /// Starts to watch the processes that match these specifications. The CPU time that they used before does not count.
-    pub fn new(kernel: &SysRoot, specs: &[ServiceSpec]) -> Service {
+    ///
+    /// # Errors
+    /// No process has the process id of a specification.
+    pub fn new(kernel: &SysRoot, specs: &[ServiceSpec]) -> Result<Service, WatchError> {
+        let mut named_processes = vec![];
+        for spec in specs {
+            let ServiceSpec::Pid(pid) = *spec else { continue };
+            let Some(start_time) = process::start_time(kernel, pid) else {
+                let option = setting("service", &pid.to_string());
+                return Err(WatchError::Unavailable(format!("{option}: no process has this id")));
+            };
+            named_processes.push(ProcessIdentity { pid, start_time });
+        }
         let mut service = Service {
             kernel: kernel.clone(),
             specs: specs.to_vec(),
+            named_processes,
             processes: BTreeMap::new(),
             used_ns: 0,
             used_ticks: (0, 0),
@@ -89,7 +107,7 @@ impl Service {
             begin_ticks: ticks_since_boot(),
         };
         service.add_new_processes();
-        service
+        Ok(service)
     }
 
     /// Adds the CPU time that the processes used since the last reading. The time of a process that ends before the next
@@ -171,6 +189,12 @@ impl Service {
         }
     }
 
+    /// The id of a process that a specification names by its id and that has ended; None if all of them run.
+    pub fn ended_process(&self) -> Option<i32> {
+        let mut named = self.named_processes.iter();
+        named.find(|process| !process::is_alive(&self.kernel, process.pid, process.start_time)).map(|ended| ended.pid)
+    }
+
     /// The specifications that no running process matches, as text.
     pub fn absent_specs(&self) -> impl Iterator<Item = String> {
         let is_absent = |spec: &&ServiceSpec| {
@@ -187,7 +211,13 @@ impl Service {
         let mut pids = vec![];
         for spec in specs {
             match spec {
-                ServiceSpec::Pid(pid) => pids.push(*pid),
+                ServiceSpec::Pid(pid) => {
+                    let mut named = self.named_processes.iter().filter(|process| process.pid == *pid);
+                    let start_time = process::start_time(&self.kernel, *pid);
+                    if named.any(|process| Some(process.start_time) == start_time) {
+                        pids.push(*pid);
+                    }
+                }
                 ServiceSpec::Cgroup(dir) => add_cgroup_pids(dir, &mut pids),
                 ServiceSpec::Name(name) => pids.extend(all_pids.iter().filter(|pid| {
                     self.kernel.read_trimmed(&format!("proc/{pid}/comm")).is_some_and(|comm| comm == *name)
@@ -243,7 +273,7 @@ mod tests {
     fn a_process_counts_until_it_ends() {
         let kernel = SysRoot::host();
         let mut child = Command::new("yes").stdout(Stdio::null()).spawn().unwrap();
-        let mut service = Service::new(&kernel, &[ServiceSpec::Pid(child.id() as i32)]);
+        let mut service = Service::new(&kernel, &[ServiceSpec::Pid(child.id() as i32)]).unwrap();
         // A busy machine may delay the process, but not for a minute.
         let has_used_cpu = (0..12_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
@@ -254,17 +284,30 @@ mod tests {
             readings.get(SERVICE_CPU).unwrap() > 0.0
         });
         assert!(has_used_cpu, "a busy process uses no CPU time");
+        assert_eq!(service.ended_process(), None);
         child.kill().unwrap();
         child.wait().unwrap();
+        assert_eq!(service.ended_process(), Some(child.id() as i32));
         let mut readings = Readings::default();
         service.close_window(&mut readings);
         assert_eq!(readings.get(SERVICE_PROCESSES), Some(0.0));
     }
 
     #[test]
+    fn another_process_with_the_id_of_an_ended_one_does_not_count() {
+        let pid = std::process::id() as i32;
+        let mut service = Service::new(&SysRoot::host(), &[ServiceSpec::Pid(pid)]).unwrap();
+        service.processes.clear();
+        service.named_processes[0].start_time -= 1;
+        let mut readings = Readings::default();
+        service.close_window(&mut readings);
+        assert_eq!((readings.get(SERVICE_PROCESSES), service.ended_process()), (Some(0.0), Some(pid)));
+    }
+
+    #[test]
     fn only_a_process_that_started_during_the_watch_counts_with_all_its_time() {
         let group = tempfile::tempdir().unwrap();
-        let mut service = Service::new(&SysRoot::host(), &[ServiceSpec::Cgroup(group.path().into())]);
+        let mut service = Service::new(&SysRoot::host(), &[ServiceSpec::Cgroup(group.path().into())]).unwrap();
         let mut add_and_close = |begin_ticks: u64| {
             service.begin_ticks = begin_ticks;
             service.processes.clear();
@@ -282,7 +325,7 @@ mod tests {
     #[test]
     fn without_a_service_there_are_no_readings() {
         let mut readings = Readings::default();
-        Service::new(&SysRoot::host(), &[]).close_window(&mut readings);
+        Service::new(&SysRoot::host(), &[]).unwrap().close_window(&mut readings);
         assert!(readings.0.is_empty());
     }
 }

@@ -48,7 +48,7 @@ impl Watcher {
     /// Opens the counter, the gauges, the service and the device, and begins the window with the number `first_window`.
     ///
     /// # Errors
-    /// The path or the device does not exist, or the counter is invalid.
+    /// The path, the device or a process that the watch names by its id does not exist, or the counter is invalid.
     pub fn begin(kernel: &SysRoot, watch: &Watch, first_window: u32) -> Result<Watcher, WatchError> {
         Watcher::begin_with_clock(Box::new(Moment::now), kernel, watch, first_window)
     }
@@ -75,7 +75,7 @@ impl Watcher {
             }
             tally.begin(&reading);
         }
-        let service = Service::new(kernel, &watch.services);
+        let service = Service::new(kernel, &watch.services)?;
         for spec in service.absent_specs() {
             absent_sources.push(format!("no process of {} runs yet", setting("service", &spec)));
         }
@@ -120,8 +120,13 @@ impl Watcher {
         }
     }
 
-    /// Watches until a signal arrives or `max_windows` windows have closed. Calls `on_window` for each window that closes,
-    /// including one that a signal cuts short.
+    /// The id of a process that the watch names by its id and that has ended; None if all of them run.
+    pub fn ended_process(&self) -> Option<i32> {
+        self.service.ended_process()
+    }
+
+    /// Watches until a signal arrives, a process that the watch names by its id has ended, or `max_windows` windows have closed.
+    /// Calls `on_window` for each window that closes, including one that ends before its time.
     ///
     /// # Errors
     /// The errors of `on_window`.
@@ -133,24 +138,28 @@ impl Watcher {
         for _ in 0..max_windows.unwrap_or(u32::MAX) {
             let is_complete = self.read_until_window_ends();
             let mut window = self.close_window();
-            if !is_complete {
-                window.marks.push(WindowMark::CutShort);
+            let ended_process = self.ended_process();
+            match ended_process {
+                Some(pid) => window.marks.push(WindowMark::ProcessEnded(pid)),
+                None if !is_complete => window.marks.push(WindowMark::CutShort),
+                None => {}
             }
             on_window(&window)?;
-            if !is_complete {
+            if !is_complete || ended_process.is_some() {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Reads the counter and the service at regular intervals until the window ends. Returns false if a signal arrived before.
+    /// Reads the counter and the service at regular intervals until the window ends. Returns false if before that a signal arrived
+    /// or a process that the watch names by its id ended.
     fn read_until_window_ends(&mut self) -> bool {
         let window_s = self.watch.window_length.as_secs_f64();
         let interval_s = self.watch.reading_interval.as_secs_f64();
         let mut reading_count = 0.0;
         loop {
-            if cancel::received_signal().is_some() {
+            if cancel::received_signal().is_some() || self.ended_process().is_some() {
                 return false;
             }
             let elapsed_s = (self.clock)().awake_s - self.window_start.awake_s;

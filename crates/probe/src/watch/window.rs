@@ -53,6 +53,8 @@ pub enum WindowMark {
     ProbeUnreadable(String),
     /// The window took this number of seconds, much longer than intended, because the machine was too busy to read in time.
     TooLong(f64),
+    /// The process with this id, which the watch names, ended, and with it the watch.
+    ProcessEnded(i32),
     /// A signal ended the window before its time.
     CutShort,
 }
@@ -72,9 +74,10 @@ impl WindowMark {
     /// The kind of the note about this mark: `Dropped` if comparisons leave out the window.
     fn note_kind(&self) -> NoteKind {
         match self {
-            WindowMark::CounterDecreased { .. } | WindowMark::MachineSlept(_) | WindowMark::DeviceChanged(_) => {
-                NoteKind::Dropped
-            }
+            WindowMark::CounterDecreased { .. }
+            | WindowMark::MachineSlept(_)
+            | WindowMark::DeviceChanged(_)
+            | WindowMark::ProcessEnded(_) => NoteKind::Dropped,
             // Metrics that require the missing counter or reading have no value for this window, so comparisons of them
             // lack it anyway.
             WindowMark::CounterSilent { .. } | WindowMark::RequestsUnknown | WindowMark::ProbeUnreadable(_) => {
@@ -107,6 +110,9 @@ impl fmt::Display for WindowMark {
             WindowMark::DeviceChanged(text) | WindowMark::ProbeUnreadable(text) => f.write_str(text),
             WindowMark::TooLong(seconds) => {
                 write!(f, "the window took {seconds:.1} s: the machine was too busy to read the probes in time")
+            }
+            WindowMark::ProcessEnded(pid) => {
+                write!(f, "process {pid} ended: its CPU time since the reading before is lost")
             }
             WindowMark::CutShort => f.write_str("cut short by a signal"),
         }
