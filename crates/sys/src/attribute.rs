@@ -1,8 +1,33 @@
 //! Kernel attributes: files below `/sys` that fsarena sets, and later restores to their former values.
 
-use crate::Error;
 use crate::undo::{Journal, UndoGuard, UndoStep};
-use std::path::Path;
+use crate::{Error, cancel};
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
+use std::{path::Path, time::Duration};
+
+/// The interval at which fsarena checks whether another run has released a lock.
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Locks attributes that belong to the whole machine, which `name` stands for, until the returned file is closed. Waits until
+/// no other run has locked them: it would take the value that this run sets for the former one, and leave it behind.
+///
+/// # Errors
+/// The lock file cannot be opened, or a signal arrived.
+pub fn lock(journal: &Journal, name: &str) -> Result<File, Error> {
+    let path = journal.state_dir().join(format!("{name}.lock"));
+    // Whoever may open the file can lock it, and so keep runs waiting.
+    let opened = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let file = opened.map_err(Error::io("opening", &path))?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(Error::io("locking", &path)(error)),
+            Err(TryLockError::WouldBlock) => cancel::check()?,
+        }
+        std::thread::sleep(LOCK_POLL_INTERVAL);
+    }
+}
 
 /// Writes a value to a kernel attribute. The returned guard writes `former` back.
 ///
@@ -36,6 +61,20 @@ pub(crate) fn write(path: &Path, value: &str) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_second_run_waits_for_locked_attributes() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(&dir.path().join("state"), "").unwrap();
+        let held = lock(&journal, "speed").unwrap();
+        lock(&journal, "other").unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let waiting = std::thread::spawn(move || sender.send(lock(&journal, "speed").is_ok()));
+        assert!(receiver.recv_timeout(Duration::from_millis(150)).is_err());
+        drop(held);
+        assert_eq!(receiver.recv(), Ok(true));
+        waiting.join().unwrap().unwrap();
+    }
 
     #[test]
     fn undo_leaves_the_attribute_of_another_disk_alone() {

@@ -5,7 +5,7 @@ use fsarena_core::{cell::Variant, event::Note, factor::FactorDef, plan::Plan};
 use fsarena_sys::cgroup::{self, ControlGroup, Controller};
 use fsarena_sys::undo::{self, UndoGuard};
 use fsarena_sys::{device::BlockDevice, kernel::SysRoot};
-use std::{fmt::Display, path::PathBuf};
+use std::{fmt::Display, fs::File, path::PathBuf};
 
 /// An axis: a factor, with functions that check and set up its levels.
 #[derive(Clone, Copy)]
@@ -138,6 +138,8 @@ pub struct Conditions {
     /// Notes for the report on how the levels were set up.
     pub notes: Vec<Note>,
     guards: Vec<UndoGuard>,
+    /// The locks of machine-wide attributes, which are released after `guards` have restored these.
+    locks: Vec<File>,
 }
 
 /// The control groups and CPUs that a process and its children are confined to.
@@ -199,6 +201,11 @@ impl Conditions {
     /// Adds a guard that undoes a change when the conditions are undone.
     pub fn add_guard(&mut self, guard: UndoGuard) {
         self.guards.push(guard);
+    }
+
+    /// Adds the lock of attributes that the conditions change. It is released when the conditions are undone.
+    pub fn add_lock(&mut self, lock: File) {
+        self.locks.push(lock);
     }
 
     /// Adds a control group that the measuring process will run in.

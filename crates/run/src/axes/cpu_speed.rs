@@ -24,6 +24,9 @@ const PERIOD_US: f64 = 10_000.0;
 /// The smallest quota that the kernel accepts, in microseconds. Smaller shares of CPU time get a longer period.
 const MIN_QUOTA_US: f64 = 1000.0;
 
+/// The lock of the speed of the CPUs.
+const LOCK_NAME: &str = "cpu-speed";
+
 /// The `cpufreq` directories of all CPUs whose frequency can be set.
 fn find_policies(kernel: &SysRoot) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(kernel.path("sys/devices/system/cpu")).into_iter().flatten().flatten();
@@ -80,8 +83,10 @@ fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
     }
 }
 
-/// Sets a setting of each `cpufreq` directory to the value that `value` computes for it.
+/// Sets a setting of each `cpufreq` directory to the value that `value` computes for it. Waits until no other run has changed
+/// the speed of the CPUs.
 fn set_all_policies(setup: &mut CellSetup, name: &str, value: impl Fn(&Path) -> String) -> Result<(), Error> {
+    setup.conditions.add_lock(attribute::lock(setup.journal, LOCK_NAME)?);
     for policy in find_policies(setup.kernel) {
         let (value, former) = (value(&policy), read_setting(&policy, name));
         if value != former {

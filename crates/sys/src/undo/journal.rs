@@ -153,7 +153,7 @@ impl Journal {
     }
 
     /// The state directory that the journal is in.
-    pub(super) fn state_dir(&self) -> PathBuf {
+    pub(crate) fn state_dir(&self) -> PathBuf {
         self.lock_open().path.ancestors().nth(2).unwrap_or(Path::new("")).into()
     }
 
