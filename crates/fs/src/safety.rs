@@ -10,6 +10,7 @@ use fsarena_sys::device::{BlockDevice, is_claimed};
 use fsarena_sys::links::DeviceStack;
 use fsarena_sys::loopdev::{self, LoopDevice};
 use fsarena_sys::{argv::Argv, image::Image, kernel::SysRoot, zram::ZramDevice};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,6 +51,8 @@ struct UserDevice {
     log: WrittenLog,
     /// Whether fsarena has begun to overwrite it.
     is_changed: AtomicBool,
+    /// The lock that keeps other runs from it.
+    lock: File,
 }
 
 impl ScratchDevice {
@@ -101,7 +104,7 @@ impl ScratchDevice {
     /// user allows fsarena to overwrite; `log` shows what fsarena itself has written.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the device is in use or may have data of the user.
+    /// [`Error::Refused`] if the device is in use, also by another run, or may have data of the user.
     pub fn from_user_named(
         kernel: &SysRoot,
         path: &Path,
@@ -110,6 +113,7 @@ impl ScratchDevice {
     ) -> Result<ScratchDevice, Error> {
         check_name(path)?;
         let device = BlockDevice::open(kernel, path)?;
+        let lock = log.lock_device(&device, path)?;
         check_unused(kernel, &device, path)?;
         check_exclusive(&device, path)?;
         // If that fails, a loop device is refused later, because its file is unknown.
@@ -120,7 +124,7 @@ impl ScratchDevice {
         // Checks again at the end, because reading the content takes a while.
         check_exclusive(&device, path)?;
         let is_changed = AtomicBool::new(false);
-        let user_device = UserDevice { device, stable_name: path.into(), log: log.clone(), is_changed };
+        let user_device = UserDevice { device, stable_name: path.into(), log: log.clone(), is_changed, lock };
         Ok(ScratchDevice { backing: Backing::UserNamed(user_device) })
     }
 
@@ -231,6 +235,8 @@ impl Drop for UserDevice {
     fn drop(&mut self) {
         // If this fails, the next run requires --erase-signature, which is safe.
         let _ = self.log_content();
+        // Closing the file may not release the lock: a process that another thread is starting shares it until exec(2).
+        let _ = self.lock.unlock();
     }
 }
 

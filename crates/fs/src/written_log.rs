@@ -5,12 +5,14 @@
 //! only samples of the content show that such a device is in use, and whether its content is as fsarena left it.
 
 use crate::{Error, error::refused};
-use fsarena_sys::{Error as SysError, argv::Argv, device::BlockDevice, input, none_if_missing};
+use fsarena_sys::lock::{describe_lock_holders, open_lock_file};
+use fsarena_sys::{Error as SysError, argv::Argv, device::BlockDevice, input, kernel::SysRoot, none_if_missing, undo};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
+use std::fs::{File, TryLockError};
+use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::{fs::File, io::Write};
 
 /// A signature that wipefs(8) finds on a device: a filesystem, a RAID or LVM member, a partition table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +96,25 @@ impl WrittenLog {
     /// The log in a state directory; it need not exist yet.
     pub fn open(state_dir: &Path) -> WrittenLog {
         WrittenLog { path: state_dir.join("written.jsonl") }
+    }
+
+    /// Locks a device, so that no other run overwrites it until the lock is released. A lock of the device itself (`O_EXCL`,
+    /// flock(2)) would refuse or block mkfs and mount, which take these too. Errors name the device by `stable_name`.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if another run has locked it, or the state directory cannot be written.
+    pub fn lock_device(&self, device: &BlockDevice, stable_name: &Path) -> Result<File, Error> {
+        let state_dir = self.path.parent().unwrap_or(Path::new("/"));
+        undo::make_state_dir(state_dir)?;
+        let file = open_lock_file(state_dir, &format!("erase-{}", device.name))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::Error(error)) => Err(SysError::io("locking", stable_name)(error).into()),
+            Err(TryLockError::WouldBlock) => {
+                let holders = describe_lock_holders(&SysRoot::host(), &file);
+                Err(refused(stable_name, format!("{holders} erases it in another run"), "Wait until that has ended"))
+            }
+        }
     }
 
     /// Whether fsarena wrote this signature to the device with this stable name; false for a signature without a UUID, which

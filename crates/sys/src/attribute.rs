@@ -1,9 +1,9 @@
 //! Kernel attributes: files below `/sys` that fsarena sets, and later restores to their former values.
 
+use crate::lock::open_lock_file;
 use crate::undo::{Journal, UndoGuard, UndoStep};
 use crate::{Error, cancel};
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::OpenOptionsExt;
 use std::{path::Path, time::Duration};
 
 /// The interval at which fsarena checks whether another run has released a lock.
@@ -15,14 +15,11 @@ const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// # Errors
 /// The lock file cannot be opened, or a signal arrived.
 pub fn lock(journal: &Journal, name: &str) -> Result<File, Error> {
-    let path = journal.state_dir().join(format!("{name}.lock"));
-    // Whoever may open the file can lock it, and so keep runs waiting.
-    let opened = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
-    let file = opened.map_err(Error::io("opening", &path))?;
+    let file = open_lock_file(&journal.state_dir(), name)?;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::Error(error)) => return Err(Error::io("locking", &path)(error)),
+            Err(TryLockError::Error(error)) => return Err(Error::io("locking", name)(error)),
             Err(TryLockError::WouldBlock) => cancel::check()?,
         }
         std::thread::sleep(LOCK_POLL_INTERVAL);

@@ -1,9 +1,22 @@
-//! Advisory locks of whole files (flock(2)): which processes hold a lock, and whether a locked file still has its name.
+//! Advisory locks of whole files (flock(2)): lock files, which processes hold a lock, and whether a locked file still has its
+//! name.
 
 use crate::kernel::{SysRoot, sorted_names};
-use crate::process;
+use crate::{Error, process};
 use std::fs::{File, Metadata};
-use std::{io, os::unix::fs::MetadataExt, path::Path};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::{io, path::Path};
+
+/// Opens the file of a lock between runs in a state directory; makes it if it is missing. Only its owner may open it, because
+/// whoever may open it can lock it, and so keep runs from working.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn open_lock_file(state_dir: &Path, name: &str) -> Result<File, Error> {
+    let path = state_dir.join(format!("{name}.lock"));
+    let opened = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    opened.map_err(Error::io("opening", path))
+}
 
 /// A living process that holds the lock of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

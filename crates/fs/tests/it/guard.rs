@@ -88,6 +88,20 @@ fn an_empty_disk_and_one_with_fsarenas_own_signature_are_accepted() {
 }
 
 #[test]
+fn a_device_of_another_run_is_refused() {
+    if !runs_as_root() {
+        return;
+    }
+    let test_dir = TestDir::new();
+    let disk = test_dir.make_user_disk("disk", 16);
+    let name = StableName::make(disk.path());
+    let device_of_first_run = accept_for_erasing(&test_dir, &name.0, None).unwrap();
+    assert_refused(&test_dir, &name.0, "in another run");
+    drop(device_of_first_run);
+    assert!(accept_for_erasing(&test_dir, &name.0, None).is_ok());
+}
+
+#[test]
 fn an_unstable_name_is_refused_and_the_stable_one_suggested() {
     if !runs_as_root() {
         return;
