@@ -23,7 +23,7 @@ use fsarena_core::{factor, record::RunRecord};
 use fsarena_fs::filesystems;
 use fsarena_guest::kernel::{DEBIAN, GuestKernel};
 use fsarena_guest::{cache, emulator::QEMU};
-use fsarena_sys::{Error, kernel::SysRoot, program};
+use fsarena_sys::{Error, kernel::SysRoot, none_if_missing, program};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -146,9 +146,7 @@ impl Baseline {
     /// baseline of the same name stays until the new one is complete.
     fn write(&self, baselines_dir: &Path, plan: &Plan) -> Result<PathBuf> {
         let new_dir = baselines_dir.join(format!(".new-{}", self.name));
-        if new_dir.exists() {
-            std::fs::remove_dir_all(&new_dir).map_err(Error::io("removing", &new_dir))?;
-        }
+        remove_dir_if_present(&new_dir)?;
         let written = self.write_files(&new_dir, plan).and_then(|()| self.replace_earlier(&new_dir, baselines_dir));
         if written.is_err() {
             // The directory may have a copy of a kernel. If removing it fails, the next baseline of the same name does.
@@ -168,13 +166,16 @@ impl Baseline {
         write_json(&new_dir.join(FILE_NAME), self)
     }
 
-    /// Gives the directory of the complete baseline its name, instead of an earlier baseline of that name.
+    /// Gives the directory of the complete baseline its name, instead of an earlier baseline of that name. A crash before the
+    /// end leaves the earlier baseline, at worst under another name. (Network filesystems cannot exchange two directories.)
     fn replace_earlier(&self, new_dir: &Path, baselines_dir: &Path) -> Result<PathBuf> {
-        let dir = baselines_dir.join(&self.name);
-        if dir.exists() {
-            std::fs::remove_dir_all(&dir).map_err(Error::io("replacing", &dir))?;
+        let (dir, earlier_dir) = (baselines_dir.join(&self.name), baselines_dir.join(format!(".old-{}", self.name)));
+        if dir.is_dir() {
+            remove_dir_if_present(&earlier_dir)?;
+            std::fs::rename(&dir, &earlier_dir).map_err(Error::io("renaming", &dir))?;
         }
         std::fs::rename(new_dir, &dir).map_err(Error::io("writing", &dir))?;
+        remove_dir_if_present(&earlier_dir)?;
         Ok(dir)
     }
 
@@ -233,6 +234,11 @@ impl Baseline {
             figures: self.figures.clone(),
         })
     }
+}
+
+/// Removes a directory with everything in it, if it exists.
+fn remove_dir_if_present(dir: &Path) -> Result<()> {
+    Ok(none_if_missing(std::fs::remove_dir_all(dir)).map(drop).map_err(Error::io("removing", dir))?)
 }
 
 /// The names of the baselines in a directory of runs, sorted.
@@ -348,21 +354,42 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_baseline_that_cannot_be_written_leaves_no_directory() {
-        let dir = tempfile::tempdir().unwrap();
-        let record = crate::testing::empty_record(&["ext4"], &[]);
-        let baseline = Baseline {
+    /// A baseline `old` of this run.
+    fn baseline_of(record: &RunRecord, run: &str) -> Baseline {
+        Baseline {
             format: 1,
             name: "old".into(),
-            run: String::new(),
+            run: run.into(),
             measured_at: String::new(),
             variant: record.variants[0].clone(),
             plan: String::new(),
             kernel_release: None,
             dependencies: Dependencies::new(),
             figures: vec![],
-        };
+        }
+    }
+
+    #[test]
+    fn a_baseline_replaces_an_earlier_one_also_after_a_crash() {
+        let runs_dir = tempfile::tempdir().unwrap();
+        let dir = runs_dir.path().join(BASELINES_DIR);
+        let record = crate::testing::empty_record(&["ext4"], &[]);
+        // The directories that a crash can leave.
+        for left in [".new-old", ".old-old"] {
+            std::fs::create_dir_all(dir.join(left)).unwrap();
+        }
+        for run in ["first", "second"] {
+            baseline_of(&record, run).write(&dir, &record.plan).unwrap();
+            assert_eq!(Baseline::open(runs_dir.path(), "old").unwrap().run, run);
+            assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_baseline_that_cannot_be_written_leaves_no_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = crate::testing::empty_record(&["ext4"], &[]);
+        let baseline = baseline_of(&record, "");
         // A file is at the place of its directory.
         std::fs::write(dir.path().join("old"), "").unwrap();
         assert!(baseline.write(dir.path(), &record.plan).is_err());
