@@ -109,6 +109,19 @@ fn a_named_file_is_made_once_and_kept() {
 }
 
 #[test]
+fn a_load_that_ends_within_its_warm_up_says_that_its_figures_include_it() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.dir.join("mine");
+    let args = ["load", "--file", file.to_str().unwrap(), "--size", "1m", "--number-ios", "100"];
+    for (ramp_time, is_included) in [(&["--ramp-time", "1h"][..], true), (&["--ramp-time", "0s"], false), (&[], false)]
+    {
+        let (printed, _) = sandbox.expect(0, &[&args[..], ramp_time].concat());
+        assert_eq!(printed.contains("WARM-UP INCLUDED"), is_included, "{printed}");
+        std::fs::remove_file(&file).unwrap();
+    }
+}
+
+#[test]
 fn a_planted_corruption_is_named() {
     let sandbox = Sandbox::new();
     let file = sandbox.dir.join("mine");

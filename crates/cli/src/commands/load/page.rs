@@ -4,7 +4,7 @@ use fsarena_core::event::Note;
 use fsarena_core::metric::{DataPath, reading};
 use fsarena_core::sample::{Readings, Unit};
 use fsarena_engine::meta::{self, Operation};
-use fsarena_engine::{Files, LoadJob, LoadOutcome, OpStats, extent_check::ExtentSource};
+use fsarena_engine::{Files, LoadJob, LoadOutcome, OpStats, Warmup, extent_check::ExtentSource};
 use fsarena_report::document::{Cell, Document, Table};
 use fsarena_report::number::{three_digits, with_unit};
 use fsarena_report::page::Page;
@@ -27,7 +27,7 @@ pub fn data_page(
     let mut document = Document::default();
     document.heading(1, name.map_or("Load".to_string(), |name| format!("Load {name}")));
     document.table(latency_table(outcome.kinds.iter().map(|kind| (kind.name.into(), outcome, kind))));
-    let mut lines = remarks(outcome, interrupted);
+    let mut lines = remarks(job, outcome, interrupted);
     let share = device_share(readings, outcome.intervals.iter().map(|interval| interval.bytes).sum());
     let data_path = share.map(|share| DataPath::of(share).name());
     if let (Some(data_path), Some(share)) = (data_path, share) {
@@ -118,7 +118,7 @@ fn latency_row(operations: [String; 4], latency: &Histogram<u64>) -> Vec<Cell> {
 }
 
 /// Remarks that a reader of the figures needs: warm-up, steadiness, cost of the generator, verification, fairness.
-fn remarks(outcome: &LoadOutcome, interrupted: bool) -> Vec<String> {
+fn remarks(job: &LoadJob, outcome: &LoadOutcome, interrupted: bool) -> Vec<String> {
     let mut lines = vec![];
     if interrupted {
         lines.push(CUT_SHORT.to_string());
@@ -134,6 +134,15 @@ fn remarks(outcome: &LoadOutcome, interrupted: bool) -> Vec<String> {
             None => "too short to tell whether it was steady",
         },
     ));
+    if let Warmup::Seconds(set_s) = job.warmup
+        && set_s > 0.0
+        && outcome.warmup_intervals == 0
+    {
+        let set = with_unit(set_s, Unit::Seconds);
+        lines.push(format!(
+            "WARM-UP INCLUDED: the load ended within its warm-up of {set}; use a shorter --ramp-time or a longer load"
+        ));
+    }
     lines.extend(generator_cost(outcome));
     if let Some(target) = outcome.intended_per_s {
         lines.push(format!("open loop: the target was {} operations a second", three_digits(target)));
