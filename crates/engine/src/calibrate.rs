@@ -2,7 +2,7 @@
 
 use crate::clock::{self, Clock};
 use crate::error::{EngineError, Result};
-use crate::job::{Content, Engine, LoadJob};
+use crate::job::{Bound, Content, Engine, LoadJob};
 use crate::tally::{OpKind, OperationBudget, Recorder, RunTimes};
 use crate::{block_io::NullIo, files::BlockLayout, load::FileLoad, ring::Ring, ring_loop, stream::Op, sync_loop};
 use serde::Serialize;
@@ -50,8 +50,9 @@ impl Calibration {
 /// Buffers or a ring are unavailable, or a signal arrived.
 pub fn calibrate(job: &LoadJob, layout: BlockLayout) -> Result<Calibration> {
     // One thread is enough. An open loop would wait, and verification needs files. A system
-    // call waits for as many completions as the ring can have in flight.
-    let calibration_job = LoadJob { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
+    // call waits for as many completions as the ring can have in flight. The cost is one of all operations, syncs included.
+    let bound = Bound::Operations(MAX_OPERATIONS);
+    let calibration_job = LoadJob { threads: 1, rate: None, verify: false, batch: job.depth, bound, ..job.clone() };
     let mut calibration = Calibration::with_generator(fastest_ns_per_operation(&calibration_job, layout, false)?);
     if job.engine == Engine::IoUring {
         calibration.ring_nop_ns = Some(fastest_ns_per_operation(&calibration_job, layout, true)?);

@@ -59,8 +59,8 @@ impl<'a> DriveSettings<'a> {
         }
     }
 
-    /// The number of operations after which the load ends; None if neither operations nor bytes bound it. An operation that
-    /// moves no bytes counts as one byte.
+    /// The number of operations after which the load ends, without syncs if bytes bound it; None if neither operations nor
+    /// bytes bound it. In a load whose operations move no bytes, each counts as one byte.
     fn max_operations(&self) -> Option<u64> {
         match self.bound {
             Bound::Operations(operations) => Some(operations),

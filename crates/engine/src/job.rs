@@ -139,7 +139,7 @@ pub enum Bound {
     Seconds(f64),
     /// After a number of operations of all threads together. A sync between requests counts as an operation.
     Operations(u64),
-    /// After a number of bytes, rounded up to whole blocks. A sync between requests counts as a block.
+    /// After reads and writes of a number of bytes, rounded up to whole blocks. Syncs between requests do not count.
     Bytes(u64),
     /// When the series is steady (see [`crate::steady`]), or after `at_most_s` seconds.
     Steady {

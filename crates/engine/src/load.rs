@@ -2,7 +2,7 @@
 
 use crate::buffers::{Filler, IoBuffers};
 use crate::error::{EngineError, Result};
-use crate::job::LoadJob;
+use crate::job::{Bound, LoadJob};
 use crate::stream::{Op, OpStream, PlannedOp};
 use crate::verify::{BlockIdentity, check_block};
 use crate::{block_io::Mappings, files::BlockLayout, ring::Ring, schedule::Schedule};
@@ -82,6 +82,13 @@ impl<'a> FileLoad<'a> {
             schedule: job.rate.map(|rate| Schedule::new(rate, job.threads, thread, job.seed)),
             thread,
         })
+    }
+
+    /// How many of the operations that a worker claimed this one uses up: one, but none if it is a sync and bytes bound the
+    /// load, because a sync moves none.
+    #[inline(always)]
+    pub fn budget_cost(&self, op: Op) -> u64 {
+        u64::from(op != Op::Sync || !matches!(self.job.bound, Bound::Bytes(_)))
     }
 
     /// Returns the error of a failed operation.

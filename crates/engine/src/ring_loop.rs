@@ -144,10 +144,11 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
             self.claimed = self.recorder.claim();
             self.may_submit = self.claimed > 0;
         }
-        let room = if self.may_submit { self.claimed.min(self.free_slots.len() as u64) } else { 0 };
-        let mut queued = 0;
         let mut queue = ring.uring.submission();
-        while queued < room {
+        while self.may_submit
+            && self.claimed > 0
+            && let Some(&slot) = self.free_slots.last()
+        {
             let mut intended_start = now;
             if self.worker.schedule.is_some() {
                 let due = self.next_due();
@@ -160,9 +161,8 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
                     schedule.advance();
                 }
             }
-            let Some(&slot) = self.free_slots.last() else { break };
-            queued += 1;
             let planned = if NOP { NO_OPERATION } else { self.draw() };
+            self.claimed -= self.load.budget_cost(planned.op);
             // The slot counts as free while the operation is drawn: its last operation is no longer in flight.
             self.free_slots.pop();
             if planned.op == Op::Write && !NOP {
@@ -179,7 +179,6 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
                 *flight = InFlight { planned, start: now, intended_start };
             }
         }
-        self.claimed -= queued;
         self.was_idle = false;
     }
 

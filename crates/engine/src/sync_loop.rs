@@ -20,11 +20,11 @@ use std::io;
 pub fn run(load: &FileLoad, worker: &mut Worker, recorder: &mut Recorder, io: &impl BlockIo, clock: Clock) -> Result {
     let (mut start, mut intended_start) = (clock.now(), None);
     loop {
-        let claimed = recorder.claim();
+        let mut claimed = recorder.claim();
         if claimed == 0 {
             return check_late_error(load, io);
         }
-        for _ in 0..claimed {
+        while claimed > 0 {
             if worker.schedule.is_some() {
                 match schedule::wait_for_next_start(&mut worker.schedule, recorder, clock) {
                     Some(times) => (start, intended_start) = times,
@@ -32,6 +32,7 @@ pub fn run(load: &FileLoad, worker: &mut Worker, recorder: &mut Recorder, io: &i
                 }
             }
             let planned = worker.stream.next();
+            claimed -= load.budget_cost(planned.op);
             perform(load, worker, io, &planned)?;
             let end = clock.now();
             if !recorder.count(planned.op as usize, start, intended_start, end) {

@@ -128,6 +128,32 @@ fn syncs_between_requests_and_at_the_end_are_counted() {
 }
 
 #[test]
+fn a_bound_by_bytes_counts_no_syncs() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepare_files(dir.path(), 2, 64, false);
+    let mut engines = vec![(Engine::Sync, 1), (Engine::Mmap, 1)];
+    if has_uring() {
+        engines.extend([(Engine::IoUring, 1), (Engine::IoUring, 7)]);
+    }
+    for (engine, depth) in engines {
+        for over_all_threads in [true, false] {
+            let job = LoadJob {
+                engine,
+                depth,
+                read_share: 0.0,
+                threads: 3,
+                sync_every: Some(SyncEvery { requests: 1, over_all_threads }),
+                bound: Bound::Bytes(100 * u64::from(BLOCK)),
+                ..bounded_job(1)
+            };
+            let outcome = run_and_check(&job, &files);
+            assert_eq!(outcome.bytes(), 100 * u64::from(BLOCK), "{engine:?} {depth} {over_all_threads}");
+            assert!(outcome.kind("sync").is_some());
+        }
+    }
+}
+
+#[test]
 fn recreated_files_grow_with_the_writes() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepare_files(dir.path(), 2, 64, false);
