@@ -226,14 +226,6 @@ fn parse_level<T>(
     parse(level).map(Some).ok_or_else(|| format!("invalid {kind} `{level}`; write {syntax}"))
 }
 
-/// Parses the size in a level, in bytes: `256MiB`, `20MB`. None if it is not a size above 0.
-///
-/// A letter alone is a power of 1000 here: `4k` is 4000. [`crate::setting::parse_size`] reads it as 4096, as fio does. Both
-/// stay, because stored runs have levels as text, and a run that is resumed parses them again.
-pub fn parse_level_bytes(text: &str) -> Option<u64> {
-    text.parse::<bytesize::ByteSize>().ok().map(|size| size.as_u64()).filter(|bytes| *bytes > 0)
-}
-
 /// The names of the settings that hold the number of clients of a workload.
 pub(crate) const CLIENT_SETTINGS: [&str; 2] = [CLIENTS, "threads"];
 

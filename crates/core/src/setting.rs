@@ -144,12 +144,17 @@ fn sysbench_mode(word: &str) -> &str {
 /// # Errors
 /// The text is not a size above 0; the message shows how to write one.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let has_suffix_of_one_letter = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
-    let with_unit = if has_suffix_of_one_letter { format!("{text}iB") } else { text.to_string() };
-    match with_unit.parse::<ByteSize>() {
-        Ok(size) if size.as_u64() > 0 => Ok(size.as_u64()),
+    match parse_size_or_zero(text) {
+        Some(size) if size.as_u64() > 0 => Ok(size.as_u64()),
         _ => Err(format!("cannot read the size `{text}`; write it like 4k, 64KiB or 1g")),
     }
+}
+
+/// Parses a size as [`parse_size`] does, but accepts 0. None if the text is not a size.
+pub(crate) fn parse_size_or_zero(text: &str) -> Option<ByteSize> {
+    // [`ByteSize`] reads a letter alone as a power of 1000; fio, dd and mkfs read it as a power of 1024.
+    let has_suffix_of_one_letter = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T', 'p', 'P', 'e', 'E']);
+    if has_suffix_of_one_letter { format!("{text}iB").parse().ok() } else { text.parse().ok() }
 }
 
 impl fmt::Display for SettingKind {
@@ -568,8 +573,8 @@ mod tests {
 
     #[test]
     fn sizes_are_binary_as_in_fio() {
-        let sizes = ["512", "4k", "4K", "4KiB", "4kB", "1g"].map(|text| parse_size(text).unwrap());
-        assert_eq!(sizes, [512, 4096, 4096, 4096, 4000, 1 << 30]);
+        let sizes = ["512", "4k", "4K", "4KiB", "4kB", "1g", "1P"].map(|text| parse_size(text).unwrap());
+        assert_eq!(sizes, [512, 4096, 4096, 4096, 4000, 1 << 30, 1 << 50]);
         for wrong in ["", "0", "k", "-4k", "4x", "4 potatoes"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }

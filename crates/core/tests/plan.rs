@@ -66,6 +66,14 @@ fn plan_with(lines: &str) -> String {
 }
 
 #[test]
+fn sizes_of_devices_and_of_dirty_pages_are_read_as_those_of_flags() {
+    let plan =
+        resolve_text(&plan_with("[device]\nsize = \"3G\"\n[idle]\ndirty = \"0\""), &Overrides::default()).unwrap();
+    assert_eq!(plan.device.size.unwrap().as_u64(), 3 << 30);
+    assert_eq!(plan.idle.dirty.as_u64(), 0);
+}
+
+#[test]
 fn settings_that_a_plan_leaves_out_have_defaults() {
     let plan = resolve_text(MINIMAL, &Overrides { fresh_seed: 42, ..Overrides::default() }).unwrap();
     assert_eq!(plan.seed, 42);

@@ -1,7 +1,7 @@
 //! The factors of the devices under a filesystem: `device`, `journal`, `raid` and `faults`.
 
-use super::{parse_level, parse_level_bytes};
-use crate::names;
+use super::parse_level;
+use crate::{names, setting::parse_size};
 use serde::{Deserialize, Serialize};
 
 crate::named_enum! {
@@ -48,7 +48,7 @@ pub fn parse_journal(level: &str) -> Result<Option<ExternalJournal>, String> {
     // The level was split above, so its text is not needed here.
     let parse_external = |_: &str| match kind.split_once(':') {
         _ if level.ends_with('@') => None,
-        Some(("external", size)) => Some(ExternalJournal { size_bytes: Some(parse_level_bytes(size)?), device }),
+        Some(("external", size)) => Some(ExternalJournal { size_bytes: Some(parse_size(size).ok()?), device }),
         None if kind == "external" => Some(ExternalJournal { size_bytes: None, device }),
         _ => None,
     };
@@ -145,8 +145,8 @@ pub fn parse_faults(level: &str) -> Result<Option<DeviceFault>, String> {
 
 fn parse_fault(level: &str) -> Option<DeviceFault> {
     let parse_number = |text: &str, unit: &str| text.strip_suffix(unit)?.parse().ok().filter(|number| *number > 0);
-    // `parse_level_bytes` refuses 0.
-    let parse_whole_sectors = |text: &str| parse_level_bytes(text).filter(|bytes| bytes % SECTOR_BYTES == 0);
+    // `parse_size` refuses 0.
+    let parse_whole_sectors = |text: &str| parse_size(text).ok().filter(|bytes| bytes % SECTOR_BYTES == 0);
     match level.split_once(':')? {
         ("delay", time) => Some(DeviceFault::Delay { ms: parse_number(time, "ms")? }),
         ("flaky", times) => {
@@ -171,7 +171,9 @@ mod tests {
         assert_eq!(parse_journal(""), Ok(None));
         assert_eq!(parse_journal("external"), Ok(Some(ExternalJournal { size_bytes: None, device: None })));
         let both = ExternalJournal { size_bytes: Some(64 << 20), device: Some(BackingDevice::Ram) };
-        assert_eq!(parse_journal("external:64MiB@ram"), Ok(Some(both)));
+        for level in ["external:64MiB@ram", "external:64m@ram"] {
+            assert_eq!(parse_journal(level), Ok(Some(both)));
+        }
         for wrong in ["internal", "external:", "external:0", "external@", "external@moon", "external:many"] {
             assert!(parse_journal(wrong).is_err(), "{wrong}");
         }

@@ -11,6 +11,7 @@ use crate::cell::{TaskInfo, Variant};
 use crate::names::{distinct, unknown_name};
 use crate::plan::file::Pairs;
 use crate::scale::Scale;
+use crate::setting::parse_size_or_zero;
 use crate::setting_text::setting;
 use crate::{factor, matrix, matrix::LevelsByFactor};
 use bytesize::ByteSize;
@@ -155,7 +156,7 @@ impl Resolver<'_> {
     }
 
     fn parse_size(&self, text: &WrittenText) -> Result<Option<ByteSize>, PlanError> {
-        self.parse_text(text, |text| text.parse().ok(), "size", "write it like \"2GiB\"")
+        self.parse_text(text, parse_size_or_zero, "size", "write it like \"2GiB\"")
     }
 
     /// Checks a value of the plan's text against its limit. None if the plan does not set it.

@@ -8,8 +8,9 @@
 use super::axis::{Axis, CellSetup, LevelCheck};
 use crate::error::{Result, require};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::factor::{self, parse_level_bytes};
+use fsarena_core::factor;
 use fsarena_core::plan::Backing;
+use fsarena_core::setting::parse_size;
 use fsarena_sys::{Error, attribute, cgroup::Controller, device::BlockDevice};
 use std::path::Path;
 
@@ -134,7 +135,7 @@ fn parse(level: &str) -> Result<Option<Limit>, String> {
     let mut limit = Limit::default();
     for part in level.split('+').map(str::trim) {
         let (field, value) = if let Some(rate) = part.strip_suffix("/s") {
-            (&mut limit.bytes_per_s, parse_level_bytes(rate))
+            (&mut limit.bytes_per_s, parse_size(rate).ok())
         } else if let Some(rate) = part.strip_suffix("iops") {
             (&mut limit.requests_per_s, rate.parse().ok().filter(|rate| *rate > 0))
         } else {

@@ -3,7 +3,8 @@
 use super::axis::{Axis, CellSetup, LevelCheck};
 use crate::error::{Result, require};
 use bytesize::ByteSize;
-use fsarena_core::factor::{self, parse_level_bytes};
+use fsarena_core::factor;
+use fsarena_core::setting::parse_size;
 use fsarena_sys::kernel::parse_cpu_list;
 use fsarena_sys::{Error, cgroup::Controller};
 use std::time::Duration;
@@ -127,7 +128,7 @@ pub fn parse_memory(level: &str) -> Result<Option<u64>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let bytes = parse_level_bytes(level).ok_or_else(|| format!("invalid size `{level}`; write it like `256MiB`"))?;
+    let bytes = parse_size(level)?;
     if bytes < MIN_MEMORY_BYTES {
         let least = ByteSize(MIN_MEMORY_BYTES);
         return Err(format!("`{level}` is too little: the measuring process itself needs {least}"));
