@@ -348,20 +348,23 @@ fn dot_product(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The inverse of a matrix by Gauss and Jordan's method with pivots. None if it is singular.
+/// The inverse of XᵀX by Gauss and Jordan's method; such a matrix needs no exchange of rows. None if a column of X depends on the
+/// columns before it.
 fn invert(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
+    // The most that rounding leaves of a column that the columns before it explain, as a share of its sum of squares. A share,
+    // because the squares themselves depend on the unit: those of 1/N are tiny if N is in millions.
+    const ROUNDING_SHARE: f64 = 1e-12;
     let size = matrix.len();
     for (i, row) in matrix.iter_mut().enumerate() {
         row.extend((0..size).map(|column| f64::from(u8::from(column == i))));
     }
+    let sums_of_squares: Vec<f64> = (0..size).map(|i| matrix[i][i]).collect();
     for i in 0..size {
-        let pivot = (i..size).max_by(|a, b| matrix[*a][i].abs().total_cmp(&matrix[*b][i].abs()))?;
-        matrix.swap(i, pivot);
-        let scale = matrix[i][i];
-        if scale.abs() < 1e-12 {
+        let unexplained = matrix[i][i];
+        if unexplained <= ROUNDING_SHARE * sums_of_squares[i] {
             return None;
         }
-        matrix[i].iter_mut().for_each(|value| *value /= scale);
+        matrix[i].iter_mut().for_each(|value| *value /= unexplained);
         let pivot_row = matrix[i].clone();
         for (_, row) in matrix.iter_mut().enumerate().filter(|(other, _)| *other != i) {
             let factor = row[i];
@@ -419,6 +422,16 @@ mod tests {
         };
         assert!((a - 5.0).abs() < 0.05 && (b - 0.4).abs() < 0.01, "{a} {b}");
         assert_eq!(law(&growth_of(|_| 3.0)).name(), "constant");
+    }
+
+    #[test]
+    fn amounts_in_millions_are_extrapolated_like_smaller_ones() {
+        let extrapolate = |unit: f64| {
+            let points = [1.0, 3.0, 10.0, 30.0, 100.0].map(|n| (n * unit, 5.0 + 20.0 / n + 0.01 * (n % 7.0)));
+            analyse_growth(one_round(&points)).extrapolation.unwrap().cost
+        };
+        let (cost, large) = (extrapolate(1.0), extrapolate(1e8));
+        assert!((large.low / cost.low - 1.0).abs() < 1e-4 && (large.high / cost.high - 1.0).abs() < 1e-4, "{large:?}");
     }
 
     #[test]
