@@ -13,8 +13,7 @@ use fsarena_stats::{critical_values, power};
 use std::time::Duration;
 
 /// The number of rounds that a first answer about these variants requires, if `error_split` runs share the error
-/// probability. If the table of the sequential test does not go up to this many variants, it is the number of rounds of
-/// the first look.
+/// probability.
 pub fn rounds_for_an_answer(variants: &[Variant], error_split: usize) -> u32 {
     let candidates = variants.iter().filter(|variant| !variant.is_bare_device()).count();
     rounds_for_candidates(candidates, error_split)
@@ -22,8 +21,7 @@ pub fn rounds_for_an_answer(variants: &[Variant], error_split: usize) -> u32 {
 
 /// The rounds that a first answer about `candidates` variants requires; see [`rounds_for_an_answer`].
 pub fn rounds_for_candidates(candidates: usize, error_split: usize) -> u32 {
-    critical_values::rounds_for_first_bound(error_split * candidates.saturating_sub(1))
-        .unwrap_or(critical_values::FIRST_LOOK_ROUNDS) as u32
+    critical_values::rounds_for_first_bound(error_split * candidates.saturating_sub(1)) as u32
 }
 
 /// Decides before each round whether it runs, from the plan and the times of the rounds so far.

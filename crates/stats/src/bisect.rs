@@ -97,9 +97,9 @@ pub fn judge_confirmation(d: &[f64], sign: f64, full_difference: f64, error_spli
 
 /// The number of rounds at which a comparison with `rounds_done` rounds is judged next: at the first look that has bounds, then
 /// each time at a look with at least 1.4 times the rounds, because the rounds up to each look are a separate run, which costs
-/// time to start. None after the last look, or if no number of rounds reaches the level.
+/// time to start. None after the last look.
 pub fn rounds_at_next_look(rounds_done: usize, error_split: usize) -> Option<usize> {
-    let first = critical_values::rounds_for_first_bound(error_split)?;
+    let first = critical_values::rounds_for_first_bound(error_split);
     let min_rounds = first.max((rounds_done * 7).div_ceil(5));
     critical_values::LOOKS.iter().map(|look| look.rounds).find(|n| *n >= min_rounds && *n > rounds_done)
 }
@@ -171,6 +171,6 @@ mod tests {
         let looks: Vec<usize> = std::iter::successors(first, |rounds| rounds_at_next_look(*rounds, 8)).collect();
         assert_eq!(looks, [10, 15, 24, 38, 60, 96, 152, 242, 400]);
         let at_next_look = [rounds_at_next_look(0, 2), rounds_at_next_look(2, 8), rounds_at_next_look(0, 65)];
-        assert_eq!(at_next_look, [Some(8), Some(10), None]);
+        assert_eq!(at_next_look, [Some(8), Some(10), Some(15)]);
     }
 }

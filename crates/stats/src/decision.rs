@@ -15,8 +15,8 @@ pub enum Recommendation {
     TooFewRounds {
         /// The smallest number of rounds that a pair shares.
         rounds: usize,
-        /// The number of rounds from which bounds exist; None if there are too many variants for any number.
-        needed_rounds: Option<usize>,
+        /// The number of rounds from which bounds exist.
+        needed_rounds: usize,
     },
     /// One variant is left in S.
     Use {
@@ -202,7 +202,7 @@ mod tests {
                 _ => None,
             };
         let too_few = [rounds_and_need(2, 7), rounds_and_need(3, 5), rounds_and_need(5, 9)];
-        assert_eq!(too_few, [(7, 8), (5, 8), (9, 10)].map(|(rounds, needed)| Some((rounds, Some(needed)))));
+        assert_eq!(too_few, [(7, 8), (5, 8), (9, 10)].map(Some));
         assert_eq!([rounds_and_need(2, 8), rounds_and_need(3, 8), rounds_and_need(5, 10)], [None; 3]);
     }
 

@@ -7,7 +7,7 @@
 //! chosen. The critical values of [`critical_values::cautious_critical_value`] use half of the level if possible, because the
 //! signed-rank test errs more often if the noise of two variants differs in shape.
 
-use crate::critical_values::{self, FIRST_LOOK_ROUNDS};
+use crate::critical_values;
 use crate::mean_ratio::{ROUNDS_FOR_MEAN_RATIO, SharedCosts};
 use crate::ranks::{pairs, square_table};
 use crate::{hodges_lehmann::WalshAverages, ratio::log_ratios};
@@ -20,8 +20,8 @@ pub struct Regrets {
     bounds: Vec<Vec<f64>>,
     /// The smallest number of rounds that a pair shares.
     pub rounds: usize,
-    /// The number of rounds that the level requires; None if there are too many variants for any number.
-    pub needed_rounds: Option<usize>,
+    /// The number of rounds that the level requires.
+    pub needed_rounds: usize,
     /// Whether there are too few rounds for the level. Then the bounds are the extremes of the rounds.
     pub provisional: bool,
 }
@@ -105,7 +105,7 @@ impl Regrets {
         let bound_count = compared.bound_count;
         let needed_rounds = critical_values::rounds_for_first_bound(bound_count);
         let averages = |i: usize, j: usize| WalshAverages::new(log_ratios(&values[j], &values[i]).d);
-        let pairs = compared.pairs(needed_rounds.unwrap_or(FIRST_LOOK_ROUNDS), averages);
+        let pairs = compared.pairs(needed_rounds, averages);
         let rounds = fewest_rounds(&pairs, WalshAverages::sample_size);
         let provisional = critical_values::cautious_critical_value(rounds, bound_count).is_none();
         let interval =
@@ -130,9 +130,8 @@ impl Regrets {
         let bound_count = compared.bound_count;
         let pairs = compared.pairs(ROUNDS_FOR_MEAN_RATIO, |i, j| SharedCosts::new(&values[j], &values[i]));
         let rounds = fewest_rounds(&pairs, SharedCosts::rounds);
-        let needed_rounds =
-            critical_values::rounds_for_first_bound(bound_count).map(|first| first.max(ROUNDS_FOR_MEAN_RATIO));
-        let provisional = needed_rounds.is_none_or(|needed| rounds < needed);
+        let needed_rounds = critical_values::rounds_for_first_bound(bound_count).max(ROUNDS_FOR_MEAN_RATIO);
+        let provisional = rounds < needed_rounds;
         let interval = |costs: &SharedCosts| {
             let (low, high) =
                 if provisional { costs.extremes() } else { costs.bounds(bound_count).unwrap_or((0.0, f64::INFINITY)) };

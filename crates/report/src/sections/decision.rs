@@ -119,15 +119,10 @@ impl Decision<'_> {
         } else {
             format!("to compare {} at once takes more {round_noun}s", plural(self.candidates.len(), "variant"))
         };
-        let missing = needed.map_or(0, |needed| needed.saturating_sub(rounds));
-        if missing == 0 {
-            return Some(format!("Provisional: {reason}."));
-        }
+        let missing = needed.saturating_sub(rounds);
         // More rounds on the same images would not help.
-        let remedy = grid
-            .images()
-            .and(needed)
-            .map_or(String::new(), |needed| format!(" ({})", setting("age_images", &needed.to_string())));
+        let remedy =
+            grid.images().map_or(String::new(), |_| format!(" ({})", setting("age_images", &needed.to_string())));
         let more_rounds = plural(missing, &format!("more {round_noun}"));
         Some(format!("Provisional: {reason}. {more_rounds}{remedy}: {}.", self.format_time_for(missing)))
     }

@@ -40,15 +40,11 @@ impl Decision<'_> {
     fn headline_without_clauses(&self, purpose: &str) -> String {
         let measure = self.measure_phrase();
         match &self.recommendation {
-            Recommendation::TooFewRounds { rounds, needed_rounds: Some(needed) } => {
+            Recommendation::TooFewRounds { rounds, needed_rounds: needed } => {
                 let grid = &self.analysis.grid;
                 let image_note = grid.images().filter(|_| *rounds < FIRST_LOOK_ROUNDS);
                 let image_note = image_note.map_or("", |_| "; what follows is about these images only");
                 format!("No answer yet: {rounds} of at least {}{image_note}", plural(*needed, grid.column_noun()))
-            }
-            Recommendation::TooFewRounds { needed_rounds: None, .. } => {
-                let variants = plural(self.candidates.len(), "variant");
-                format!("No answer: {variants} are too many to compare at once")
             }
             Recommendation::Use { choice, next: None } => {
                 format!("Use {}: every other variant gives up safety", self.name(*choice))
