@@ -1,7 +1,9 @@
 //! Plans that measure a part of a run's block-size × threads matrix again.
 
 use crate::cell::{Variant, WorkloadPlan};
-use crate::{matrix::expand, plan::Plan, plan::StopPlan, schedule::mix, setting::SettingValue};
+use crate::matrix::{expand, workload_of_variant};
+use crate::setting::{SettingValue, Settings};
+use crate::{plan::Plan, plan::StopPlan, schedule::mix};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A cell of the block-size × threads matrix of one variant and mode.
@@ -18,9 +20,21 @@ pub struct BlockThreadsCell {
 }
 
 impl BlockThreadsCell {
-    /// Whether it is a cell of this variant, by whatever tool.
-    fn is_of_variant(&self, name: &str) -> bool {
-        self.variant.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(" by "))
+    /// Whether it is a cell of this variant and this workload: the workload, as the variant runs it, has the task.
+    pub fn belongs_to(&self, variant: &Variant, workload: &WorkloadPlan) -> bool {
+        let settings = workload_of_variant(variant, workload).settings;
+        (self.variant == variant.name || self.variant == format!("{} by {}", variant.name, workload.name))
+            && has_value(&settings, "modes", SettingValue::Text(self.mode.clone()))
+            && has_value(&settings, "bs", SettingValue::Int(self.block_size as i64))
+            && has_value(&settings, "threads", SettingValue::Int(i64::from(self.threads)))
+    }
+}
+
+/// Whether a setting is this value, or a list that contains it.
+fn has_value(settings: &Settings, id: &str, value: SettingValue) -> bool {
+    match settings.0.get(id) {
+        Some(SettingValue::List(values)) => values.contains(&value),
+        single => single == Some(&value),
     }
 }
 
@@ -29,28 +43,32 @@ const RERUN_STREAM: u64 = 0xF2E5;
 
 /// A plan that measures these cells of another plan's matrix again, in new rounds.
 ///
-/// The cells are rarely all combinations of a few settings. So the new plan has one workload for each workload of `plan`, each
-/// mode and each block size. Its numbers of threads are those of all cells with this mode and block size. All variants of the
-/// cells run all these workloads, so each variant is also measured in cells that are listed only for other variants.
+/// The cells are rarely all combinations of a few settings. So the new plan has one workload for each workload of `plan`, and
+/// each mode and block size of its cells. Its numbers of threads are those of all its cells with this mode and block size. All
+/// variants of the cells run all these workloads, so each variant is also measured in cells that are listed only for other
+/// variants.
 pub fn plan_of_cells(plan: &Plan, cells: &[BlockThreadsCell], rounds: u32) -> Plan {
-    let has_cell = |variant: &Variant| cells.iter().any(|cell| cell.is_of_variant(&variant.name));
-    let mut threads_of: BTreeMap<(&str, u64), BTreeSet<u32>> = BTreeMap::new();
-    for cell in cells {
-        threads_of.entry((&cell.mode, cell.block_size)).or_default().insert(cell.threads);
-    }
     let mut rerun = plan.clone();
     // `fsarena analyse --confirm` passes the cells that decide about its findings.
     rerun.title = format!("{}: the worst cells again", plan.title);
-    rerun.variants = expand(plan).into_iter().filter(has_cell).collect();
-    // With `vary`, a variant is compared with its plain variant: the first one before it that differs in exactly one factor.
-    // If the cells lack the plain variant, a variant with another level of that factor would take its place.
-    rerun.vary.clear();
+    rerun.variants = expand(plan);
     rerun.workloads.clear();
     for workload in &plan.workloads {
+        let mut threads_of: BTreeMap<(&str, u64), BTreeSet<u32>> = BTreeMap::new();
+        for cell in cells {
+            if rerun.variants.iter().any(|variant| cell.belongs_to(variant, workload)) {
+                threads_of.entry((&cell.mode, cell.block_size)).or_default().insert(cell.threads);
+            }
+        }
         for ((mode, size), threads) in &threads_of {
             rerun.workloads.push(workload_with_mode(workload, mode, *size, threads));
         }
     }
+    let has_cell = |variant: &Variant, workload| cells.iter().any(|cell| cell.belongs_to(variant, workload));
+    rerun.variants.retain(|variant| plan.workloads.iter().any(|workload| has_cell(variant, workload)));
+    // With `vary`, a variant is compared with its plain variant: the first one before it that differs in exactly one factor.
+    // If the cells lack the plain variant, a variant with another level of that factor would take its place.
+    rerun.vary.clear();
     // Claims, a budget or the search for the best would end the run earlier, or leave cells out.
     rerun.claims.clear();
     rerun.stop = StopPlan { rounds, warmup: plan.stop.warmup_here(), margin: plan.stop.margin, ..StopPlan::default() };
@@ -83,6 +101,40 @@ mod tests {
     use crate::matrix::plain_variants;
     use crate::plan::tests::plan_with;
 
+    /// A workload that has the tasks of these modes with 4 KiB, and 1 or 8 threads.
+    fn workload_with_modes(name: &str, modes: &[&str]) -> WorkloadPlan {
+        let modes = modes.iter().map(|mode| SettingValue::Text(mode.to_string())).collect();
+        let settings = [
+            ("modes", modes),
+            ("bs", vec![SettingValue::Int(4096)]),
+            ("threads", vec![SettingValue::Int(1), SettingValue::Int(8)]),
+        ];
+        let settings = settings.map(|(id, values)| (id.to_string(), SettingValue::List(values)));
+        WorkloadPlan { name: name.into(), settings: Settings(settings.into()), ..WorkloadPlan::default() }
+    }
+
+    fn cell(variant: &str, mode: &str, threads: u32) -> BlockThreadsCell {
+        BlockThreadsCell { variant: variant.into(), mode: mode.into(), block_size: 4096, threads }
+    }
+
+    #[test]
+    fn each_workload_has_only_the_modes_of_its_own_cells() {
+        let mut plan = plan_with(&[("fs", &["ext4", "xfs"])]);
+        plan.workloads = vec![
+            WorkloadPlan { name: "tree".into(), ..WorkloadPlan::default() },
+            workload_with_modes("fileio", &["seqrd", "rndrd"]),
+            workload_with_modes("fio", &["rndwr"]),
+        ];
+        let cells = [cell("ext4 by fileio", "rndrd", 1), cell("xfs by fio", "rndwr", 8)];
+        let rerun = plan_of_cells(&plan, &cells, 8);
+        let modes = |workload: &WorkloadPlan| (workload.name.clone(), workload.settings.words("modes").join(","));
+        assert_eq!(
+            rerun.workloads.iter().map(modes).collect::<Vec<_>>(),
+            [("fileio".into(), "rndrd".into()), ("fio".into(), "rndwr".into())]
+        );
+        assert_eq!(rerun.variants.len(), 2);
+    }
+
     #[test]
     fn cells_are_measured_again_in_all_rounds() {
         let mut plan = plan_with(&[("fs", &["ext4", "xfs"])]);
@@ -97,8 +149,7 @@ mod tests {
             margin: Some(0.02),
             ..plan.stop
         };
-        let cell = BlockThreadsCell { variant: "ext4".into(), mode: "rndwr".into(), block_size: 4096, threads: 1 };
-        let rerun = plan_of_cells(&plan, &[cell], 8);
+        let rerun = plan_of_cells(&plan, &[cell("ext4", "rndwr", 1)], 8);
         // Shard 1 of 2 runs 2 of the 4 warm-up rounds.
         assert_eq!(rerun.stop, StopPlan { rounds: 8, warmup: 2, margin: Some(0.02), ..StopPlan::default() });
         assert!(rerun.claims.is_empty());
@@ -108,11 +159,8 @@ mod tests {
     fn levels_of_cells_measured_again_are_not_compared_with_each_other() {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         plan.vary.insert("scheduler".into(), vec!["none".into(), "bfq".into()]);
-        let cell = |variant: &str, threads| {
-            let (variant, mode) = (variant.into(), "rndwr".into());
-            BlockThreadsCell { variant, mode, block_size: 4096, threads }
-        };
-        let rerun = plan_of_cells(&plan, &[cell("ext4/none", 1), cell("ext4/bfq", 8)], 8);
+        plan.workloads = vec![workload_with_modes("fileio", &["rndwr"])];
+        let rerun = plan_of_cells(&plan, &[cell("ext4/none", "rndwr", 1), cell("ext4/bfq", "rndwr", 8)], 8);
         let variants = expand(&rerun);
         assert_eq!(variants.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(), ["ext4/none", "ext4/bfq"]);
         assert_eq!(plain_variants(&rerun, &variants), [None, None]);

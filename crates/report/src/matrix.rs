@@ -227,7 +227,16 @@ pub fn matrix_task_id(mode: &str, block_size: u64, threads: u32) -> String {
 /// # Errors
 /// The run has no tasks with block size and threads.
 pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
-    let rows = matrix_rows_of_run(record);
+    matrix_of_rerun(record, record)
+}
+
+/// The matrix of a run that measured cells of the run `original` again, with the names of variants in the matrix of `original`.
+///
+/// # Errors
+/// As for [`matrix_of_run`].
+pub fn matrix_of_rerun(record: &RunRecord, original: &RunRecord) -> Result<Matrix, Error> {
+    let workloads: BTreeSet<&str> = original.cells.iter().map(|cell| cell.workload.as_str()).collect();
+    let rows = matrix_rows_of_run(record, workloads.len() > 1);
     if rows.is_empty() {
         return Err(no_matrix_error(format!("run {}", record.id)));
     }
@@ -235,12 +244,12 @@ pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
 }
 
 /// A row for each block size, number of threads, mode and variant of a run, with the IOPS of each round. As in all tables, the
-/// mean counts if a round has several values of a task: a plan can have a workload twice.
-fn matrix_rows_of_run(record: &RunRecord) -> Vec<MatrixRow> {
+/// mean counts if a round has several values of a task: a plan can have a workload twice. If `has_several_workloads`, each
+/// workload of a variant is a separate variant, because they may have the same tasks.
+fn matrix_rows_of_run(record: &RunRecord, has_several_workloads: bool) -> Vec<MatrixRow> {
     let Some((_, values)) = record.metric(MATRIX_METRIC) else { return vec![] };
     let left_out = observations::rounds_left_out(record);
     let rounds = record.cells.iter().map(|cell| cell.round as usize + 1).max().unwrap_or(0);
-    let workloads: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
     let client_shares = record.metric(reading::GENERATOR_SHARE).map(|(_, shares)| shares);
     // Each row with its values by round, and its client shares.
     let mut rows: Vec<(MatrixRow, Vec<Vec<f64>>, Vec<f64>)> = vec![];
@@ -253,8 +262,7 @@ fn matrix_rows_of_run(record: &RunRecord) -> Vec<MatrixRow> {
             continue;
         }
         let variant = &record.variants[cell.variant];
-        // In a run of several workloads, each workload of a variant is a separate variant, because they may have the same tasks.
-        let suffix = if workloads.len() > 1 { format!(" by {}", cell.workload) } else { String::new() };
+        let suffix = if has_several_workloads { format!(" by {}", cell.workload) } else { String::new() };
         let name = format!("{}{suffix}", variant.name);
         let index = *row_indexes.entry((block_size, threads, &task.name, name.clone())).or_insert_with(|| {
             let (is_bare_device, mode) = (variant.is_bare_device(), task.name.clone());
@@ -388,8 +396,8 @@ mod tests {
     use fsarena_core::cell::{TaskInfo, Variant};
     use fsarena_core::record::CellRecord;
 
-    #[test]
-    fn the_mean_of_several_values_of_a_round_counts() {
+    /// A run of the workload `fileio` with two values of a task in one round.
+    fn record_with_two_values() -> RunRecord {
         let params = [("bs", "4096"), ("threads", "1")].map(|(id, value)| (id.to_string(), value.to_string()));
         let id = TaskId { name: "rndrd".into(), params: params.into() };
         let rate = MetricSpec::new(reading::READ_RATE.into(), Unit::PerSecond, Direction::Higher, String::new());
@@ -404,8 +412,24 @@ mod tests {
         }
         (record.samples.cell, record.samples.task) = (vec![0, 1], vec![0, 0]);
         record.samples.values = vec![vec![100.0, 300.0]];
-        let rows = matrix_rows_of_run(&record);
+        record
+    }
+
+    #[test]
+    fn the_mean_of_several_values_of_a_round_counts() {
+        let rows = matrix_rows_of_run(&record_with_two_values(), false);
         assert_eq!((rows.len(), &rows[0].iops[..]), (1, &[Some(200.0)][..]));
+    }
+
+    #[test]
+    fn a_rerun_of_one_of_several_workloads_has_the_names_of_the_original() {
+        let rerun = record_with_two_values();
+        let mut original = rerun.clone();
+        original.cells.push(CellRecord { workload: "fio".into(), ..CellRecord::done(0, 0) });
+        let names =
+            |matrix: Matrix| -> Vec<String> { matrix.variants.into_iter().map(|variant| variant.name).collect() };
+        assert_eq!(names(matrix_of_rerun(&rerun, &original).unwrap()), names(matrix_of_run(&original).unwrap()));
+        assert_eq!(names(matrix_of_run(&rerun).unwrap()), ["ext4"]);
     }
 
     #[test]

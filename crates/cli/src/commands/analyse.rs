@@ -184,7 +184,7 @@ fn analyse_matrix(args: &Args, record: &RunRecord) -> CommandResult {
     };
     if let Some(run) = fresh_run {
         let fresh = fsarena_store::read(&run)?;
-        confirm(&mut analysis.findings, &matrix, &matrix::matrix_of_run(&fresh)?);
+        confirm(&mut analysis.findings, &matrix, &matrix::matrix_of_rerun(&fresh, record)?);
         source.push_str(&format!(", and its worst cells again in run {}", fresh.id));
     }
     output::print_page(&findings::findings_page(&source, &matrix, &analysis, args.tables), &args.format)

@@ -5,7 +5,7 @@ use crate::failure::{Failure, usage_error};
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::plan::{Plan, StopPlan};
-use fsarena_core::rerun::workload_with_mode;
+use fsarena_core::rerun::{BlockThreadsCell, workload_with_mode};
 use fsarena_core::{names::unknown_name, record::RunRecord};
 use fsarena_probe::trace::{Profile, TraceOptions, TracedTasks, Tracer};
 use fsarena_report::document::{Document, Part};
@@ -68,10 +68,13 @@ impl TracedTask {
         let title = format!("{} {} again, traced", self.variant.name, self.task);
         let mut traced_plan = one_round(plan, title, vec![self.variant.clone()]);
         let number = |name: &str| self.task.params.get(name)?.parse::<u64>().ok();
-        if let (Some(size), Some(threads)) = (number("bs"), number("threads")) {
-            let with_one_mode =
-                |workload| workload_with_mode(workload, &self.task.name, size, &[threads as u32].into());
-            traced_plan.workloads = plan.workloads.iter().map(with_one_mode).collect();
+        if let (Some(block_size), Some(threads)) = (number("bs"), number("threads")) {
+            let (variant, mode, threads) = (self.variant.name.clone(), self.task.name.clone(), threads as u32);
+            let cell = BlockThreadsCell { variant, mode, block_size, threads };
+            traced_plan.workloads.retain(|workload| cell.belongs_to(&self.variant, workload));
+            for workload in &mut traced_plan.workloads {
+                *workload = workload_with_mode(workload, &cell.mode, block_size, &[threads].into());
+            }
         }
         let mut profiles = run_profiled(traced_plan, parent_dir, self.task.clone(), ProfileContent::Locks, progress)?;
         profiles.remove(&self.variant.name).ok_or_else(|| {
