@@ -44,7 +44,7 @@ impl Clients for Ranks {
         self.measure_clocks()?;
         for rank in self.workers() {
             let request = Box::new(self.request_for(request, rank));
-            wire::send_to_worker(&*self.wire, rank, &ToRank::Cell(request, self.task_timeout));
+            self.send_to(rank, &ToRank::Cell(request, self.task_timeout))?;
         }
         run_cell(self, journal, request, confinement, emit)
     }
@@ -87,13 +87,15 @@ fn check_dirs_are_shared(ranks: &Ranks, dirs: impl Iterator<Item = PathBuf>) -> 
         }
         markers.push(marker);
     }
-    ranks.send_to_each(ranks.workers(), &ToRank::CheckFiles(markers.clone()));
-    let visible = ranks.receive_from_all(|rank, message| match message {
-        FromRank::FilesChecked(Some(fault)) => Err(RunError::Plan(format!(
-            "{} does not see what rank 0 made, {fault}; name a directory of a filesystem that all machines share",
-            ranks.rank_name(rank)
-        ))),
-        _ => Ok(()),
+    let sent = ranks.send_to_each(ranks.workers(), &ToRank::CheckFiles(markers.clone()));
+    let visible = sent.and_then(|()| {
+        ranks.receive_from_all(|rank, message| match message {
+            FromRank::FilesChecked(Some(fault)) => Err(RunError::Plan(format!(
+                "{} does not see what rank 0 made, {fault}; name a directory of a filesystem that all machines share",
+                ranks.rank_name(rank)
+            ))),
+            _ => Ok(()),
+        })
     });
     for marker in &markers {
         drop(std::fs::remove_file(marker));
@@ -300,14 +302,20 @@ impl CoordinatorCell<'_> {
 
     /// Tells all ranks that have not ended to end their agents.
     fn abandon(&self) {
-        let unfinished = self.ranks.workers().filter(|rank| self.states[*rank as usize] != RankState::Ended);
-        self.ranks.send_to_each(unfinished, &ToRank::Abandon);
+        for rank in self.ranks.workers().filter(|rank| self.states[*rank as usize] != RankState::Ended) {
+            // The others must end too if one hangs.
+            let _ = self.ranks.send_to(rank, &ToRank::Abandon);
+        }
     }
 
     /// Sends a message that makes all other ranks continue, and marks all ranks as working.
-    fn send_and_mark_working(&mut self, message: &ToRank) {
-        self.ranks.send_to_each(self.ranks.workers(), message);
+    ///
+    /// # Errors
+    /// If a rank does not receive it in time.
+    fn send_and_mark_working(&mut self, message: &ToRank) -> Result<(), RunError> {
+        self.ranks.send_to_each(self.ranks.workers(), message)?;
         self.states.fill(RankState::Working);
+        Ok(())
     }
 
     /// Waits until the agents of all ranks have sent the same request. Returns an outcome if the cell has to end early.
@@ -346,13 +354,13 @@ impl AgentParent for CoordinatorCell<'_> {
             return Ok(outcome);
         }
         let PrivilegedRequest::WaitUntilIdle(task) = request else {
-            self.send_and_mark_working(&ToRank::AllReady);
+            self.send_and_mark_working(&ToRank::AllReady)?;
             self.agent.restart_timeout();
             return Ok(Outcome::Done);
         };
         // The first rank of each machine waits until the machine is idle.
         let leaders: Vec<u32> = self.ranks.other_leaders().collect();
-        self.ranks.send_to_each(leaders.iter().copied(), &ToRank::WaitUntilIdle(task.clone()));
+        self.ranks.send_to_each(leaders.iter().copied(), &ToRank::WaitUntilIdle(task.clone()))?;
         if let Some(note) = self.agent.wait_until_idle(&task) {
             (self.emit)(CellEvent::Note(note));
         }
@@ -361,7 +369,7 @@ impl AgentParent for CoordinatorCell<'_> {
         if let Some(outcome) = self.wait_while(timeout, waits_until_idle)? {
             return Ok(outcome);
         }
-        self.send_and_mark_working(&ToRank::StartTask);
+        self.send_and_mark_working(&ToRank::StartTask)?;
         Ok(self.agent.start_task(&*self.ranks.wire))
     }
 

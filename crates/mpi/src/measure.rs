@@ -88,14 +88,25 @@ fn measure_round_trips(wire: &dyn Wire) -> Result<String, String> {
     const ROUND_TRIPS: u32 = 20;
     let begun = Instant::now();
     for _ in 0..ROUND_TRIPS {
-        for rank in 1..wire.size() {
-            wire::send_to_worker(wire, rank, &ToRank::Echo(vec![]));
-        }
+        send_to_each_worker(wire, &ToRank::Echo(vec![]))?;
         receive_answers(wire, WAIT_TIMEOUT, |_| ())?;
     }
     let ms = begun.elapsed().as_secs_f64() * 1e3 / f64::from(ROUND_TRIPS);
     let us_per_rank = 1e3 * ms / f64::from(wire.size() - 1);
     Ok(format!("request and answer of all ranks: {ms:.2} ms, {us_per_rank:.1} us a rank"))
+}
+
+/// Sends a message to every other rank.
+///
+/// # Errors
+/// If a rank does not receive it in time.
+fn send_to_each_worker(wire: &dyn Wire, message: &ToRank) -> Result<(), String> {
+    for rank in 1..wire.size() {
+        if !wire::send_to_worker(wire, rank, message, WAIT_TIMEOUT) {
+            return Err(format!("rank {rank} received no message within {WAIT_TIMEOUT:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// Receives one answer of every other rank and passes it to `handle`.
@@ -111,9 +122,7 @@ fn receive_answers(wire: &dyn Wire, timeout: Duration, mut handle: impl FnMut(Fr
 
 /// Measures the CPU time and memory of a rank that waits in the barrier for rank 0.
 fn measure_barrier_costs(wire: &dyn Wire, wait: BarrierWait) -> Result<String, String> {
-    for rank in 1..wire.size() {
-        wire::send_to_worker(wire, rank, &ToRank::Barrier(wait));
-    }
+    send_to_each_worker(wire, &ToRank::Barrier(wait))?;
     std::thread::sleep(BARRIER_WAIT);
     let all_came = wait_in_barrier(wire, wait);
     let (mut cpu_s, mut memory_bytes) = (0.0, 0);
@@ -196,7 +205,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// A job of three ranks with these messages in the queue of rank 0.
+    /// A job of three ranks with these messages in the queue of rank 0. Rank 2 hangs: it receives none.
     struct FakeWire(RefCell<Vec<(u32, FromRank)>>);
 
     impl Wire for FakeWire {
@@ -206,7 +215,9 @@ mod tests {
         fn size(&self) -> u32 {
             3
         }
-        fn send(&self, _: u32, _: &[u8]) {}
+        fn send(&self, rank: u32, _: &[u8], _: Duration) -> bool {
+            rank != 2
+        }
         fn receive(&self) -> Option<(u32, Vec<u8>)> {
             let (rank, message) = self.0.borrow_mut().pop()?;
             Some((rank, serde_json::to_vec(&message).unwrap()))
@@ -239,6 +250,12 @@ mod tests {
         let (handled, result) = receive_answers_of(&[1, 1]);
         assert_eq!(handled, 1);
         assert!(result.unwrap_err().contains("1 of 2 ranks sent no answer within 0ns, such as rank 2"));
+    }
+
+    #[test]
+    fn a_rank_that_receives_no_message_is_named() {
+        let failure = measure_round_trips(&FakeWire(RefCell::default())).unwrap_err();
+        assert!(failure.starts_with("rank 2 "), "{failure}");
     }
 
     #[test]

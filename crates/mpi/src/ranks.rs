@@ -68,7 +68,7 @@ impl Ranks {
             machines,
             _guard: guard::start()?,
         };
-        ranks.send_to_each(ranks.other_leaders(), &ToRank::StartGuard);
+        ranks.send_to_each(ranks.other_leaders(), &ToRank::StartGuard)?;
         Ok(ranks)
     }
 
@@ -92,11 +92,22 @@ impl Ranks {
         AgentRequest { client: Some(self.clients[rank as usize]), ..request.clone() }
     }
 
+    /// Sends a message to a rank that does no work at that moment.
+    ///
+    /// # Errors
+    /// If the rank does not receive it in time.
+    pub(crate) fn send_to(&self, rank: u32, message: &ToRank) -> Result<(), RunError> {
+        let timeout = self.answer_timeout();
+        let is_sent = wire::send_to_worker(&*self.wire, rank, message, timeout);
+        if is_sent { Ok(()) } else { Err(self.silent_rank_error(rank, timeout)) }
+    }
+
     /// Sends a message to each of these ranks.
-    pub(crate) fn send_to_each(&self, ranks: impl Iterator<Item = u32>, message: &ToRank) {
-        for rank in ranks {
-            wire::send_to_worker(&*self.wire, rank, message);
-        }
+    ///
+    /// # Errors
+    /// If a rank does not receive it in time.
+    pub(crate) fn send_to_each(&self, mut ranks: impl Iterator<Item = u32>, message: &ToRank) -> Result<(), RunError> {
+        ranks.try_for_each(|rank| self.send_to(rank, message))
     }
 
     /// Receives one message of every other rank and passes it to `handle`, with the rank.
@@ -152,10 +163,8 @@ impl Ranks {
     /// failure (`failed`) the time limit is shorter.
     #[must_use]
     pub fn leave(wire: &dyn Wire, failed: bool) -> bool {
-        for rank in 1..wire.size() {
-            wire::send_to_worker(wire, rank, &ToRank::End);
-        }
-        wire.barrier(if failed { FAILED_LEAVE_TIMEOUT } else { LEAVE_TIMEOUT })
+        let timeout = if failed { FAILED_LEAVE_TIMEOUT } else { LEAVE_TIMEOUT };
+        (1..wire.size()).all(|rank| wire::send_to_worker(wire, rank, &ToRank::End, timeout)) && wire.barrier(timeout)
     }
 }
 

@@ -1,10 +1,10 @@
 //! The implementation of [`Wire`] on an MPI library, through the crate `mpi` (rsmpi).
 
 use crate::wire::{self, Wire};
-use mpi::request::{Request, Scope, scope};
+use mpi::request::{Request, Scope, StaticScope};
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, MatchedReceiveVec, Source};
 use mpi::{environment::Universe, topology::SimpleCommunicator};
-use std::time::Duration;
+use std::{mem::ManuallyDrop, slice, time::Duration};
 
 /// The MPI tag of messages.
 const MESSAGE_TAG: i32 = 1;
@@ -56,15 +56,18 @@ impl Wire for Mpi {
         self.world.size() as u32
     }
 
-    fn send(&self, rank: u32, message: &[u8]) {
+    fn send(&self, rank: u32, message: &[u8], timeout: Duration) -> bool {
+        let copy = ManuallyDrop::new(message.to_vec());
+        // SAFETY: the copy is dropped below only if the request has completed; after a timeout it is never dropped, because
+        // the MPI library may still read it.
+        let text: &'static [u8] = unsafe { slice::from_raw_parts(copy.as_ptr(), copy.len()) };
         let process = self.world.process_at_rank(rank as i32);
-        scope(|scope| {
-            wait_for_completion(
-                process.immediate_send_with_tag(scope, message, MESSAGE_TAG),
-                wire::PRECISE_PAUSE,
-                Duration::MAX,
-            )
-        });
+        let request = process.immediate_send_with_tag(StaticScope, text, MESSAGE_TAG);
+        let is_sent = wait_for_completion(request, wire::PRECISE_PAUSE, timeout);
+        if is_sent {
+            drop(ManuallyDrop::into_inner(copy));
+        }
+        is_sent
     }
 
     fn receive(&self) -> Option<(u32, Vec<u8>)> {

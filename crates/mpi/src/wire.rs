@@ -35,8 +35,10 @@ pub trait Wire {
     /// The number of ranks in the job.
     fn size(&self) -> u32;
 
-    /// Sends a message, and sleeps until the MPI library has accepted it.
-    fn send(&self, rank: u32, message: &[u8]);
+    /// Sends a message, and sleeps until the MPI library has accepted it: a large one when the other rank receives it. Returns
+    /// false on timeout.
+    #[must_use]
+    fn send(&self, rank: u32, message: &[u8], timeout: Duration) -> bool;
 
     /// Receives the next message and the rank that sent it, if one has arrived.
     fn receive(&self) -> Option<(u32, Vec<u8>)>;
@@ -59,12 +61,14 @@ pub trait Wire {
 
 /// Sends a message to rank 0.
 pub fn send_to_coordinator(wire: &dyn Wire, message: &FromRank) {
-    wire.send(0, &serde_json::to_vec(message).expect("messages are plain data"));
+    // A rank waits for rank 0 without a time limit: if rank 0 ends, mpirun ends the job.
+    let _ = wire.send(0, &serde_json::to_vec(message).expect("messages are plain data"), Duration::MAX);
 }
 
-/// Sends a message from rank 0 to another rank.
-pub fn send_to_worker(wire: &dyn Wire, rank: u32, message: &ToRank) {
-    wire.send(rank, &serde_json::to_vec(message).expect("messages are plain data"));
+/// Sends a message from rank 0 to another rank. Returns false on timeout.
+#[must_use]
+pub fn send_to_worker(wire: &dyn Wire, rank: u32, message: &ToRank, timeout: Duration) -> bool {
+    wire.send(rank, &serde_json::to_vec(message).expect("messages are plain data"), timeout)
 }
 
 /// Receives the next message to rank 0, with its sender, if one has arrived.
@@ -220,7 +224,9 @@ pub fn wall_clock_s() -> f64 {
 
 /// Measures the offset of a rank's clock. Returns `None` if the rank does not answer within `timeout`. Only rank 0 calls it.
 pub fn measure_clock_offset(wire: &dyn Wire, rank: u32, timeout: Duration) -> Option<ClockOffset> {
-    send_to_worker(wire, rank, &ToRank::AnswerClock);
+    if !send_to_worker(wire, rank, &ToRank::AnswerClock, timeout) {
+        return None;
+    }
     let mut trips = vec![];
     for _ in 0..ROUND_TRIPS {
         let sent = wall_clock_s();
