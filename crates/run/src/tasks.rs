@@ -9,7 +9,7 @@ use crate::target::{self, sync_all};
 use crate::{axes::load::parse_idle_time, packed_programs, printed_metrics, work};
 use fsarena_core::event::{Activity, CellEvent, Note, NoteKind};
 use fsarena_core::metric::{DeclaredMetrics, reading};
-use fsarena_core::{factor, sample::TaskOutput};
+use fsarena_core::{factor, sample::TaskOutput, setting_text::setting};
 use fsarena_guest::host_root;
 use fsarena_load::task::{Action, StartState, Task, TaskError};
 use fsarena_load::workload::{Client, Place};
@@ -133,6 +133,10 @@ fn run_task(
     privileged: Privileged,
 ) -> CellResult {
     let has_preparation = !task.preparation.is_empty();
+    if has_preparation {
+        // The task uses what its preparation leaves in the cache, so drops of the cache until now do not matter.
+        bench.take_cache_drop();
+    }
     if has_preparation && request.client.is_some() {
         // The preparation may depend on the earlier tasks of all clients.
         privileged(PrivilegedRequest::Meet(task.info.id.to_string()), bench)?;
@@ -156,8 +160,8 @@ fn run_task(
         StartState::Remounted => privileged(PrivilegedRequest::Remount, bench)?,
         StartState::ColdCache => privileged(PrivilegedRequest::DropCaches, bench)?,
     }
-    if has_preparation || task.start_state != StartState::Warm {
-        // The task does not use what was in the cache before, so drops of the cache until now do not matter.
+    if task.start_state != StartState::Warm {
+        // fsarena dropped the cache.
         bench.take_cache_drop();
     }
     privileged(PrivilegedRequest::WaitUntilIdle(task.info.id.to_string()), bench)?;
@@ -188,12 +192,17 @@ fn run_task(
     Ok(())
 }
 
-/// A note that the page cache was dropped between the tasks of a cell or during them, and not by fsarena for this cell.
+/// A note that the page cache was dropped during the tasks of a cell, between them or during their preparation, and not by
+/// fsarena for this cell.
 fn cache_dropped_note() -> Note {
     let text = "the page cache of the machine was dropped during a cell, and not by fsarena: a task may have read data from the \
                 device that the page cache held before";
-    Note::new(NoteKind::Fairness, text)
-        .fix("run no other program that drops caches during the run, such as another run with cold caches")
+    let fix = format!(
+        "run no other program that drops caches during the run, such as another run with cold caches; instead of a \
+         preparation that drops them, take `{}`",
+        setting("set", "cache=cold")
+    );
+    Note::new(NoteKind::Fairness, text).fix(fix)
 }
 
 /// Writes the files that were prepared for a task to the device. The kernel would write them within seconds, in the
@@ -292,4 +301,57 @@ pub fn perform_privileged(
 fn idle_further(request: &AgentRequest, bench: &mut Bench) {
     let level = request.cell.variant.level(factor::FURTHER_IDLE);
     bench.idle_for(parse_idle_time(level).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
+    use fsarena_core::{plan::IdlePlan, scale::Scale};
+    use fsarena_load::task;
+    use fsarena_sys::kernel::SysRoot;
+    use serde_json::json;
+
+    /// The number of notes about fairness of a warm task with a preparation. The cache is dropped once, before or during it.
+    fn count_fairness_notes(drops_during_preparation: bool) -> usize {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("proc")).unwrap();
+        let counter = root.path().join("proc/vmstat");
+        std::fs::write(&counter, "drop_pagecache 0\n").unwrap();
+        let cell = Cell {
+            round: 0,
+            position: 0,
+            variant: Variant { name: "ext4".into(), levels: Default::default() },
+            workload: WorkloadPlan::default(),
+            scale: Scale::Tiny,
+            seed: 1,
+        };
+        let idle = IdlePlan { timeout_s: 1.0, ..IdlePlan::default() };
+        let request = json!({ "cell": cell, "idle": idle, "root": root.path(), "other": root.path() });
+        let request: AgentRequest = serde_json::from_value(request).unwrap();
+        let mut notes = 0;
+        let mut emit = |event| {
+            if let CellEvent::Note(note) = event {
+                notes += usize::from(note.kind == NoteKind::Fairness);
+            }
+        };
+        let mut bench = Bench::open(&SysRoot::at(root.path()), None, &request.idle, |_| (), &mut emit);
+        if !drops_during_preparation {
+            std::fs::write(&counter, "drop_pagecache 1\n").unwrap();
+        }
+        let drop_cache = Action::call_on("drop", &counter, |counter| {
+            std::fs::write(counter, "drop_pagecache 1\n").unwrap();
+            Ok(())
+        });
+        let read = Action::call_on("read", root.path(), |_| Ok(()));
+        let task = Task::new(task::info("read", "Read", []), read).with_preparation([drop_cache]);
+        let declared = &mut DeclaredMetrics::default();
+        run_task((&request, declared), task, None, &mut bench, &mut |_, _| Ok(())).unwrap();
+        notes
+    }
+
+    #[test]
+    fn a_warm_task_has_a_note_if_the_cache_was_dropped_while_it_was_prepared() {
+        assert_eq!((count_fairness_notes(true), count_fairness_notes(false)), (1, 0));
+    }
 }
