@@ -69,8 +69,9 @@ uninstall:
 	rm -f $(AT)/bin/fsarena $(AT)/share/man/man1/fsarena.1 $(AT)/share/man/man1/fsarena-*.1 $(addprefix $(AT)/,$(COMPLETIONS))
 	rm -rf $(AT)/share/doc/fsarena
 
-# Packages, into target/dist. Their files are as old as the last commit, so the same source makes the same bytes.
-export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2> /dev/null || stat -c %Y Cargo.toml)
+# Packages, into target/dist. Their files are as old as the last commit, so the same source makes the same bytes. Only for
+# packages: with another time, cargo compiles SQLite again.
+tarball deb release: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2> /dev/null || stat -c %Y Cargo.toml)
 DIST    := $(TARGET)/dist
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 NAME    := fsarena-$(VERSION)-$(or $(TARGET_TRIPLE),$(HOST))
