@@ -150,7 +150,8 @@ fn parse_service(text: &str) -> Result<ServiceSpec, Failure> {
     if is_path(text) { Ok(ServiceSpec::parse(&absolute_text(text.as_ref())?)) } else { Ok(ServiceSpec::parse(text)) }
 }
 
-/// Watches until a signal arrives, a process that `--service` names by its id has ended, or the windows are done. Stores and prints each window when it closes.
+/// Watches until a signal arrives, a process that `--service` names by its id has ended, or the windows are done. Stores and
+/// prints each window when it closes.
 pub fn run(args: Args) -> CommandResult {
     handle_signals()?;
     let kernel = SysRoot::host();
