@@ -1,9 +1,9 @@
 //! The cache of kernels and facts about them, shared by runs: [`fsarena_sys::dirs::cache_dir`] and
 //! [`fsarena_sys::dirs::SHARED_CACHE`].
 //!
-//! Large files carry their digest in their name. A kernel package has the digests of its files in a list beside them. They
-//! are compared once after each boot, because a power failure can lose what was written; from then on only the state of the
-//! files is.
+//! Large files carry their digest in their name. A kernel package has the digests of its files in a list beside them.
+//! fsarena reads and compares all these files once after each boot, because a power failure can lose what was written. Until
+//! the next boot it compares only their inodes, sizes and times.
 
 use fsarena_sys::{kernel::SysRoot, none_if_missing, process};
 use sha2::{Digest, Sha256};
@@ -173,7 +173,7 @@ pub(crate) fn verify_package(package: &Path) -> bool {
     if std::fs::read_to_string(&verified_state).is_ok_and(|verified| verified == state) {
         return true;
     }
-    // Only root can write to the cache that others share. They read the files each time until root has verified them.
+    // Only root can write to the cache that all users share. Other users read the files each time until root has verified them.
     match none_if_missing(std::fs::read_to_string(package.join(DIGEST_LIST))) {
         Ok(Some(list)) => {
             let is_undamaged = list_digests(package).is_ok_and(|current| current == list);

@@ -1,4 +1,4 @@
-//! The children of a process that runs a command. This test has a process of its own, because children that other tests
+//! The children of a process that runs a command. This test runs in a separate process, because children that other tests
 //! start would count as survivors of the command.
 
 use fsarena_load::invocation::Invocation;

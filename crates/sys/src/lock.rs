@@ -7,8 +7,8 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::{io, path::Path};
 
-/// Opens the file of a lock between runs in a state directory; makes it if it is missing. Only its owner may open it, because
-/// whoever may open it can lock it, and so keep runs from working.
+/// Opens the file of a lock between runs in a state directory; makes it if it is missing. Only its owner may open it: another
+/// user who opened it could lock it, and runs would wait or be refused.
 ///
 /// # Errors
 /// The file cannot be opened.
