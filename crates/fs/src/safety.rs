@@ -9,8 +9,7 @@ use fsarena_core::event::CommandRecord;
 use fsarena_sys::device::{BlockDevice, is_claimed};
 use fsarena_sys::links::DeviceStack;
 use fsarena_sys::loopdev::{self, LoopDevice};
-use fsarena_sys::{argv::Argv, image::Image, kernel::SysRoot, zram::ZramDevice};
-use std::fs::File;
+use fsarena_sys::{argv::Argv, image::Image, kernel::SysRoot, lock::LockedFile, zram::ZramDevice};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,7 +51,7 @@ struct UserDevice {
     /// Whether fsarena has begun to overwrite it.
     is_changed: AtomicBool,
     /// The lock that keeps other runs from it.
-    lock: File,
+    _lock: LockedFile,
 }
 
 impl ScratchDevice {
@@ -124,7 +123,7 @@ impl ScratchDevice {
         // Checks again at the end, because reading the content takes a while.
         check_exclusive(&device, path)?;
         let is_changed = AtomicBool::new(false);
-        let user_device = UserDevice { device, stable_name: path.into(), log: log.clone(), is_changed, lock };
+        let user_device = UserDevice { device, stable_name: path.into(), log: log.clone(), is_changed, _lock: lock };
         Ok(ScratchDevice { backing: Backing::UserNamed(user_device) })
     }
 
@@ -235,8 +234,6 @@ impl Drop for UserDevice {
     fn drop(&mut self) {
         // If this fails, the next run requires --erase-signature, which is safe.
         let _ = self.log_content();
-        // Closing the file may not release the lock: a process that another thread is starting shares it until exec(2).
-        let _ = self.lock.unlock();
     }
 }
 

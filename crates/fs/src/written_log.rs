@@ -5,7 +5,7 @@
 //! only samples of the content show that such a device is in use, and whether its content is as fsarena left it.
 
 use crate::{Error, error::refused};
-use fsarena_sys::lock::{describe_lock_holders, open_lock_file};
+use fsarena_sys::lock::{LockedFile, describe_lock_holders, open_lock_file};
 use fsarena_sys::{Error as SysError, argv::Argv, device::BlockDevice, input, kernel::SysRoot, none_if_missing, undo};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
@@ -103,12 +103,12 @@ impl WrittenLog {
     ///
     /// # Errors
     /// [`Error::Refused`] if another run has locked it, or the state directory cannot be written.
-    pub fn lock_device(&self, device: &BlockDevice, stable_name: &Path) -> Result<File, Error> {
+    pub fn lock_device(&self, device: &BlockDevice, stable_name: &Path) -> Result<LockedFile, Error> {
         let state_dir = self.path.parent().unwrap_or(Path::new("/"));
         undo::make_state_dir(state_dir)?;
         let file = open_lock_file(state_dir, &format!("erase-{}", device.name))?;
         match file.try_lock() {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok(LockedFile::new(file)),
             Err(TryLockError::Error(error)) => Err(SysError::io("locking", stable_name)(error).into()),
             Err(TryLockError::WouldBlock) => {
                 let holders = describe_lock_holders(&SysRoot::host(), &file);

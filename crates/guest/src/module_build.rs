@@ -6,7 +6,7 @@
 
 use crate::apt::{AptDirs, OnCommand};
 use crate::{Error, Result, cache};
-use fsarena_sys::{CommandError, argv::Argv, cancel, program};
+use fsarena_sys::{CommandError, argv::Argv, cancel, lock::LockedFile, program};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
@@ -104,19 +104,19 @@ pub fn build_modules(
     Ok(final_dir)
 }
 
-/// Locks the directory of a build until the file is dropped.
-fn lock_build(build_dir: &Path, on_step: OnStep) -> Result<File> {
+/// Locks the directory of a build until the returned file is dropped.
+fn lock_build(build_dir: &Path, on_step: OnStep) -> Result<LockedFile> {
     let path = build_dir.join("lock");
     let file = File::create(&path).map_err(Error::io("opening", &path))?;
     match file.try_lock() {
-        Ok(()) => return Ok(file),
+        Ok(()) => return Ok(LockedFile::new(file)),
         Err(TryLockError::WouldBlock) => on_step(BuildStep::Waiting),
         Err(TryLockError::Error(error)) => return Err(Error::io("locking", &path)(error)),
     }
     file.lock().map_err(Error::io("locking", &path))?;
     // If the other build succeeded, it removed this directory. Makes it again, so that the caller finds it in either case.
     std::fs::create_dir_all(build_dir).map_err(Error::io("making", build_dir))?;
-    Ok(file)
+    Ok(LockedFile::new(file))
 }
 
 fn check_program(name: &str, package: &str) -> Result<()> {

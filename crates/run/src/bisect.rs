@@ -27,7 +27,8 @@ use fsarena_stats::bisect::{
 };
 use fsarena_stats::sequential::Centre;
 use fsarena_store::RunDir;
-use fsarena_sys::{Error, cancel, dirs, kernel::SysRoot, lock};
+use fsarena_sys::lock::{LockedFile, describe_lock_holders};
+use fsarena_sys::{Error, cancel, dirs, kernel::SysRoot};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
@@ -60,7 +61,7 @@ pub struct Bisector {
     /// The time up to which [`Bisection::elapsed_s`] counts.
     counted_until: Instant,
     /// The directory of the bisection, which stays locked as long as this value exists.
-    _lock: File,
+    _lock: LockedFile,
 }
 
 /// The next action of a bisection.
@@ -82,15 +83,15 @@ fn bisection_ids(runs_dir: &Path) -> Vec<String> {
 ///
 /// # Errors
 /// Another process has locked it, or it cannot be opened.
-fn lock_dir(dir: &Path) -> Result<File> {
+fn lock_dir(dir: &Path) -> Result<LockedFile> {
     let lock = File::open(dir).map_err(Error::io("opening", dir))?;
     // Some network filesystems do not support locks: the bisection then runs without one.
     if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
-        let holders = lock::describe_lock_holders(&SysRoot::host(), &lock);
+        let holders = describe_lock_holders(&SysRoot::host(), &lock);
         let dir = dir.display();
         return Err(RunError::Missing(format!("{holders} runs the bisection in {dir}; wait until it has ended")));
     }
-    Ok(lock)
+    Ok(LockedFile::new(lock))
 }
 
 /// Returns the two sides of a claim, if it can be bisected.

@@ -9,7 +9,8 @@ use crate::error::{Result, RunError};
 use fsarena_core::event::TreeState;
 use fsarena_fs::device_copy;
 use fsarena_fs::lifecycle::Devices;
-use fsarena_sys::{Error, dirs, kernel::SysRoot, lock};
+use fsarena_sys::lock::{LockedFile, describe_lock_holders};
+use fsarena_sys::{Error, dirs, kernel::SysRoot};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -79,7 +80,7 @@ impl CheckpointInfo {
 pub struct CheckpointCache {
     dir: PathBuf,
     /// The lock file, which stays locked as long as this value exists.
-    _lock: File,
+    _lock: LockedFile,
 }
 
 impl CheckpointCache {
@@ -100,7 +101,7 @@ impl CheckpointCache {
             Ok(()) => {}
             Err(TryLockError::Error(error)) => return Err(Error::io("locking", &path)(error).into()),
             Err(TryLockError::WouldBlock) => {
-                let holders = lock::describe_lock_holders(&SysRoot::host(), &lock);
+                let holders = describe_lock_holders(&SysRoot::host(), &lock);
                 return Err(RunError::Missing(format!(
                     "{holders} uses the aged images in {}, and two filesystems with the same UUID must not be attached at \
                      the same time; wait until it has ended, or set FSARENA_CACHE_DIR to another directory",
@@ -115,7 +116,7 @@ impl CheckpointCache {
                 let _ = std::fs::remove_file(path);
             }
         }
-        Ok(CheckpointCache { dir: dir.into(), _lock: lock })
+        Ok(CheckpointCache { dir: dir.into(), _lock: LockedFile::new(lock) })
     }
 
     /// The hash of a history: the name of its checkpoints.

@@ -2,8 +2,9 @@
 
 use crate::{Error, Result, insert::to_json};
 use fsarena_core::{cell::CellId, event::CommandRecord, record::CommandLogLine};
+use fsarena_sys::lock::{LockedFile, describe_lock_holders};
 use fsarena_sys::wait::{Cancel, wait_until};
-use fsarena_sys::{input, kernel::SysRoot, lock::describe_lock_holders, none_if_missing};
+use fsarena_sys::{input, kernel::SysRoot, none_if_missing};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::fs::{File, TryLockError};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// The open command log. Its lock keeps other writers away from the run.
 pub struct CommandLog {
-    file: File,
+    file: LockedFile,
     path: PathBuf,
 }
 
@@ -27,7 +28,7 @@ impl CommandLog {
         let mut file = opened.map_err(Error::io("opening", path))?;
         lock(&file, path)?;
         input::end_torn_line(&mut file).map_err(Error::io("writing", path))?;
-        Ok(CommandLog { file, path: path.into() })
+        Ok(CommandLog { file: LockedFile::new(file), path: path.into() })
     }
 
     /// Appends one command with the current time.
@@ -39,7 +40,7 @@ impl CommandLog {
 
     /// Appends complete lines in one write, so that a crash seldom tears a line.
     pub fn append_lines(&mut self, lines: &str) -> Result<()> {
-        self.file.write_all(lines.as_bytes()).map_err(Error::io("writing", &self.path))
+        (&*self.file).write_all(lines.as_bytes()).map_err(Error::io("writing", &self.path))
     }
 }
 

@@ -1,24 +1,24 @@
 //! Kernel attributes: files below `/sys` that fsarena sets, and later restores to their former values.
 
-use crate::lock::open_lock_file;
+use crate::lock::{LockedFile, open_lock_file};
 use crate::undo::{Journal, UndoGuard, UndoStep};
 use crate::{Error, cancel};
-use std::fs::{File, TryLockError};
+use std::fs::TryLockError;
 use std::{path::Path, time::Duration};
 
 /// The interval at which fsarena checks whether another run has released a lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Locks attributes that belong to the whole machine, which `name` stands for, until the returned file is closed. Waits until
+/// Locks attributes that belong to the whole machine, which `name` stands for, until the returned file is dropped. Waits until
 /// no other run has locked them: it would take the value that this run sets for the former one, and leave it behind.
 ///
 /// # Errors
 /// The lock file cannot be opened, or a signal arrived.
-pub fn lock(journal: &Journal, name: &str) -> Result<File, Error> {
+pub fn lock(journal: &Journal, name: &str) -> Result<LockedFile, Error> {
     let file = open_lock_file(&journal.state_dir(), name)?;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(file),
+            Ok(()) => return Ok(LockedFile::new(file)),
             Err(TryLockError::Error(error)) => return Err(Error::io("locking", name)(error)),
             Err(TryLockError::WouldBlock) => cancel::check()?,
         }

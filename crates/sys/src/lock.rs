@@ -5,7 +5,7 @@ use crate::kernel::{SysRoot, sorted_names};
 use crate::{Error, process};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::{io, path::Path};
+use std::{io, ops::Deref, path::Path};
 
 /// Opens the file of a lock between runs in a state directory; makes it if it is missing. Only its owner may open it: another
 /// user who opened it could lock it, and runs would wait or be refused.
@@ -16,6 +16,33 @@ pub fn open_lock_file(state_dir: &Path, name: &str) -> Result<File, Error> {
     let path = state_dir.join(format!("{name}.lock"));
     let opened = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
     opened.map_err(Error::io("opening", path))
+}
+
+/// A locked file. Dropping it releases the lock at once. Merely closing the file would not: a process that another thread is
+/// starting shares the lock until exec(2).
+#[derive(Debug)]
+pub struct LockedFile(File);
+
+impl LockedFile {
+    /// Takes over a file that the caller has locked.
+    pub fn new(file: File) -> LockedFile {
+        LockedFile(file)
+    }
+}
+
+impl Deref for LockedFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // Unlocking fails only on filesystems that do not support locks.
+        let _ = self.0.unlock();
+    }
 }
 
 /// A living process that holds the lock of a file.
@@ -114,6 +141,18 @@ mod tests {
         assert_eq!(pids, [std::process::id() as i32]);
         file.unlock().unwrap();
         assert_eq!(find_lock_holders(&kernel, &file).unwrap(), []);
+    }
+
+    #[test]
+    fn a_dropped_lock_is_free_even_if_a_starting_process_still_has_the_file_open() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let locked = File::open(file.path()).unwrap();
+        locked.lock().unwrap();
+        let _file_of_starting_process = locked.try_clone().unwrap();
+        let locked = LockedFile::new(locked);
+        assert!(file.as_file().try_lock().is_err());
+        drop(locked);
+        file.as_file().try_lock().unwrap();
     }
 
     #[test]

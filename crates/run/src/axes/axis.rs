@@ -4,8 +4,8 @@ use crate::error::{Result, RunError};
 use fsarena_core::{cell::Variant, event::Note, factor::FactorDef, plan::Plan};
 use fsarena_sys::cgroup::{self, ControlGroup, Controller};
 use fsarena_sys::undo::{self, UndoGuard};
-use fsarena_sys::{device::BlockDevice, kernel::SysRoot};
-use std::{fmt::Display, fs::File, path::PathBuf};
+use fsarena_sys::{device::BlockDevice, kernel::SysRoot, lock::LockedFile};
+use std::{fmt::Display, path::PathBuf};
 
 /// An axis: a factor, with functions that check and set up its levels.
 #[derive(Clone, Copy)]
@@ -139,7 +139,7 @@ pub struct Conditions {
     pub notes: Vec<Note>,
     guards: Vec<UndoGuard>,
     /// The locks of machine-wide attributes, which are released after `guards` have restored these.
-    locks: Vec<File>,
+    locks: Vec<LockedFile>,
 }
 
 /// The control groups and CPUs that a process and its children are confined to.
@@ -204,7 +204,7 @@ impl Conditions {
     }
 
     /// Adds the lock of attributes that the conditions change. It is released when the conditions are undone.
-    pub fn add_lock(&mut self, lock: File) {
+    pub fn add_lock(&mut self, lock: LockedFile) {
         self.locks.push(lock);
     }
 

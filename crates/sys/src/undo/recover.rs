@@ -606,7 +606,7 @@ mod tests {
         let gone_host = Some("nowhere");
         let counts = recover(&SysRoot::host(), state.path(), gone_host, &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { still_running: 1, ..RecoveryCounts::default() });
-        drop(lock);
+        lock.unlock().unwrap();
         let counts = recover(&SysRoot::host(), state.path(), Some("far away"), &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { undone: 1, ..RecoveryCounts::default() });
         assert!(!image.exists() && !journal.exists());
