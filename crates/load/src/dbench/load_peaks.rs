@@ -75,6 +75,7 @@ impl SimulatedPass<'_> {
         }
         match kind {
             OperationKind::NtCreateX => self.create(self.compose_name(instruction.names[0], strings), numbers),
+            OperationKind::Mkdir => self.make_directory(self.compose_name(instruction.names[0], strings)),
             OperationKind::Close => {
                 if let Some(index) = self.open_handles.iter().position(|(handle, _)| *handle == numbers[0]) {
                     self.open_handles.remove(index);
@@ -103,9 +104,7 @@ impl SimulatedPass<'_> {
 
     fn create(&mut self, name: Vec<u8>, [options, disposition, handle, _]: Numbers) {
         if options & DIRECTORY_OPTION != 0 {
-            if self.files.insert(name.clone(), None).is_none() {
-                self.peaks.directories += 1;
-            }
+            self.make_directory(name.clone());
         } else {
             let size = self.files.entry(name.clone()).or_insert(Some(0));
             if let (4 | 5, Some(size)) = (disposition, size) {
@@ -113,6 +112,13 @@ impl SimulatedPass<'_> {
             }
         }
         self.open_handles.push((handle, name));
+    }
+
+    fn make_directory(&mut self, name: Vec<u8>) {
+        if !self.files.contains_key(&name) {
+            self.files.insert(name, None);
+            self.peaks.directories += 1;
+        }
     }
 
     fn remove(&mut self, name: &[u8]) {
@@ -255,6 +261,8 @@ pub(crate) mod tests {
     }
 
     const TEXT: &str = "\
+Mkdir \"\\clients\" NT_STATUS_OK
+Mkdir \"\\client1\" NT_STATUS_OK
 NTCreateX \"\\client1\" 0x1 0x2 1 NT_STATUS_OK
 Close 1 NT_STATUS_OK
 NTCreateX \"\\client1\\none\" 0x40 0x1 2 NT_STATUS_OBJECT_NAME_NOT_FOUND
@@ -278,11 +286,11 @@ Deltree \"\\client1\" NT_STATUS_OK
     #[test]
     fn operations_peaks_bytes_and_kinds_of_opens_are_counted() {
         let program = loadfile::parse("f", TEXT.as_bytes()).unwrap();
-        let peaks = LoadPeaks { files: 2, directories: 1, open_handles: 2, bytes: 10_100 };
+        let peaks = LoadPeaks { files: 2, directories: 2, open_handles: 2, bytes: 10_100 };
         assert_eq!(LoadPeaks::of_pass(&program), peaks);
         let stats = LoadStats::collect(&program);
         assert_eq!(stats.peaks, peaks);
-        assert_eq!((stats.operations(), stats.count(OperationKind::NtCreateX)), (18, 5));
+        assert_eq!((stats.operations(), stats.count(OperationKind::NtCreateX)), (20, 5));
         assert_eq!(stats.expected_failures[OperationKind::NtCreateX as usize], 1);
         assert_eq!((stats.read_bytes, stats.written_bytes), (8292, 4197));
         assert_eq!((stats.sequential_reads, stats.in_place_writes), (1, 1));

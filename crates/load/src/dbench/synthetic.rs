@@ -667,7 +667,7 @@ mod tests {
             assert!((72..=85).contains(&peaks.files), "{} files at most", peaks.files);
             let mean = stats.file_count_sum as f64 / stats.operations() as f64;
             assert_near("files on average", mean, 69.0, 3.0);
-            assert_eq!(peaks.directories, 11);
+            assert_eq!(peaks.directories, 12);
             assert!((8..=23).contains(&peaks.open_handles), "{} open at most", peaks.open_handles);
             assert_near("megabytes at most", peaks.bytes as f64 / 1e6, 24.0, 1.5);
         });
