@@ -5,6 +5,7 @@ use crate::error::{Result, RunError, require};
 use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;
 use fsarena_core::plan::{Backing, DevicePlan, Plan, SourceDevice};
+use fsarena_core::setting::parse_size;
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::variant_options;
@@ -43,19 +44,33 @@ pub fn needed_bytes(defs: &[&FsDef], variants: &[Variant], room: Room) -> u64 {
     largest.or_else(largest_of_all).unwrap_or(0)
 }
 
-/// The bytes of the device for each inode that the mkfs of a variant makes, by its option `-i`: 0 if its option `-N` makes
-/// enough inodes for the files. None if neither option decides.
+/// The usage types of mke2fs (`-T`) with the bytes of the device for each inode, by its mke2fs.conf.
+const BYTES_PER_INODE_BY_USAGE: [(&str, u64); 7] = [
+    ("floppy", 8192),
+    ("small", 4096),
+    ("news", 4096),
+    ("big", 32 << 10),
+    ("huge", 64 << 10),
+    ("largefile", 1 << 20),
+    ("largefile4", 4 << 20),
+];
+
+/// The bytes of the device for each inode that the mkfs of a variant makes, by its option `-i`, or else `-T`: 0 if its option
+/// `-N` makes enough inodes for the files. None if no option decides.
 fn bytes_per_inode(def: &FsDef, variant: &Variant, files: u64) -> Option<u64> {
     let options = if def.bytes_per_inode > 0 { variant_options(def, variant).ok() } else { None };
     let mkfs_args = options.map_or(vec![], |options| options.mkfs);
-    let value = |flag: &str| -> Option<u64> {
-        let index = mkfs_args.iter().rposition(|word| word == flag)?;
-        mkfs_args.get(index + 1)?.parse().ok()
-    };
-    if value("-N").is_some_and(|inodes| inodes >= files) {
+    let value = |flag: &str| mkfs_args.get(mkfs_args.iter().rposition(|word| word == flag)? + 1);
+    if value("-N").and_then(|inodes| inodes.parse().ok()).is_some_and(|inodes: u64| inodes >= files) {
         return Some(0);
     }
-    value("-i")
+    if let Some(bytes) = value("-i") {
+        return parse_size(bytes).ok();
+    }
+    // Of several types the last one with a number decides. With any type, mke2fs makes no more inodes on a small device.
+    let find_bytes = |usage| BYTES_PER_INODE_BY_USAGE.into_iter().find(|(name, _)| *name == usage);
+    let found = value("-T")?.rsplit(',').find_map(find_bytes);
+    Some(found.map_or(def.bytes_per_inode, |(_, bytes)| bytes))
 }
 
 /// The size in bytes of the device that the run erases, after the safety guard accepted it. The guard checks the device
@@ -311,5 +326,8 @@ mod tests {
         assert_eq!((size_with("-N 1200000"), size_with("-N 900000")), (least_bytes, size_with("")));
         assert_eq!(size_with("-i8192"), 8_192_000_000u64.next_multiple_of(1 << 20));
         assert!(least_bytes < size_with("-i8192"));
+        assert_eq!(size_with("-i 64k"), 65_536_000_000u64.next_multiple_of(1 << 20));
+        assert_eq!(size_with("-T ext4,largefile"), 1_000_000 << 20);
+        assert_eq!(size_with("-T largefile -i 8192"), size_with("-i8192"));
     }
 }
