@@ -15,7 +15,7 @@ pub mod shard;
 pub use claims::{ALL_TASKS, GEOMEAN, TOTAL, compared_variants};
 pub use parsed::ParsedPlan;
 pub use resolved::{
-    Accelerator, AgePlan, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MAX_GATE_CLAIMS, OPEN_ENDED_ROUNDS, Plan,
+    Accelerator, AgePlan, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, OPEN_ENDED_ROUNDS, Plan,
     RecalledBaseline, SourceDevice, Stage, StopPlan, StoredFigures,
 };
 

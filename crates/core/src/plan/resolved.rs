@@ -285,9 +285,6 @@ pub struct SourceDevice {
 /// The largest number of rounds if claims or a budget end the run. The sequential test has its last look at this round.
 pub const OPEN_ENDED_ROUNDS: u32 = 400;
 
-/// The largest number of claims of a gate: the simulated tables of critical values have no column for more.
-pub const MAX_GATE_CLAIMS: usize = 64;
-
 /// The factor by which a run may exceed a default budget to reach its first answer.
 const DEFAULT_BUDGET_EXTENSION: f64 = 1.25;
 
