@@ -309,18 +309,26 @@ impl GuestExecutor {
         let (mut host_terminal, guest_end) =
             HostTerminal::connect().map_err(Error::io("connecting", "the terminal"))?;
         let is_terminal = self.run.shell.as_ref().is_some_and(|shell| shell.is_terminal);
+        let mut has_begun = false;
         let mut emit = |event| {
             if let CellEvent::Phase { name: Phase::Shell } = &event {
+                has_begun = true;
                 // Without a terminal in the right mode the shell still reads and writes.
                 let _ = host_terminal.begin(is_terminal);
             }
             emit(event);
         };
         let run = GuestRun { terminal: Some(guest_end), ..GuestRun::for_tasks(supply) };
-        let exit = match self.begin_or_run(formatted, run, &mut emit)? {
+        let mut exit = match self.begin_or_run(formatted, run, &mut emit)? {
             Some(exit) => exit,
             None => self.early_guests.wait(&formatted.cell, &mut emit)?,
         };
+        // The runner runs a cell again if its guest died. It must not start the user's program a second time.
+        if let Outcome::Failed { cause: cause @ Cause::Died, .. } = &mut exit.outcome
+            && has_begun
+        {
+            *cause = Cause::Work;
+        }
         if let (Some(shell), Some(code)) = (&self.run.shell, exit.shell_exit_code) {
             shell.set_exit_code(code);
         }

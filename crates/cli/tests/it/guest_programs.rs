@@ -140,6 +140,18 @@ fn a_shell_runs_on_a_fresh_filesystem() {
 }
 
 #[test]
+fn a_shell_whose_guest_dies_is_not_started_again() {
+    if !can_boot() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let panic = "echo begun; sleep 1; echo c > /proc/sysrq-trigger";
+    let args = ["shell", "--on", "qemu", "--kernel", "debian:6.1", "--", "sh", "-c", panic];
+    let (printed, stderr) = sandbox.expect(4, &args);
+    assert_eq!(printed, "begun\n", "{stderr}");
+}
+
+#[test]
 fn the_terminal_of_a_shell_has_a_size_and_takes_interrupts() {
     if !can_boot() || !has_programs(&["script", "stty"]) {
         return;
@@ -167,9 +179,14 @@ fn the_terminal_of_a_shell_has_a_size_and_takes_interrupts() {
     keys.write_all(b"stty size\r").unwrap();
     wait_for("33 111");
     // The terminal of the guest handles the interrupt: it ends the program there, not fsarena.
-    keys.write_all(b"echo begun; cat\r").unwrap();
-    wait_for("begun\r\n");
+    keys.write_all(b"cat\r").unwrap();
+    wait_for("cat\r\n");
+    keys.write_all(b"typed\r").unwrap();
+    // The second line is the output of `cat`, which runs now.
+    wait_for("typed\r\ntyped\r\n");
     keys.write_all(b"\x03").unwrap();
+    // Before the prompt, `cat` could read the next line while it dies of the signal.
+    wait_for("^C\r\n$ ");
     keys.write_all(b"echo interrupted $?\r").unwrap();
     wait_for("interrupted 130");
     keys.write_all(b"exit 41\r").unwrap();
