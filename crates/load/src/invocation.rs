@@ -102,8 +102,8 @@ impl Invocation {
             _ => CommandError::NotStarted { program: program(), source },
         };
         let to_wait_error = |source: io::Error| TaskError::io(format!("wait for {}", self.argv[0]))(source);
-        // Processes that outlive their parent become children of this process, also those of later commands. The argument is a
-        // switch of prctl(2), which rustix types as a pid: any pid turns it on.
+        // From now on every process that outlives its parent becomes a child of this process, which can then reap it.
+        // The argument is a switch of prctl(2), which rustix types as a pid: any pid turns it on.
         rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| to_command_error(error.into()))?;
         let earlier_children = list_children(&SysRoot::host());
         let (reader, mut child) = self.spawn().map_err(to_command_error)?;
@@ -145,7 +145,7 @@ impl Invocation {
         let pidfd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
         let mut is_open = true;
         loop {
-            // Once the output has ended, only the end of the command is left to wait for.
+            // After its end the output is always readable and would keep this loop busy, so poll the pidfd instead.
             let output_or_end = if is_open { output.reader.as_fd() } else { pidfd.as_fd() };
             let [has_ended, is_readable] = poll_readable([pidfd.as_fd(), output_or_end], POLL_INTERVAL)?;
             if is_open && is_readable {
@@ -177,8 +177,8 @@ impl CommandOutput {
         self.bytes += piece_bytes as u64;
         self.tail.extend_from_slice(&piece[..piece_bytes]);
         self.printed.read_piece(&piece[..piece_bytes]);
-        // Drain only after twice the size, because draining moves all remaining bytes. Keep one byte more than the log does, so
-        // that `last_bytes` begins with an ellipsis.
+        // Drain only at twice the size of the log, because draining moves all bytes that it keeps. Keep one byte more
+        // than the log shows, so that the text of `last_bytes` begins with an ellipsis.
         if self.tail.len() > 2 * FAILED_LOG_BYTES {
             self.tail.drain(..self.tail.len() - FAILED_LOG_BYTES - 1);
         }
@@ -220,39 +220,55 @@ fn last_bytes(output: &[u8], max_bytes: usize) -> String {
 
 /// Waits for processes that outlived their command, kills those that do not end in time, and returns the names of the
 /// killed ones. `earlier_children` are the children that this process had before the command, such as the program of a
-/// layer: they stay.
+/// layer: they stay, and those that end can still be waited for.
 ///
 /// A process that `/proc` does not show cannot be killed. If only such processes are left, the list has one entry for
-/// them, unless there are earlier children, from which wait(2) cannot tell them apart.
+/// all of them. It has no entry if there are earlier children: wait(2) does not show whether other children are left.
 fn reap_survivors(earlier_children: &[Pid]) -> Vec<String> {
     let sys_root = SysRoot::host();
     let start = Instant::now();
     let mut names = Vec::new();
     loop {
-        match rustix::process::wait(WaitOptions::NOHANG) {
-            Ok(Some(_)) => continue,
-            Ok(None) if start.elapsed() < KILL_TIMEOUT => {}
-            Ok(None) if names.is_empty() => return vec!["a process that /proc does not show".into()],
-            _ => return names,
-        }
         let must_end = start.elapsed() > EXIT_TIMEOUT;
-        if must_end || !earlier_children.is_empty() {
-            let mut survivors = list_children(&sys_root);
-            survivors.retain(|pid| !earlier_children.contains(pid));
-            if survivors.is_empty() && !earlier_children.is_empty() {
+        let is_last_attempt = start.elapsed() > KILL_TIMEOUT;
+        let mut survivors = vec![];
+        if earlier_children.is_empty() {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                // One process is reaped; others may have ended too.
+                Ok(Some(_)) => continue,
+                Ok(None) if is_last_attempt && names.is_empty() => {
+                    return vec!["a process that /proc does not show".into()];
+                }
+                Ok(None) if !is_last_attempt => {}
+                // No child is left, or the killed processes do not end.
+                _ => return names,
+            }
+            if must_end {
+                survivors = list_children(&sys_root);
+            }
+        } else {
+            survivors = list_children(&sys_root);
+            // Waiting for any child could reap an earlier one, whose exit status belongs to the code that started it.
+            survivors.retain(|pid| !earlier_children.contains(pid) && is_running(*pid));
+            if survivors.is_empty() || is_last_attempt {
                 return names;
             }
-            for pid in survivors.into_iter().filter(|_| must_end) {
-                let name = process::describe(&sys_root, pid.as_raw_nonzero().get());
-                // A killed process that has not ended yet is here again in the next iteration; name it once.
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-                let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        for pid in survivors.into_iter().filter(|_| must_end) {
+            let name = process::describe(&sys_root, pid.as_raw_nonzero().get());
+            // A killed process that has not ended yet is here again in the next iteration; name it once.
+            if !names.contains(&name) {
+                names.push(name);
             }
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Whether a child still runs. Reaps one that has ended.
+fn is_running(child: Pid) -> bool {
+    matches!(rustix::process::waitpid(Some(child), WaitOptions::NOHANG), Ok(None))
 }
 
 /// The children of this process that `/proc` shows, also those that have ended and are not reaped yet. Searches `/proc`

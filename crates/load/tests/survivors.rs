@@ -6,8 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 #[test]
-fn only_the_processes_that_the_command_left_are_killed() {
+fn only_the_processes_that_the_command_left_are_killed_and_reaped() {
     let mut earlier_child = Command::new("sleep").arg("60").spawn().unwrap();
+    let mut ended_child = Command::new("false").spawn().unwrap();
     let invocation = Invocation {
         argv: ["sh", "-c", "setsid sleep 60 &"].map(String::from).to_vec(),
         dir: std::env::temp_dir(),
@@ -20,4 +21,5 @@ fn only_the_processes_that_the_command_left_are_killed() {
     assert!(earlier_child.try_wait().unwrap().is_none());
     earlier_child.kill().unwrap();
     earlier_child.wait().unwrap();
+    assert_eq!(ended_child.wait().unwrap().code(), Some(1), "the command reaped it");
 }
