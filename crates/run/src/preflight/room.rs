@@ -26,9 +26,8 @@ const SOURCE_DISK_FILES: u64 = 100;
 /// Where images in memory lie.
 pub const RAM_DIR: &str = "/dev/shm";
 
-/// The size in bytes that every filesystem gets: enough for the workloads on the variant with the most overhead.
-/// Without any variant that has one of these filesystems, such as in a run on bare devices, enough for the filesystem
-/// with the most overhead.
+/// The size in bytes that every filesystem gets: enough for the workloads on the variant with the most overhead. If no
+/// variant has a filesystem of `defs`, as in a run on bare devices, it is enough for each filesystem of `defs`.
 pub fn needed_bytes(defs: &[&FsDef], variants: &[Variant], room: Room) -> u64 {
     let mut largest: Option<u64> = None;
     for def in defs {
@@ -44,7 +43,7 @@ pub fn needed_bytes(defs: &[&FsDef], variants: &[Variant], room: Room) -> u64 {
     largest.or_else(largest_of_all).unwrap_or(0)
 }
 
-/// The usage types of mke2fs (`-T`) with the bytes of the device for each inode, by its mke2fs.conf.
+/// The usage types of mke2fs (`-T`), each with the bytes of the device for each inode that its mke2fs.conf sets.
 const BYTES_PER_INODE_BY_USAGE: [(&str, u64); 7] = [
     ("floppy", 8192),
     ("small", 4096),
@@ -55,11 +54,12 @@ const BYTES_PER_INODE_BY_USAGE: [(&str, u64); 7] = [
     ("largefile4", 4 << 20),
 ];
 
-/// The bytes of the device for each inode that the mkfs of a variant makes, by its option `-i`, or else `-T`: 0 if its option
-/// `-N` makes enough inodes for the files. None if no option decides.
+/// The bytes of the device for each inode that the mkfs of a variant makes: 0 if its option `-N` makes enough inodes
+/// for the files, else the value of `-i`, else that of `-T`. None without these options.
 fn bytes_per_inode(def: &FsDef, variant: &Variant, files: u64) -> Option<u64> {
     let options = if def.bytes_per_inode > 0 { variant_options(def, variant).ok() } else { None };
     let mkfs_args = options.map_or(vec![], |options| options.mkfs);
+    // `variant_options` separates each option from its value.
     let value = |flag: &str| mkfs_args.get(mkfs_args.iter().rposition(|word| word == flag)? + 1);
     if value("-N").and_then(|inodes| inodes.parse().ok()).is_some_and(|inodes: u64| inodes >= files) {
         return Some(0);
@@ -67,21 +67,23 @@ fn bytes_per_inode(def: &FsDef, variant: &Variant, files: u64) -> Option<u64> {
     if let Some(bytes) = value("-i") {
         return parse_size(bytes).ok();
     }
-    // Of several types the last one with a number decides. With any type, mke2fs makes no more inodes on a small device.
+    // The last of several types that sets a number decides. If none does, the default holds, also on a small device:
+    // mke2fs chooses a type with more inodes for small devices only without `-T`.
     let find_bytes = |usage| BYTES_PER_INODE_BY_USAGE.into_iter().find(|(name, _)| *name == usage);
     let found = value("-T")?.rsplit(',').find_map(find_bytes);
     Some(found.map_or(def.bytes_per_inode, |(_, bytes)| bytes))
 }
 
 /// The size in bytes of the device that the run erases, after the safety guard accepted it. The guard checks the device
-/// again before the run writes to it.
+/// again before the run writes to it. For `signature` see [`open_to_erase`].
 pub fn erased_size(kernel: &SysRoot, path: &Path, signature: Option<&str>, needed_bytes: u64) -> Result<u64> {
     let size_bytes = open_to_erase(kernel, path, signature)?.size_bytes();
     check_size(path, size_bytes, "these filesystems need", needed_bytes)?;
     Ok(size_bytes)
 }
 
-/// Opens a device that the user named for erasing, if the safety guard accepts it.
+/// Opens a device that the user named for erasing, if the safety guard accepts it. `signature` is the type of signature
+/// that the user allows fsarena to overwrite.
 ///
 /// # Errors
 /// The guard refuses the device.
@@ -89,8 +91,8 @@ pub fn open_to_erase(kernel: &SysRoot, path: &Path, signature: Option<&str>) -> 
     ScratchDevice::from_user_named(kernel, path, signature, &WrittenLog::open(&state_dir()))
 }
 
-/// Checks that a device has at least `needed_bytes`. `subject_and_verb` are the subject and the verb of the clause
-/// about the needed size in the message, such as "the source disk needs".
+/// Checks that a device has at least `needed_bytes`. In the message, `subject_and_verb` stands before the needed size,
+/// such as "the source disk needs".
 fn check_size(path: &Path, size_bytes: u64, subject_and_verb: &str, needed_bytes: u64) -> Result<()> {
     require(size_bytes >= needed_bytes, || {
         let (path, size, needed) = (path.display(), ByteSize(size_bytes), ByteSize(needed_bytes));
@@ -160,13 +162,12 @@ pub fn check_images(
     source_disk_bytes: u64,
 ) -> Result<()> {
     let total_bytes = |kind: BackingDevice| {
-        let bytes =
-            devices.iter().filter(|device| device.storage == DeviceStorage::Made(kind)).map(|device| device.bytes);
+        let bytes = devices.iter().filter(|spec| spec.storage == DeviceStorage::Made(kind)).map(|spec| spec.bytes);
         bytes.fold(0, u64::saturating_add)
     };
-    for device in devices {
-        if matches!(device.storage, DeviceStorage::Made(BackingDevice::Loop | BackingDevice::Ram)) {
-            limits::check_file_size("an image", device.bytes)?;
+    for spec in devices {
+        if matches!(spec.storage, DeviceStorage::Made(BackingDevice::Loop | BackingDevice::Ram)) {
+            limits::check_file_size("an image", spec.bytes)?;
         }
     }
     if device.source_device.is_none() {
@@ -183,23 +184,25 @@ pub fn check_images(
     }
     let zram_bytes = total_bytes(BackingDevice::Zram);
     let disk_dir = images_dir(device, runs_dir);
-    // The needed bytes of each filesystem, by its device number, with a directory on it.
+    // The needed bytes of each filesystem, by its device number, with a directory on it and the setting of the directory.
     let mut needs = BTreeMap::new();
-    for (dir, needed_bytes) in [
-        (device.source_dir.as_deref().unwrap_or(disk_dir), in_source_dir),
-        (disk_dir, on_disk),
-        (Path::new(RAM_DIR), in_memory),
+    for (dir, needed_bytes, dir_setting) in [
+        (device.source_dir.as_deref().unwrap_or(disk_dir), in_source_dir, setting("other", "DIR")),
+        (disk_dir, on_disk, setting("on", "loop:DIR")),
+        (Path::new(RAM_DIR), in_memory, setting("on", "loop:DIR")),
     ] {
         if needed_bytes > 0 {
-            check_image_dir(kernel, dir)?;
-            let also_needed_bytes = if dir == Path::new(RAM_DIR) { zram_bytes } else { 0 };
+            check_image_dir(kernel, dir, &dir_setting)?;
             let meta = dir.metadata().map_err(fsarena_sys::Error::io("looking at", dir))?;
-            let (_, sum) = needs.entry(meta.dev()).or_insert((dir, 0u64));
-            *sum = sum.saturating_add(needed_bytes).saturating_add(also_needed_bytes);
+            let (_, sum, _) = needs.entry(meta.dev()).or_insert((dir, 0u64, dir_setting));
+            *sum = sum.saturating_add(needed_bytes);
         }
     }
-    needs.into_values().try_for_each(|(dir, needed_bytes)| check_free_space(dir, needed_bytes))?;
-    check_memory_for_zram(kernel, zram_bytes)
+    for (dir, needed_bytes, dir_setting) in needs.into_values() {
+        check_free_space(dir, needed_bytes, &dir_setting)?;
+    }
+    // Images in memory use the same memory as zram devices.
+    if zram_bytes > 0 { check_memory_for_zram(kernel, zram_bytes.saturating_add(in_memory)) } else { Ok(()) }
 }
 
 /// The memory that is available, in bytes.
@@ -208,37 +211,34 @@ pub fn check_images(
 /// The kernel does not report it.
 pub fn available_memory_or_missing(kernel: &SysRoot) -> Result<u64> {
     available_memory_bytes(kernel).ok_or_else(|| {
-        let why = "/proc/meminfo does not show how much memory is free, and zram devices and tmpfs need it";
+        let why = "/proc/meminfo does not show how much memory is free, which limits zram devices and tmpfs";
         RunError::Missing(why.into())
     })
 }
 
-/// Checks that the available memory has room for the contents of zram devices without compression.
-fn check_memory_for_zram(kernel: &SysRoot, zram_bytes: u64) -> Result<()> {
-    if zram_bytes == 0 {
-        return Ok(());
-    }
+/// Checks that the available memory has room for zram devices, whose contents may not be compressible, and for the images in
+/// memory.
+fn check_memory_for_zram(kernel: &SysRoot, needed_bytes: u64) -> Result<()> {
     let available_bytes = available_memory_or_missing(kernel)?;
-    require(zram_bytes <= available_bytes, || {
-        let (needed, available) = (ByteSize(zram_bytes), ByteSize(available_bytes));
+    require(needed_bytes <= available_bytes, || {
+        let (needed, available) = (ByteSize(needed_bytes), ByteSize(available_bytes));
         RunError::Missing(format!(
-            "too little memory for zram devices: {needed} needed where nothing can be compressed, {available} available; \
-             take a smaller {}",
+            "too little memory for zram devices: {needed} needed if their contents cannot be compressed, {available} \
+             available; take a smaller {}",
             setting("scale", "")
         ))
     })
 }
 
-/// Checks that the filesystem of a directory has `needed_bytes` free for images.
-pub fn check_free_space(dir: &Path, needed_bytes: u64) -> Result<()> {
+/// Checks that the filesystem of a directory has `needed_bytes` free for images. `dir_setting` sets another directory.
+pub fn check_free_space(dir: &Path, needed_bytes: u64, dir_setting: &str) -> Result<()> {
     let free_bytes = fsarena_sys::dirs::free_bytes(dir)?;
     require(free_bytes >= needed_bytes, || {
         let (needed, free) = (ByteSize(needed_bytes), ByteSize(free_bytes));
         RunError::Missing(format!(
             "too little room for images in {dir:?}: {needed} needed, {free} free; free some, take a smaller {}, or put them \
-             elsewhere: {}",
-            setting("scale", ""),
-            setting("on", "loop:DIR")
+             elsewhere: {dir_setting}",
+            setting("scale", "")
         ))
     })
 }
@@ -257,21 +257,19 @@ pub fn nearest_existing(dir: &Path) -> &Path {
     existing.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Checks that a directory exists and that the safety guard accepts an image in it.
-fn check_image_dir(kernel: &SysRoot, dir: &Path) -> Result<()> {
+/// Checks that a directory exists and that the safety guard accepts an image in it. `dir_setting` sets the directory, or
+/// another one if it is [`RAM_DIR`].
+fn check_image_dir(kernel: &SysRoot, dir: &Path, dir_setting: &str) -> Result<()> {
     let image = match std::fs::metadata(dir) {
         Ok(meta) if meta.is_dir() => dir.join(format!("fsarena-{}", std::process::id())),
         // A file: fsarena did not make it, so the guard refuses it.
         Ok(_) => dir.to_path_buf(),
         Err(error) if dir == Path::new(RAM_DIR) => {
-            let flag = setting("on", "loop:DIR");
-            let fix = format!("images in memory lie there: `mount -t tmpfs tmpfs /dev/shm`, or take `{flag}`");
+            let fix = format!("images in memory lie there: `mount -t tmpfs tmpfs /dev/shm`, or take `{dir_setting}`");
             return Err(RunError::Missing(format!("{RAM_DIR}: {error}; {fix}")));
         }
         Err(error) => {
-            let flag = setting("on", "loop:DIR");
-            let why = format!("{dir:?}: {error}; {flag} needs a directory that exists");
-            return Err(RunError::Plan(why));
+            return Err(RunError::Plan(format!("{dir:?}: {error}; {dir_setting} needs a directory that exists")));
         }
     };
     Ok(check_image_path(kernel, &state_dir(), &image, &[])?)
@@ -306,6 +304,15 @@ mod tests {
         assert!(check(0).is_ok());
         let error = check(most_bytes).unwrap_err().to_string();
         assert!(error.starts_with("too little room for images"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_directory_of_the_source_disk_is_reported_with_its_own_setting() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut device = empty_record(&["ext4"], &[]).plan.device;
+        device.source_dir = Some(dir.path().join("missing"));
+        let error = check_images(&SysRoot::host(), &device, dir.path(), &[].into(), 1).unwrap_err().to_string();
+        assert!(error.contains(&setting("other", "DIR")), "{error}");
     }
 
     #[test]

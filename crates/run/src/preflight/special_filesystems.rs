@@ -121,7 +121,7 @@ pub fn check_room(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs_dir:
         Backing::Guest(_) => images_dir(&plan.device, runs_dir),
         _ => nearest_existing(runs_dir),
     };
-    check_free_space(dir, needed_bytes)
+    check_free_space(dir, needed_bytes, &setting("on", "loop:DIR"))
 }
 
 /// The names of the directories of the workloads of a plan for a variant. Versions of a workload with different
