@@ -24,7 +24,7 @@ const PERIOD_US: f64 = 10_000.0;
 /// The smallest quota that the kernel accepts, in microseconds. Smaller shares of CPU time get a longer period.
 const MIN_QUOTA_US: f64 = 1000.0;
 
-/// The lock of the speed of the CPUs.
+/// The name of the lock that a run holds as long as its frequencies or governors are set.
 const LOCK_NAME: &str = "cpu-speed";
 
 /// The `cpufreq` directories of all CPUs whose frequency can be set.
@@ -37,32 +37,48 @@ fn find_policies(kernel: &SysRoot) -> Vec<PathBuf> {
 }
 
 fn check(check: &LevelCheck) -> Result<()> {
-    let speed = parse(check.level()).map_err(|why| check.plan_error(why))?;
+    let Some(speed) = parse(check.level()).map_err(|why| check.plan_error(why))? else { return Ok(()) };
     let policies = find_policies(check.kernel);
-    let Some(speed) = speed else { return Ok(()) };
-    let why = match (speed, policies.first()) {
-        (Speed::Share(_), None) if Controller::find(check.kernel, "cpu", "cpu").is_none() => {
-            "this machine sets no frequency and its kernel offers no CPU quota (cgroup)".into()
-        }
-        (Speed::Share(_), _) => return Ok(()),
-        (_, None) => "this machine sets no frequency (no cpufreq); take a share of CPU time such as `50%`".into(),
-        (Speed::Governor(name), Some(policy)) => {
+    if policies.is_empty() {
+        let why = match speed {
+            Speed::Share(_) if Controller::find(check.kernel, "cpu", "cpu").is_some() => return Ok(()),
+            Speed::Share(_) => "this machine cannot set CPU frequencies, and its kernel has no CPU quota (cgroup)",
+            _ => "this machine cannot set CPU frequencies (no cpufreq); use a share of CPU time such as `50%`",
+        };
+        return Err(check.missing_error(why));
+    }
+    match policies.iter().find_map(|policy| why_unsupported(&speed, policy)) {
+        Some(why) => Err(check.missing_error(why)),
+        None => Ok(()),
+    }
+}
+
+/// The reason why the CPUs of a `cpufreq` directory cannot have this speed; None if they can. The kernel would accept a
+/// frequency that is too low or too high, and set the nearest one instead.
+fn why_unsupported(speed: &Speed, policy: &Path) -> Option<String> {
+    let khz = match speed {
+        Speed::Governor(name) => {
             let available = read_setting(policy, "scaling_available_governors");
-            if available.split_whitespace().any(|governor| governor == name) {
-                return Ok(());
-            }
-            format!("its governors are {available}")
+            let is_available = available.split_whitespace().any(|governor| governor == name);
+            return (!is_available).then(|| format!("the governors of this machine are {available}"));
         }
-        (Speed::Frequency(khz), Some(policy)) => {
-            let lowest = read_setting(policy, "cpuinfo_min_freq").parse().unwrap_or(0);
-            let highest = read_setting(policy, "cpuinfo_max_freq").parse().unwrap_or(u64::MAX);
-            if (lowest..=highest).contains(&khz) {
-                return Ok(());
-            }
-            format!("its frequencies are from {} to {} MHz", lowest / 1000, highest / 1000)
-        }
+        Speed::Frequency(khz) => *khz,
+        Speed::Share(share) => khz_of_share(*share, policy),
     };
-    Err(check.missing_error(why))
+    let limits = ["cpuinfo_min_freq", "cpuinfo_max_freq"].map(|name| read_setting(policy, name).parse::<u64>());
+    let [Ok(lowest), Ok(highest)] = limits else {
+        return Some(format!("{} does not show the frequencies of this machine", policy.display()));
+    };
+    (!(lowest..=highest).contains(&khz)).then(|| {
+        let [khz, lowest, highest] = [khz, lowest, highest].map(|khz| khz / 1000);
+        format!("that is {khz} MHz, and the frequencies of this machine are from {lowest} to {highest} MHz")
+    })
+}
+
+/// A share of the highest frequency of the CPUs of a `cpufreq` directory, in kilohertz; 0 if that cannot be read.
+fn khz_of_share(share: f64, policy: &Path) -> u64 {
+    let highest: f64 = read_setting(policy, "cpuinfo_max_freq").parse().unwrap_or(0.0);
+    (highest * share) as u64
 }
 
 /// The value of a setting in a `cpufreq` directory; empty if it cannot be read.
@@ -74,17 +90,16 @@ fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
     match setup.parse_level(parse)? {
         None => Ok(()),
         Some(Speed::Share(share)) if find_policies(setup.kernel).is_empty() => set_quota(setup, share),
-        Some(Speed::Share(share)) => set_all_policies(setup, "scaling_max_freq", |policy| {
-            let highest: f64 = read_setting(policy, "cpuinfo_max_freq").parse().unwrap_or(0.0);
-            ((highest * share) as u64).to_string()
-        }),
+        Some(Speed::Share(share)) => {
+            set_all_policies(setup, "scaling_max_freq", |policy| khz_of_share(share, policy).to_string())
+        }
         Some(Speed::Governor(name)) => set_all_policies(setup, "scaling_governor", |_| name.clone()),
         Some(Speed::Frequency(khz)) => set_all_policies(setup, "scaling_max_freq", |_| khz.to_string()),
     }
 }
 
-/// Sets a setting of each `cpufreq` directory to the value that `value` computes for it. Waits until no other run has changed
-/// the speed of the CPUs.
+/// Sets a setting of each `cpufreq` directory to the value that `value` computes for it. First waits until every other
+/// run that has changed the speed of the CPUs has restored it.
 fn set_all_policies(setup: &mut CellSetup, name: &str, value: impl Fn(&Path) -> String) -> Result<(), Error> {
     setup.conditions.add_lock(attribute::lock(setup.journal, LOCK_NAME)?);
     for policy in find_policies(setup.kernel) {
@@ -113,8 +128,8 @@ fn set_quota(setup: &mut CellSetup, share: f64) -> Result<(), Error> {
     }
     setup.conditions.add_group(group);
     let text = format!(
-        "this machine sets no frequency, so the CPUs are slowed by a quota of CPU time (cgroup): the load stops and goes \
-         within {} ms, and threads of the kernel are not slowed",
+        "this machine cannot set CPU frequencies, so a quota of CPU time (cgroup) slows the CPUs: the load pauses in \
+         each period of {} ms, and threads of the kernel are not slowed",
         period_us.div_ceil(1000)
     );
     setup.conditions.notes.push(Note::new(NoteKind::Remark, text));
@@ -176,6 +191,24 @@ mod tests {
         let policies = find_policies(&SysRoot::at(dir.path()));
         assert_eq!(policies, [cpu.join("cpu1/cpufreq")]);
         assert_eq!(read_setting(&policies[0], "scaling_max_freq"), "2000000");
+    }
+
+    #[test]
+    fn speeds_that_the_cpus_do_not_have_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let why = |level: &str| why_unsupported(&parse(level).unwrap().unwrap(), dir.path());
+        assert!(why("50%").is_some(), "the frequencies are unknown");
+        for (name, value) in [
+            ("cpuinfo_min_freq", "800000\n"),
+            ("cpuinfo_max_freq", "4000000\n"),
+            ("scaling_available_governors", "powersave performance \n"),
+        ] {
+            std::fs::write(dir.path().join(name), value).unwrap();
+        }
+        assert_eq!(["50%", "20%", "800MHz", "4000MHz", "powersave"].map(why), [const { None }; 5]);
+        for level in ["19%", "799MHz", "4001MHz", "ondemand"] {
+            assert!(why(level).is_some(), "{level}");
+        }
     }
 
     #[test]
