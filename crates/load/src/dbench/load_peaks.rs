@@ -1,4 +1,5 @@
-//! Simulates one pass of a program without a filesystem, to find the largest number of files and bytes at one time.
+//! Simulates one pass of a program, from its first line to its last, without a filesystem. Finds the largest numbers of
+//! files, handles and bytes at one time.
 
 use super::cursor::{Cursor, Step};
 use super::kind::{Numbers, OperationKind};
@@ -16,7 +17,7 @@ pub const DIRECTORY_OPTION: i64 = 0x1;
 pub struct LoadPeaks {
     /// Largest number of files at one time, without directories.
     pub files: u64,
-    /// Number of created directories.
+    /// Number of created directories, including those that are removed later.
     pub directories: u64,
     /// Largest number of handles at one time.
     pub open_handles: u64,
@@ -28,6 +29,7 @@ impl LoadPeaks {
     /// Simulates one pass.
     pub fn of_pass(program: &LoadProgram) -> LoadPeaks {
         let mut pass = SimulatedPass::new(program);
+        // The only client; the seed does not matter.
         let mut cursor = Cursor::new(program, 0, 1, 0);
         for _ in 0..MAX_STEPS {
             match cursor.next_step() {
@@ -47,10 +49,12 @@ type FileSize = Option<i64>;
 struct SimulatedPass<'p> {
     program: &'p LoadProgram,
     peaks: LoadPeaks,
-    /// The files and directories by name.
-    files: HashMap<Vec<u8>, FileSize>,
+    /// The files and directories by name, with their sizes.
+    entries: HashMap<Vec<u8>, FileSize>,
     /// The number of each open handle, and the name of its file or directory.
     open_handles: Vec<(i64, Vec<u8>)>,
+    /// The number of files.
+    files: u64,
     /// Bytes of all files.
     bytes: i64,
 }
@@ -58,10 +62,11 @@ struct SimulatedPass<'p> {
 impl SimulatedPass<'_> {
     /// A pass before its first operation.
     fn new(program: &LoadProgram) -> SimulatedPass<'_> {
-        let (peaks, files) = (LoadPeaks::default(), HashMap::new());
-        SimulatedPass { program, peaks, files, open_handles: vec![], bytes: 0 }
+        let (peaks, entries) = (LoadPeaks::default(), HashMap::new());
+        SimulatedPass { program, peaks, entries, open_handles: vec![], files: 0, bytes: 0 }
     }
 
+    /// The name of a file or directory as the first client uses it.
     fn compose_name(&self, id: NameId, strings: &RandomStrings) -> Vec<u8> {
         let mut name = vec![];
         self.program.names.append_name(id, b"client1", strings, &mut name);
@@ -83,21 +88,24 @@ impl SimulatedPass<'_> {
             }
             OperationKind::Rename => {
                 let [old_name, new_name] = instruction.names.map(|name| self.compose_name(name, strings));
-                if let Some(size) = self.files.remove(&old_name) {
+                if let Some(size) = self.entries.remove(&old_name) {
                     self.remove(&new_name);
-                    self.files.insert(new_name, size);
+                    for (_, name) in self.open_handles.iter_mut().filter(|(_, name)| *name == old_name) {
+                        name.clone_from(&new_name);
+                    }
+                    self.entries.insert(new_name, size);
                 }
             }
             OperationKind::Unlink => self.remove(&self.compose_name(instruction.names[0], strings)),
             OperationKind::Deltree => {
                 let prefix = [self.compose_name(instruction.names[0], strings), b"/".to_vec()].concat();
-                let removed = self.files.keys().filter(|name| name.starts_with(&prefix));
+                let removed = self.entries.keys().filter(|name| name.starts_with(&prefix));
                 removed.cloned().collect::<Vec<_>>().iter().for_each(|name| self.remove(name));
             }
             OperationKind::WriteX => self.write(numbers),
             _ => {}
         }
-        self.peaks.files = self.peaks.files.max(self.files.len() as u64 - self.peaks.directories);
+        self.peaks.files = self.peaks.files.max(self.files);
         self.peaks.open_handles = self.peaks.open_handles.max(self.open_handles.len() as u64);
         self.peaks.bytes = self.peaks.bytes.max(self.bytes.max(0) as u64);
     }
@@ -106,7 +114,11 @@ impl SimulatedPass<'_> {
         if options & DIRECTORY_OPTION != 0 {
             self.make_directory(name.clone());
         } else {
-            let size = self.files.entry(name.clone()).or_insert(Some(0));
+            let size = self.entries.entry(name.clone()).or_insert_with(|| {
+                self.files += 1;
+                Some(0)
+            });
+            // The dispositions OVERWRITE and OVERWRITE_IF truncate the file.
             if let (4 | 5, Some(size)) = (disposition, size) {
                 self.bytes -= std::mem::take(size);
             }
@@ -115,23 +127,25 @@ impl SimulatedPass<'_> {
     }
 
     fn make_directory(&mut self, name: Vec<u8>) {
-        if !self.files.contains_key(&name) {
-            self.files.insert(name, None);
+        if !self.entries.contains_key(&name) {
+            self.entries.insert(name, None);
             self.peaks.directories += 1;
         }
     }
 
+    /// Removes a file; ignores a directory.
     fn remove(&mut self, name: &[u8]) {
         // Directories stay, because the real dbench does not remove them when it deletes a tree.
-        if let Some(Some(size)) = self.files.get(name).copied() {
-            self.files.remove(name);
+        if let Some(Some(size)) = self.entries.get(name).copied() {
+            self.entries.remove(name);
+            self.files -= 1;
             self.bytes -= size;
         }
     }
 
     fn write(&mut self, [handle, offset, size, _]: Numbers) {
         let Some((_, name)) = self.open_handles.iter().find(|(open, _)| *open == handle) else { return };
-        let Some(Some(length)) = self.files.get_mut(name) else { return };
+        let Some(Some(length)) = self.entries.get_mut(name) else { return };
         let end = offset.saturating_add(size);
         if end > *length {
             self.bytes += end - *length;
@@ -211,7 +225,7 @@ pub(crate) mod tests {
             pass: &SimulatedPass,
             handles: &mut HashMap<i64, HandleUse>,
         ) {
-            self.file_count_sum += pass.files.len() as u64 - pass.peaks.directories;
+            self.file_count_sum += pass.files;
             self.operation_counts[kind as usize] += 1;
             if instruction.expected == ExpectedResult::Failure {
                 self.expected_failures[kind as usize] += 1;
@@ -241,7 +255,7 @@ pub(crate) mod tests {
                     *self.write_sizes.entry(size).or_default() += 1;
                     handles.entry(handle).or_default().writes += 1;
                     let (_, name) = pass.open_handles.iter().find(|(open, _)| *open == handle).unwrap();
-                    if pass.files[name].is_some_and(|length| offset + size <= length) {
+                    if pass.entries[name].is_some_and(|length| offset + size <= length) {
                         self.in_place_writes += 1;
                     }
                 }
@@ -282,6 +296,21 @@ Close 4 NT_STATUS_OK
 Unlink \"\\client1\\b\" 0x6 NT_STATUS_OK
 Deltree \"\\client1\" NT_STATUS_OK
 ";
+
+    #[test]
+    fn renamed_files_and_directories_are_counted_once() {
+        let text = "\
+Mkdir \"\\client1\" NT_STATUS_OK
+Mkdir \"\\client2\" NT_STATUS_OK
+Rename \"\\client1\" \"\\client2\" NT_STATUS_OK
+NTCreateX \"\\client2\\a\" 0x40 0x2 1 NT_STATUS_OK
+Rename \"\\client2\\a\" \"\\client2\\b\" NT_STATUS_OK
+WriteX 1 0 4096 4096 NT_STATUS_OK
+";
+        let program = loadfile::parse("f", text.as_bytes()).unwrap();
+        let peaks = LoadPeaks { files: 1, directories: 2, open_handles: 1, bytes: 4096 };
+        assert_eq!(LoadPeaks::of_pass(&program), peaks);
+    }
 
     #[test]
     fn operations_peaks_bytes_and_kinds_of_opens_are_counted() {
