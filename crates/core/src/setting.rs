@@ -29,9 +29,9 @@ impl SettingValue {
         if let SettingValue::Text(value) = self { Some(value) } else { None }
     }
 
-    /// Parses `text` as a value of the same kind as `self`; returns [`SettingValue::Text`] if that fails. A whole number may
-    /// become a number with a fraction, because plans write both for the same setting. For a list, the parsed value becomes its
-    /// only item.
+    /// Parses `text` as a value of the same kind as `self`; returns [`SettingValue::Text`] if that fails. For a list,
+    /// returns a list with one item. For a whole number, also accepts a fraction: a plan may write `1` where a fraction
+    /// is allowed.
     pub fn parse_same_kind(&self, text: &str) -> SettingValue {
         let parsed = match self {
             SettingValue::Bool(_) => text.parse().ok().map(SettingValue::Bool),
@@ -45,7 +45,7 @@ impl SettingValue {
                 let item = items.first().map_or(SettingValue::Text(text.into()), |first| first.parse_same_kind(text));
                 Some(SettingValue::List(vec![item]))
             }
-            SettingValue::Text(own) if MODES.iter().any(|(mode, _)| mode == own) => {
+            SettingValue::Text(current) if MODES.iter().any(|(mode, _)| mode == current) => {
                 Some(SettingValue::Text(sysbench_mode(text).into()))
             }
             SettingValue::Text(_) | SettingValue::Table(_) => None,
@@ -122,11 +122,11 @@ pub enum SettingKind {
         /// Largest value in bytes.
         max: i64,
     },
-    /// A list of I/O modes, each one of these words. Plans may write a mode by its name in sysbench or in fio (see [`MODES`]).
+    /// A list of some of these I/O modes. Plans may use the name of a mode in sysbench or in fio (see [`MODES`]).
     Modes(Words),
-    /// A list of texts.
+    /// A text or a list of texts.
     Texts,
-    /// A list of tables with these settings; none of them is required.
+    /// A list of tables with these settings. A table may leave out any of them.
     Tables(&'static [SettingDef]),
 }
 
@@ -197,13 +197,15 @@ impl SettingKind {
         Some(self.canonicalize(value)).filter(|value| self.accepts(value))
     }
 
-    /// Writes sizes as bytes and modes by the names of sysbench, and adds the defaults of a table; other values stay the same.
+    /// Converts sizes to bytes and modes to the names of sysbench, and adds the settings that a table leaves out. Other
+    /// values stay the same.
     fn canonicalize(&self, value: SettingValue) -> SettingValue {
         match (self, value) {
             (_, SettingValue::List(values)) => {
                 SettingValue::List(values.into_iter().map(|value| self.canonicalize(value)).collect())
             }
             (SettingKind::Size { .. } | SettingKind::Sizes { .. }, SettingValue::Text(text)) => {
+                // A plain number may be 0, which `parse_size` refuses.
                 let bytes = text.parse().or_else(|_| parse_size(&text).map(|bytes| bytes as i64));
                 bytes.map_or(SettingValue::Text(text), SettingValue::Int)
             }
@@ -221,7 +223,8 @@ impl SettingKind {
         }
     }
 
-    /// Whether this kind accepts a value in the form of [`SettingKind::convert`].
+    /// Whether this kind accepts a value in the form of [`SettingKind::convert`]. The kinds of lists also accept a
+    /// single item.
     fn accepts(&self, value: &SettingValue) -> bool {
         match (self, value) {
             (SettingKind::Bool, SettingValue::Bool(_)) => true,
@@ -246,7 +249,9 @@ impl SettingKind {
             (SettingKind::Texts, SettingValue::List(values)) => {
                 values.iter().all(|value| SettingKind::Text.accepts(value))
             }
-            (SettingKind::Tables(_), SettingValue::List(values)) => values.iter().all(|value| self.accepts(value)),
+            (SettingKind::Tables(_), SettingValue::List(values)) => {
+                values.iter().all(|value| !matches!(value, SettingValue::List(_)) && self.accepts(value))
+            }
             (SettingKind::Tables(defs), SettingValue::Table(values)) => {
                 let accepts_setting =
                     |def: &SettingDef| values.get(def.id).is_some_and(|value| def.kind.accepts(value));
@@ -433,13 +438,14 @@ impl Settings {
         }
     }
 
-    /// The value of one setting. Panics if the setting is missing or `convert` returns None; the message has `expected`.
+    /// The value of one setting. Panics if the setting is missing or `convert` returns None. `expected` describes the
+    /// value in the message of the panic.
     fn get_or_panic<'s, T>(&'s self, id: &str, expected: &str, convert: impl Fn(&'s SettingValue) -> Option<T>) -> T {
         let value = self.0.get(id);
         value.and_then(convert).unwrap_or_else(|| panic!("setting {id} is not {expected}: {value:?}"))
     }
 
-    /// The values of a setting that is a list, or of a single value as a list of one.
+    /// The values of a setting. A value that is not a list counts as a list of one.
     fn get_all_or_panic<'s, T>(
         &'s self,
         id: &str,
@@ -455,7 +461,8 @@ impl Settings {
     /// The text of a setting.
     ///
     /// # Panics
-    /// If the setting is not defined as text. A resolved plan has all settings of its workloads, and all are checked.
+    /// If the setting is not defined as text. No plan can cause this: a resolved plan has every setting, with a checked
+    /// value.
     pub fn text(&self, id: &str) -> &str {
         self.get_or_panic(id, "text", SettingValue::as_text)
     }
@@ -619,5 +626,14 @@ mod tests {
         let modes = SettingKind::Modes(&["seqrd", "rndrd"]);
         assert_eq!(modes.parse("randread,seqrd"), modes.parse("rndrd,read"));
         assert_eq!(modes.parse("randwrite"), None);
+    }
+
+    #[test]
+    fn tables_are_one_table_or_a_list_of_tables_but_no_lists_of_lists() {
+        let tables = SettingKind::Tables(&[]);
+        let (table, list) =
+            (SettingValue::Table(BTreeMap::new()), |value: &SettingValue| SettingValue::List(vec![value.clone()]));
+        assert!(tables.convert(table.clone()).is_some() && tables.convert(list(&table)).is_some());
+        assert_eq!(tables.convert(list(&list(&table))), None);
     }
 }

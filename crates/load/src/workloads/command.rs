@@ -89,7 +89,11 @@ impl TimedCommand {
     /// The commands of a job in their order. A task without a name gets that of its program, with a number if another task has
     /// that name.
     fn from_job(job: &Job) -> Vec<TimedCommand> {
-        let Some(SettingValue::List(tables)) = job.settings.0.get("task") else { return vec![] };
+        let tables = match job.settings.0.get("task") {
+            Some(SettingValue::List(tables)) => tables.as_slice(),
+            Some(table) => std::slice::from_ref(table),
+            None => &[],
+        };
         let settings_of_table = |table: &SettingValue| match table {
             SettingValue::Table(values) => Some(Settings(values.clone())),
             _ => None,
