@@ -61,7 +61,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_millis(25);
 /// may consist of one endless line.
 const MAX_LINE_BYTES: u64 = 4 << 20;
 
-/// Calls `visit` with every command of a log; see [`crate::for_each_command`].
+/// Calls `visit` with every command of a log, and skips damaged lines; see [`crate::for_each_command`].
 pub fn read_commands(path: &Path, visit: &mut dyn FnMut(&CommandLogLine)) -> Result<()> {
     let Some(file) = none_if_missing(input::open(path)).map_err(Error::io("opening", path))? else { return Ok(()) };
     let mut reader = BufReader::new(file);
@@ -80,10 +80,14 @@ pub fn read_commands(path: &Path, visit: &mut dyn FnMut(&CommandLogLine)) -> Res
 
 /// Whether a process is writing the run that this command log belongs to.
 pub fn is_locked(path: &Path) -> bool {
-    input::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    let Ok(file) = input::open(path) else { return false };
+    let is_locked = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+    // Releases the shared lock now, because a process that is being started would keep it after the file is closed.
+    drop(LockedFile::new(file));
+    is_locked
 }
 
-/// Serializes plain data as one line of JSON.
+/// Serializes a value as one line of JSON. It must be plain data with text keys, which never fails to serialize.
 pub fn to_json_line(value: &impl Serialize) -> String {
     to_json(value) + "\n"
 }
