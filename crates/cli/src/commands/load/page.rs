@@ -15,7 +15,8 @@ use std::path::Path;
 /// The quantiles of latencies that a page shows, with their labels.
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// Returns the page of a load of reads and writes, with its name and the readings and notes of the probes during the load.
+/// Returns the page of a load of reads and writes. `name` is the name of the load. The readings and notes are those of
+/// the probes during the load.
 pub fn data_page(
     name: Option<&str>,
     job: &LoadJob,
@@ -53,7 +54,8 @@ pub fn data_page(
     Page { document, json }
 }
 
-/// Returns the page of a load of metadata operations, phase by phase. They ran in the temporary directory `dir`.
+/// Returns the page of a load of metadata operations, phase by phase. They ran in the temporary directory `dir`; the
+/// page has its parent, because fsarena removes `dir`.
 pub fn metadata_page(job: &meta::MetaJob, dir: &Path, phases: &[(Operation, LoadOutcome)], interrupted: bool) -> Page {
     let mut document = Document::default();
     document.heading(1, "Metadata load");
@@ -69,15 +71,18 @@ pub fn metadata_page(job: &meta::MetaJob, dir: &Path, phases: &[(Operation, Load
         lines.push(CUT_SHORT.into());
     }
     document.list(lines);
-    let phase = |(operation, outcome): &(Operation, LoadOutcome)| json!({ "operation": operation.name(), "result": outcome_json(outcome) });
     let json = json!({
         "format": 1,
         "job": job,
-        "directory": dir.parent(),
+        "directory": dir.parent().map(|parent| parent.display().to_string()),
         "interrupted": interrupted,
-        "phases": phases.iter().map(phase).collect::<Vec<_>>(),
+        "phases": phases.iter().map(phase_json).collect::<Vec<_>>(),
     });
     Page { document, json }
+}
+
+fn phase_json((operation, outcome): &(Operation, LoadOutcome)) -> Value {
+    json!({ "operation": operation.name(), "result": outcome_json(outcome) })
 }
 
 /// The remark on a load that a signal ended.
@@ -138,9 +143,9 @@ fn remarks(job: &LoadJob, outcome: &LoadOutcome, interrupted: bool) -> Vec<Strin
         && set_s > 0.0
         && outcome.warmup_intervals == 0
     {
-        let set = with_unit(set_s, Unit::Seconds);
+        let limit = with_unit(set_s, Unit::Seconds);
         lines.push(format!(
-            "WARM-UP INCLUDED: the load ended within its warm-up of {set}; use a shorter --ramp-time or a longer load"
+            "WARM-UP INCLUDED: the load ended within its warm-up of {limit}; use a shorter --ramp-time or a longer load"
         ));
     }
     lines.extend(generator_cost(outcome));
@@ -164,7 +169,8 @@ fn remarks(job: &LoadJob, outcome: &LoadOutcome, interrupted: bool) -> Vec<Strin
     lines
 }
 
-/// The cost of the load generator in words, with a warning if it limited the load. None without operations.
+/// The cost of the load generator as text: its time for each operation, and its share of the processor time.
+/// Has a warning if the generator limited the load. None without operations.
 fn generator_cost(outcome: &LoadOutcome) -> Option<String> {
     if outcome.operations() == 0 {
         return None;
