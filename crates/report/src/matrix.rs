@@ -24,8 +24,8 @@ pub const BLOCK_SIZE_PARAM: &str = "bs";
 /// The name of the task parameter with the number of threads.
 pub const THREADS_PARAM: &str = "threads";
 
-/// The block size in bytes and the number of threads of a task. `None` if the task lacks either parameter, or has another one:
-/// a matrix has one figure for each block size and number of threads, and tasks of a grid over another setting have several.
+/// The block size in bytes and the number of threads of a task. `None` if the task lacks either parameter, or has a
+/// third one: several tasks would then have the same place in a matrix.
 pub fn block_size_and_threads(task: &TaskId) -> Option<(u64, u32)> {
     if task.params.len() != 2 {
         return None;
@@ -104,7 +104,7 @@ fn figure_cell(figures: &[&MatrixFigure], coordinates: (u64, u32), variant: usiz
     cell.highlighted_if(is_best && figure.can_be_best)
 }
 
-/// Whether an analysis has tasks, and all of them have a block size and a number of threads.
+/// Whether an analysis has tasks that count in the totals, and all of these have a block size and a number of threads.
 pub fn is_matrix(analysis: &Analysis) -> bool {
     analysis.tasks_in_totals().next().is_some()
         && analysis.tasks_in_totals().all(|task| block_size_and_threads(&task.task.id).is_some())
@@ -112,7 +112,7 @@ pub fn is_matrix(analysis: &Analysis) -> bool {
 
 /// Adds the tables of an analysis with the median of each task, and explains the marks after the figures.
 pub fn add_median_tables(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
-    let sign_medians = sign_medians(record);
+    let sign_medians = medians_of_signs(record);
     let mut figures = vec![];
     for task in analysis.tasks_in_totals() {
         let Some(coordinates) = block_size_and_threads(&task.task.id) else { continue };
@@ -127,7 +127,7 @@ pub fn add_median_tables(document: &mut Document, record: &RunRecord, analysis: 
                 coordinates,
                 variant,
                 value,
-                mark: format!("{not_different_mark}{}", signs(&sign_medians, &task.task.id, variant)),
+                mark: format!("{not_different_mark}{}", applying_signs(&sign_medians, &task.task.id, variant)),
                 is_bare_device,
                 can_be_best: !is_bare_device && task.unranked_because.is_none(),
                 task: record.task_index(&task.task.id),
@@ -138,6 +138,7 @@ pub fn add_median_tables(document: &mut Document, record: &RunRecord, analysis: 
     add_matrix_tables(document, &record.variant_names(), &figures, &analysis.metric);
     let mut text = String::from("Medians over rounds; the best of each block size and number of threads stands out.");
     let has_not_different = figures.iter().any(|figure| figure.mark.contains(NOT_DIFFERENT));
+    // With enough rounds, a missing ≈ means a significant difference, so the text explains it even if no figure has it.
     if has_not_different || !analysis.is_provisional() {
         text.push_str(
             " ≈ marks variants with no significant difference from the best at 95%, which does not make them equal.",
@@ -147,70 +148,90 @@ pub fn add_median_tables(document: &mut Document, record: &RunRecord, analysis: 
         text.push_str(" A percentage after a figure is its share of the bare device's figure.");
     }
     let all_marks: String = figures.iter().map(|figure| figure.mark.as_str()).collect();
-    for (sign, meaning, ..) in SIGNS {
-        let count = all_marks.matches(sign).count();
+    for Sign { symbol, meaning, .. } in SIGNS {
+        let count = all_marks.matches(symbol).count();
         if count > 0 {
-            text.push_str(&format!(" {sign} ({}): {meaning}.", plural(count, "figure")));
+            text.push_str(&format!(" {symbol} ({}): {meaning}.", plural(count, "figure")));
         }
     }
     document.text(text);
 }
 
-/// Adds to the mark of each rate its share of the bare device's rate. Returns whether there are rates of the bare device.
+/// Adds to the mark of each rate its share of the bare device's rate. Returns whether any rate has a share.
 fn add_device_shares(figures: &mut [MatrixFigure], unit: Unit) -> bool {
     if !matches!(unit, Unit::PerSecond | Unit::BytesPerSecond) {
         return false;
     }
+    let mut has_shares = false;
     let device_figures: Vec<MatrixFigure> = figures.iter().filter(|figure| figure.is_bare_device).cloned().collect();
     for figure in figures.iter_mut().filter(|figure| !figure.is_bare_device) {
         let is_same_task =
             |device: &&MatrixFigure| (&device.mode, device.coordinates) == (&figure.mode, figure.coordinates);
         if let Some(device) = device_figures.iter().find(is_same_task).filter(|device| device.value > 0.0) {
             figure.mark = format!("{} {}", figure.mark, percent(figure.value / device.value));
+            has_shares = true;
         }
     }
-    !device_figures.is_empty()
+    has_shares
 }
 
-/// A sign after figures, its meaning, and the metric and the condition of its median for which the sign applies.
-type Sign = (char, &'static str, &'static str, fn(f64) -> bool);
+/// A sign in the mark of a figure: it shows how the figure was measured.
+struct Sign {
+    symbol: char,
+    meaning: &'static str,
+    /// The metric that decides whether a figure has the sign.
+    metric: &'static str,
+    /// Whether a figure with this median of the metric has the sign.
+    applies: fn(f64) -> bool,
+}
 
-/// The signs after figures. [`DataPath`] and [`MAX_GENERATOR_SHARE`] define the limits in the texts.
+/// Every sign. [`DataPath`] and [`MAX_GENERATOR_SHARE`] define the limits in the texts.
 const SIGNS: [Sign; 4] = [
-    ('°', "data path page cache, under a tenth of the bytes reached the device", "device_share", |share| {
-        DataPath::of(share) == DataPath::Cache
-    }),
-    ('~', "data path mixed, under nine tenths of the bytes reached the device", "device_share", |share| {
-        DataPath::of(share) == DataPath::Mixed
-    }),
-    // The reading is 1 or 0. A median under 0.5 means that the load was unsteady in most rounds.
-    ('±', "the load did not become steady in time", reading::STEADY, |steady| steady < 0.5),
-    (
-        '!',
-        "client-bound, the generator itself takes more than a tenth of the time of an operation",
-        reading::GENERATOR_SHARE,
-        |share| share > MAX_GENERATOR_SHARE,
-    ),
+    Sign {
+        symbol: '°',
+        meaning: "data path page cache, under a tenth of the bytes reached the device",
+        metric: "device_share",
+        applies: |share| DataPath::of(share) == DataPath::Cache,
+    },
+    Sign {
+        symbol: '~',
+        meaning: "data path mixed, under nine tenths of the bytes reached the device",
+        metric: "device_share",
+        applies: |share| DataPath::of(share) == DataPath::Mixed,
+    },
+    Sign {
+        symbol: '±',
+        meaning: "the load did not become steady in time",
+        metric: reading::STEADY,
+        // The reading is 1 or 0. A median under 0.5 means that the load was unsteady in most rounds.
+        applies: |steady| steady < 0.5,
+    },
+    Sign {
+        symbol: '!',
+        meaning: "client-bound, the generator itself takes more than a tenth of the time of an operation",
+        metric: reading::GENERATOR_SHARE,
+        applies: |share| share > MAX_GENERATOR_SHARE,
+    },
 ];
 
-/// The medians of the metric of each of [`SIGNS`]; empty for a metric that the run did not measure.
+/// For each of [`SIGNS`], the medians of its metric; empty if the run did not measure the metric.
 type SignMedians = [Vec<TaskMedians>; SIGNS.len()];
 
-fn sign_medians(record: &RunRecord) -> SignMedians {
-    SIGNS.map(|(_, _, metric, _)| Grid::of(record, metric).map_or(vec![], |grid| task_medians(&grid)))
+fn medians_of_signs(record: &RunRecord) -> SignMedians {
+    SIGNS.map(|sign| Grid::of(record, sign.metric).map_or(vec![], |grid| task_medians(&grid)))
 }
 
 /// The signs that apply to a task and a variant.
-fn signs(sign_medians: &SignMedians, task: &TaskId, variant: usize) -> String {
-    let mut signs = String::new();
-    for ((sign, _, _, applies), medians) in SIGNS.iter().zip(sign_medians) {
-        let task_medians = medians.iter().find(|medians| medians.task.id == *task);
-        let median = task_medians.and_then(|task| *task.medians.get(variant)?);
-        if median.is_some_and(applies) {
-            signs.push(*sign);
+fn applying_signs(sign_medians: &SignMedians, task: &TaskId, variant: usize) -> String {
+    let mut symbols = String::new();
+    for (sign, medians) in SIGNS.iter().zip(sign_medians) {
+        let medians_of_task = medians.iter().find(|medians| medians.task.id == *task);
+        let median = medians_of_task.and_then(|task| *task.medians.get(variant)?);
+        if median.is_some_and(sign.applies) {
+            symbols.push(sign.symbol);
         }
     }
-    signs
+    symbols
 }
 
 /// The metric of a [`Matrix`].
@@ -230,7 +251,8 @@ pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
     matrix_of_rerun(record, record)
 }
 
-/// The matrix of a run that measured cells of the run `original` again, with the names of variants in the matrix of `original`.
+/// The matrix of a run that measured cells of the run `original` again. Its variants have the same names as in the
+/// matrix of `original`.
 ///
 /// # Errors
 /// As for [`matrix_of_run`].
@@ -243,15 +265,15 @@ pub fn matrix_of_rerun(record: &RunRecord, original: &RunRecord) -> Result<Matri
     Ok(Matrix::new(&rows)?)
 }
 
-/// A row for each block size, number of threads, mode and variant of a run, with the IOPS of each round. As in all tables, the
-/// mean counts if a round has several values of a task: a plan can have a workload twice. If `has_several_workloads`, each
-/// workload of a variant is a separate variant, because they may have the same tasks.
+/// A row for each block size, number of threads, mode and variant of a run, with the IOPS of each round. If a plan has
+/// a workload twice, a round has several values of a task, and the row has their mean, as in all tables. If
+/// `has_several_workloads`, each workload of a variant is a separate variant: workloads may have the same tasks.
 fn matrix_rows_of_run(record: &RunRecord, has_several_workloads: bool) -> Vec<MatrixRow> {
     let Some((_, values)) = record.metric(MATRIX_METRIC) else { return vec![] };
     let left_out = observations::rounds_left_out(record);
     let rounds = record.cells.iter().map(|cell| cell.round as usize + 1).max().unwrap_or(0);
-    let client_shares = record.metric(reading::GENERATOR_SHARE).map(|(_, shares)| shares);
-    // Each row with its values by round, and its client shares.
+    let generator_shares = record.metric(reading::GENERATOR_SHARE).map(|(_, shares)| shares);
+    // Each row, still without results, with its values by round and its generator shares.
     let mut rows: Vec<(MatrixRow, Vec<Vec<f64>>, Vec<f64>)> = vec![];
     let mut row_indexes = BTreeMap::new();
     for (sample, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
@@ -280,7 +302,7 @@ fn matrix_rows_of_run(record: &RunRecord, has_several_workloads: bool) -> Vec<Ma
         });
         let (_, values_by_round, row_shares) = &mut rows[index];
         values_by_round[cell.round as usize].push(*value);
-        row_shares.extend(client_shares.as_ref().map(|values| values[sample]).filter(|share| !share.is_nan()));
+        row_shares.extend(generator_shares.as_ref().map(|values| values[sample]).filter(|share| !share.is_nan()));
     }
     let average = |(row, values_by_round, row_shares): (MatrixRow, Vec<Vec<f64>>, Vec<f64>)| {
         let iops = values_by_round.iter().map(|values| (!values.is_empty()).then(|| mean(values))).collect();
@@ -376,15 +398,17 @@ pub fn change_interval(ratio: &Ratio) -> String {
 /// that rectangle, their number follows.
 pub fn cell_extent(cells: &BTreeSet<(u64, u32)>) -> String {
     let sizes: BTreeSet<u64> = cells.iter().map(|(bytes, _)| *bytes).collect();
-    let counts: BTreeSet<u32> = cells.iter().map(|(_, threads)| *threads).collect();
+    let thread_counts: BTreeSet<u32> = cells.iter().map(|(_, threads)| *threads).collect();
     let (Some(min_size), Some(max_size)) = (sizes.first(), sizes.last()) else { return String::new() };
-    let (Some(min_threads), Some(max_threads)) = (counts.first(), counts.last()) else { return String::new() };
+    let (Some(min_threads), Some(max_threads)) = (thread_counts.first(), thread_counts.last()) else {
+        return String::new();
+    };
     let threads = if min_threads == max_threads {
         format_threads(*max_threads)
     } else {
         format!("{min_threads} to {}", format_threads(*max_threads))
     };
-    let rectangle = sizes.len() * counts.len();
+    let rectangle = sizes.len() * thread_counts.len();
     let count_note =
         if rectangle == cells.len() { String::new() } else { format!(" ({} of {rectangle} cells)", cells.len()) };
     format!("{} with {threads}{count_note}", value_range(format_size(*min_size), format_size(*max_size)))
