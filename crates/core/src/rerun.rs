@@ -20,7 +20,8 @@ pub struct BlockThreadsCell {
 }
 
 impl BlockThreadsCell {
-    /// Whether it is a cell of this variant and this workload: the workload, as the variant runs it, has the task.
+    /// Whether this variant measures the cell with this workload: the workload, with the settings that the variant
+    /// overrides, has the mode, the block size and the number of threads of the cell.
     pub fn belongs_to(&self, variant: &Variant, workload: &WorkloadPlan) -> bool {
         let settings = workload_of_variant(variant, workload).settings;
         (self.variant == variant.name || self.variant == format!("{} by {}", variant.name, workload.name))
@@ -38,18 +39,18 @@ fn has_value(settings: &Settings, id: &str, value: SettingValue) -> bool {
     }
 }
 
-/// The number that [`mix`] combines with the seed of a run to get the seed of a plan that measures some of its cells again.
-const RERUN_STREAM: u64 = 0xF2E5;
+/// The number that [`mix`] combines with the seed of a run to make the seed of its rerun.
+const RERUN_SALT: u64 = 0xF2E5;
 
 /// A plan that measures these cells of another plan's matrix again, in new rounds.
 ///
-/// The cells are rarely all combinations of a few settings. So the new plan has one workload for each workload of `plan`, and
-/// each mode and block size of its cells. Its numbers of threads are those of all its cells with this mode and block size. All
-/// variants of the cells run all these workloads, so each variant is also measured in cells that are listed only for other
-/// variants.
+/// The cells are rarely all combinations of a few settings. So the new plan has a separate workload for each workload
+/// of `plan`, mode and block size with a cell. Such a workload has the numbers of threads of all cells with this mode
+/// and block size. A plan has the same workloads for all variants, so a variant also measures cells that are listed
+/// only for others.
 pub fn plan_of_cells(plan: &Plan, cells: &[BlockThreadsCell], rounds: u32) -> Plan {
     let mut rerun = plan.clone();
-    // `fsarena analyse --confirm` passes the cells that decide about its findings.
+    // `fsarena analyse --confirm` passes the worst cells of its findings, and the cells that it compares them with.
     rerun.title = format!("{}: the worst cells again", plan.title);
     rerun.variants = expand(plan);
     rerun.workloads.clear();
@@ -66,14 +67,14 @@ pub fn plan_of_cells(plan: &Plan, cells: &[BlockThreadsCell], rounds: u32) -> Pl
     }
     let has_cell = |variant: &Variant, workload| cells.iter().any(|cell| cell.belongs_to(variant, workload));
     rerun.variants.retain(|variant| plan.workloads.iter().any(|workload| has_cell(variant, workload)));
-    // With `vary`, a variant is compared with its plain variant: the first one before it that differs in exactly one factor.
-    // If the cells lack the plain variant, a variant with another level of that factor would take its place.
+    // `vary` compares each variant with its plain variant, the first one before it that differs in exactly one factor.
+    // If the cells lack the plain variant, the first one could be a variant with another level of the factor.
     rerun.vary.clear();
-    // Claims, a budget or the search for the best would end the run earlier, or leave cells out.
+    // Claims or a budget could end the run early, and a shard or a search for the best variant could leave out cells.
     rerun.claims.clear();
     rerun.stop = StopPlan { rounds, warmup: plan.stop.warmup_here(), margin: plan.stop.margin, ..StopPlan::default() };
     // TOML's whole numbers end at 2^63 - 1.
-    rerun.seed = mix(plan.seed, RERUN_STREAM) & (u64::MAX >> 1);
+    rerun.seed = mix(plan.seed, RERUN_SALT) & (u64::MAX >> 1);
     rerun
 }
 

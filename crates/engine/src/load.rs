@@ -22,7 +22,7 @@ pub struct FileLoad<'a> {
     pub files: &'a [BorrowedFd<'a>],
     /// Their mappings, for the mmap engine.
     pub mappings: Option<&'a Mappings<'a>>,
-    /// Numbers the events of all threads, if [`LoadJob::sync_every`] counts over all threads.
+    /// Numbers the requests and syncs of all threads, if [`LoadJob::sync_every`] counts over all threads.
     pub event_counter: AtomicU64,
     /// Number of blocks that workers verified.
     pub verified_blocks: AtomicU64,
@@ -30,7 +30,7 @@ pub struct FileLoad<'a> {
 
 /// The private state of a worker.
 pub struct Worker<'a> {
-    /// Its ring. Dropped before the buffers that are registered with it.
+    /// Its ring, for the io_uring engine. Dropped before the buffers that are registered with it.
     pub ring: Option<Ring>,
     /// Its operations.
     pub stream: OpStream<'a>,
@@ -59,7 +59,7 @@ impl<'a> FileLoad<'a> {
         FileLoad { job, layout, paths, files, mappings, event_counter, verified_blocks }
     }
 
-    /// Creates the state of a worker; it opens no files.
+    /// Creates the state of a worker, without a ring and without generations of blocks, which the caller adds.
     ///
     /// # Errors
     /// If memory for its buffers runs out.
@@ -71,6 +71,7 @@ impl<'a> FileLoad<'a> {
                 source: Errno::NOMEM.into(),
                 advice: "; use fewer threads, less depth or smaller blocks",
             })?;
+        // Plus 1000, because `OpStream` draws the operations with the seed of `thread` itself.
         let mut filler = Filler::new(job.content, mix(job.seed, u64::from(thread) + 1000));
         (0..job.depth as usize).for_each(|slot| filler.fill(buffers.get(slot)));
         Ok(Worker {
@@ -84,8 +85,8 @@ impl<'a> FileLoad<'a> {
         })
     }
 
-    /// How many of the operations that a worker claimed this one uses up: one, but none if it is a sync and bytes bound the
-    /// load, because a sync moves none.
+    /// How many claimed operations an operation uses up: 1, or 0 for a sync in a load that is bounded by bytes, because
+    /// a sync moves no bytes.
     #[inline(always)]
     pub fn budget_cost(&self, op: Op) -> u64 {
         u64::from(op != Op::Sync || !matches!(self.job.bound, Bound::Bytes(_)))
@@ -137,7 +138,8 @@ pub struct Verifier<'a> {
     paths: &'a [PathBuf],
     /// The first block that the worker writes.
     pub first_block: u64,
-    /// Generation of each block from `first_block` on. Empty if the job does not write; then any generation is accepted.
+    /// The generation of each block from `first_block` on: the number of its writes. Empty if the job does not write;
+    /// then any generation is accepted.
     pub generations: Vec<u32>,
     /// Number of blocks that passed the check.
     pub verified_blocks: u64,

@@ -33,6 +33,7 @@ const NO_OPERATION: PlannedOp = PlannedOp { op: Op::Read, file: 0, offset: 0, bl
 /// # Errors
 /// An operation or the ring failed; the first error is returned. When this returns, no operation is in flight.
 pub fn run(load: &FileLoad, worker: &mut Worker, recorder: &mut Recorder, clock: Clock, with_nops: bool) -> Result {
+    // Every worker of this engine has a ring.
     let Some(mut ring) = worker.ring.take() else { return Ok(()) };
     let result = if with_nops {
         RingWorker::<true>::new(load, worker, recorder, clock).run(&mut ring)
@@ -43,30 +44,30 @@ pub fn run(load: &FileLoad, worker: &mut Worker, recorder: &mut Recorder, clock:
     result
 }
 
-/// The state of a worker's loop. The lifetimes are those of the load (`'l`), of the worker (`'h`) and what it refers to
-/// (`'o`), and of the recorder (`'d`) and what it refers to (`'t`).
-struct RingWorker<'l, 'h, 'o, 'd, 't, const NOP: bool> {
+/// The state of a worker's loop. Its lifetimes are those of the load (`'l`), of the worker (`'w`) and what the worker
+/// refers to (`'o`), and of the recorder (`'r`) and what the recorder refers to (`'t`).
+struct RingWorker<'l, 'w, 'o, 'r, 't, const NOP: bool> {
     load: &'l FileLoad<'l>,
-    worker: &'h mut Worker<'o>,
-    recorder: &'d mut Recorder<'t>,
+    worker: &'w mut Worker<'o>,
+    recorder: &'r mut Recorder<'t>,
     clock: Clock,
     /// The operation of each slot.
     flights: Vec<InFlight>,
     /// The slots without an operation in flight.
     free_slots: Vec<u16>,
-    /// The number of operations that were claimed with [`Recorder::claim`] but not submitted yet.
+    /// The number of operations that the worker has claimed with [`Recorder::claim`] but not queued yet.
     claimed: u64,
     /// Whether the worker may submit more operations.
     may_submit: bool,
-    /// In an open loop, whether the last wait ended because an operation became due, and not because one completed. True at
-    /// first, because the worker waits for the start of the run.
+    /// In an open loop, whether the last wait ended by time and not by a completion. True at first, because the worker
+    /// waits for the start of the run.
     was_idle: bool,
     /// The first error of an operation.
     failure: Option<EngineError>,
 }
 
-impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
-    fn new(load: &'l FileLoad<'l>, worker: &'h mut Worker<'o>, recorder: &'d mut Recorder<'t>, clock: Clock) -> Self {
+impl<'l, 'w, 'o, 'r, 't, const NOP: bool> RingWorker<'l, 'w, 'o, 'r, 't, NOP> {
+    fn new(load: &'l FileLoad<'l>, worker: &'w mut Worker<'o>, recorder: &'r mut Recorder<'t>, clock: Clock) -> Self {
         let depth = load.job.depth as u16;
         let flights = vec![InFlight { planned: NO_OPERATION, start: 0, intended_start: 0 }; depth.into()];
         let free_slots = (0..depth).rev().collect();
@@ -155,7 +156,8 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
                 if due > now {
                     break;
                 }
-                // If the worker waited for the start and woke up late, the measured system did not cause this delay.
+                // If the worker waited until the operation was due and woke up late, the measured system did not cause
+                // this delay.
                 intended_start = if self.was_idle { now } else { due };
                 if let Some(schedule) = &mut self.worker.schedule {
                     schedule.advance();
@@ -174,8 +176,9 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
             let pushed = unsafe { queue.push(&entry) };
             debug_assert!(pushed.is_ok());
             let flight = &mut self.flights[usize::from(slot)];
-            flight.start = now;
-            if !NOP {
+            if NOP {
+                flight.start = now;
+            } else {
                 *flight = InFlight { planned, start: now, intended_start };
             }
         }
@@ -236,8 +239,8 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
     #[inline(always)]
     fn submit_and_wait(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> io::Result<()> {
         let completions = in_flight.min(self.load.job.batch as usize);
-        let may_be_due = self.worker.schedule.is_some() && self.may_submit && !self.free_slots.is_empty();
-        if may_be_due {
+        let may_become_due = self.worker.schedule.is_some() && self.may_submit && !self.free_slots.is_empty();
+        if may_become_due {
             return self.submit_and_wait_until_due(ring, in_flight, now);
         }
         ring.submit_and_wait(completions).or_else(|error| ring.wait_before_retry(error, in_flight))

@@ -45,7 +45,7 @@ enum Backing {
 #[derive(Debug)]
 struct UserDevice {
     device: BlockDevice,
-    /// Its stable name.
+    /// Its path in `/dev/disk/by-id`, which means the same disk after a reboot.
     stable_name: PathBuf,
     log: WrittenLog,
     /// Whether fsarena has begun to overwrite it.
@@ -86,7 +86,7 @@ impl ScratchDevice {
         Ok(ScratchDevice { backing: Backing::Stack(devices, block) })
     }
 
-    /// Finishes the links of a stack once the filesystem on them is made: takes snapshots.
+    /// Finishes the devices of a stack after mkfs: takes the snapshots. Does nothing for a device that is not a stack.
     ///
     /// # Errors
     /// The kernel refuses a request.
@@ -115,7 +115,7 @@ impl ScratchDevice {
         let lock = log.lock_device(&device, path)?;
         check_unused(kernel, &device, path)?;
         check_exclusive(&device, path)?;
-        // If that fails, a loop device is refused later, because its file is unknown.
+        // Without this list, `check_other_nodes` refuses a loop device, because its file is unknown.
         let loops = loopdev::backing_files(kernel).unwrap_or_default();
         let signatures = read_signatures(&device.path)?;
         nodes::check_other_nodes(kernel, &device, path, &loops, &signatures)?;
@@ -150,7 +150,7 @@ impl ScratchDevice {
         if let Backing::File(image) = &self.backing { Some(image) } else { None }
     }
 
-    /// Its size in bytes.
+    /// Its size in bytes; 0 if the kernel reports none.
     pub fn size_bytes(&self) -> u64 {
         match &self.backing {
             Backing::Loop(_, image, _) | Backing::File(image) => image.size_bytes(),
@@ -169,11 +169,12 @@ impl ScratchDevice {
     /// content, so that a later run may overwrite it.
     ///
     /// # Errors
-    /// It is still in use; the undo step of a device that fsarena made then stays in the journal.
-    pub fn release(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
+    /// A device or image that fsarena made is still in use; its undo step then stays in the journal.
+    /// The content of a device of the user cannot be read or logged. It is not an error if such a device is in use.
+    pub fn release(self, log_command: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         match self.backing {
             Backing::Loop(device, image, _) => {
-                device.detach(log)?;
+                device.detach(log_command)?;
                 image.remove()?;
             }
             Backing::File(image) => image.remove()?,
@@ -187,11 +188,11 @@ impl ScratchDevice {
     /// Discards the whole device, with blkdiscard(8).
     ///
     /// # Errors
-    /// The device does not support discard.
-    pub fn discard(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
+    /// The device does not support discard, or [`ScratchDevice::begin_overwriting`] refuses it.
+    pub fn discard(&self, log_command: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         self.begin_overwriting()?;
         // Without --force blkdiscard refuses a device with a signature. The guard has already accepted the device.
-        Argv::new("blkdiscard").arg("--force").arg(self.path()).run_checked(log)?;
+        Argv::new("blkdiscard").arg("--force").arg(self.path()).run_checked(log_command)?;
         Ok(())
     }
 
@@ -201,7 +202,7 @@ impl ScratchDevice {
     /// [`Error::Refused`] if another device has replaced it, or if the device of the user is in use.
     pub fn begin_overwriting(&self) -> Result<(), Error> {
         if let Some(device) = self.device().filter(|device| !device.is_in_place()) {
-            let why = "another disk or image is there than the one that fsarena was about to overwrite";
+            let why = "another disk or image has replaced the one that fsarena was about to overwrite";
             return Err(refused(&device.path, why, "Run again, and leave the device alone meanwhile"));
         }
         if let Backing::UserNamed(user_device) = &self.backing {
@@ -211,7 +212,7 @@ impl ScratchDevice {
         Ok(())
     }
 
-    /// Logs the signatures that mkfs has just written to a device of the user as fsarena's own.
+    /// Logs the signatures that mkfs has just written to a device of the user, so that a later run recognises them.
     pub(crate) fn log_signatures(&self) -> Result<(), Error> {
         let Backing::UserNamed(user_device) = &self.backing else { return Ok(()) };
         user_device.log.add_signatures(&user_device.stable_name, &read_signatures(self.path())?)

@@ -1,5 +1,5 @@
-//! The log of what fsarena wrote to devices of the user, so that a later run may overwrite them: signatures of filesystems, and
-//! fingerprints of the whole content.
+//! The log of what fsarena wrote to devices of the user, so that a later run may overwrite them: signatures of
+//! filesystems, and fingerprints of samples of the content.
 //!
 //! A signature shows that a device has a filesystem. Devices with plain dm-crypt, VeraCrypt or a database have no signature:
 //! only samples of the content show that such a device is in use, and whether its content is as fsarena left it.
@@ -64,7 +64,7 @@ fn parse_wipefs(text: &str) -> Result<Vec<Signature>, serde_json::Error> {
 /// A line of the log.
 #[derive(Serialize, Deserialize)]
 struct LogEntry {
-    /// The stable name of the device.
+    /// The stable name of the device: its path in `/dev/disk/by-id`.
     device: PathBuf,
     #[serde(flatten)]
     content: LogContent,
@@ -93,16 +93,18 @@ pub struct WrittenLog {
 }
 
 impl WrittenLog {
-    /// The log in a state directory; it need not exist yet.
+    /// The log in a state directory. Neither the log nor the directory has to exist yet.
     pub fn open(state_dir: &Path) -> WrittenLog {
         WrittenLog { path: state_dir.join("written.jsonl") }
     }
 
-    /// Locks a device, so that no other run overwrites it until the lock is released. A lock of the device itself (`O_EXCL`,
-    /// flock(2)) would refuse or block mkfs and mount, which take these too. Errors name the device by `stable_name`.
+    /// Locks a device, so that no other run overwrites it until the lock is released. Errors name it by `stable_name`.
+    ///
+    /// The lock is on a file in the state directory, because mkfs and mount lock the device itself (`O_EXCL`, flock(2))
+    /// and would fail or wait if fsarena held these locks.
     ///
     /// # Errors
-    /// [`Error::Refused`] if another run has locked it, or the state directory cannot be written.
+    /// The state directory cannot be written. [`Error::Refused`] if another run has locked the device.
     pub fn lock_device(&self, device: &BlockDevice, stable_name: &Path) -> Result<LockedFile, Error> {
         let state_dir = self.path.parent().unwrap_or(Path::new("/"));
         undo::make_state_dir(state_dir)?;
@@ -112,7 +114,8 @@ impl WrittenLog {
             Err(TryLockError::Error(error)) => Err(SysError::io("locking", stable_name)(error).into()),
             Err(TryLockError::WouldBlock) => {
                 let holders = describe_lock_holders(&SysRoot::host(), &file);
-                Err(refused(stable_name, format!("{holders} erases it in another run"), "Wait until that has ended"))
+                let why = format!("{holders} erases it in another run");
+                Err(refused(stable_name, why, "Wait until that run has ended"))
             }
         }
     }

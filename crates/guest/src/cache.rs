@@ -1,5 +1,5 @@
 //! The cache of kernels and facts about them, shared by runs: [`fsarena_sys::dirs::cache_dir`] and
-//! [`fsarena_sys::dirs::SHARED_CACHE`].
+//! [`fsarena_sys::dirs::SHARED_CACHE`]. An entry is a file or a directory in the cache.
 //!
 //! Large files carry their digest in their name. A kernel package has the digests of its files in a list beside them.
 //! fsarena reads and compares all these files once after each boot, because a power failure can lose what was written. Until
@@ -21,7 +21,7 @@ static DAMAGE: Mutex<Vec<String>> = Mutex::new(vec![]);
 
 /// Records that an entry does not match its digest; `remedy` is what fsarena does about it.
 pub fn record_damage(entry: &Path, remedy: &str) {
-    let line = format!("{}: this file of the cache was damaged; fsarena {remedy}", entry.display());
+    let line = format!("{}: this entry of the cache was damaged; fsarena {remedy}", entry.display());
     DAMAGE.lock().unwrap_or_else(PoisonError::into_inner).push(line);
 }
 
@@ -30,8 +30,8 @@ pub fn take_damage() -> Vec<String> {
     std::mem::take(&mut DAMAGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The first characters of the id of this boot. Each boot has its own entries, because the next boot may be on another
-/// machine. If the id is unknown, a text that contains the id of this process.
+/// The first characters of the id of this boot, for the names of entries that are valid only until the next boot, which
+/// may be on another machine. If the id is unknown, a text with the id of this process.
 pub(crate) fn boot_prefix() -> String {
     let boot = process::boot_id(&SysRoot::host()).unwrap_or_else(|_| format!("p{}", std::process::id()));
     boot.chars().take(8).collect()
@@ -45,14 +45,14 @@ pub(crate) fn digest_state(path: &Path) -> Option<String> {
     Some(digest_parts([path.as_os_str().as_bytes(), identity_and_size.as_flattened(), timestamps.as_flattened()]))
 }
 
-/// Whether a directory of the cache belongs to this user and is not writable for everybody: QEMU trusts the state that it
-/// resumes from.
+/// Whether a directory of the cache belongs to this user and is not writable for everybody. Saved machines require
+/// this, because QEMU trusts the state of a machine that it loads.
 pub(crate) fn is_private_dir(dir: &Path) -> bool {
     let is_own_dir = |meta: &Metadata| meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
     dir.symlink_metadata().is_ok_and(|meta| is_own_dir(&meta) && meta.mode() & 0o002 == 0)
 }
 
-/// Sets the time of last use of an entry, by which the oldest are removed.
+/// Sets the time of last use of an entry to now, so that [`remove_oldest`] removes others first.
 pub(crate) fn mark_used(entry: &Path) {
     // If this fails, the entry is only removed earlier and made again.
     let _ = std::fs::File::open(entry).and_then(|file| file.set_modified(SystemTime::now()));
@@ -115,8 +115,8 @@ pub fn digest(mut reader: impl Read) -> Result<String> {
     }
 }
 
-/// The digest of several parts in this order, each with its length. Every build computes the same digest, which the hashers of
-/// the standard library do not promise: such a digest can be the name of an entry of the cache.
+/// The digest of several parts in this order, each with its length. Every build computes the same digest, so it can
+/// name an entry of the cache. The hashers of the standard library do not promise this.
 pub fn digest_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> String {
     let mut digester = Digester::default();
     for part in parts {
@@ -152,7 +152,7 @@ pub(crate) fn matches_digest(entry: &Path, contents: impl Read) -> bool {
 
 /// The name of the list of digests, which has a line for each file.
 const DIGEST_LIST: &str = "digests";
-/// The name of the file with the state that the files of a package had when they matched their digests.
+/// The name of the file with the result of [`digest_package_state`] when the package was last verified.
 const VERIFIED_STATE: &str = "verified";
 /// The directories of a package that guests use.
 const PACKAGE_DIRS: [&str; 3] = ["boot", "lib", "usr/lib"];
@@ -165,8 +165,9 @@ pub(crate) fn write_digest_list(package: &Path) -> Result<()> {
     write_for_all_users(&package.join(DIGEST_LIST), &list_digests(package)?)
 }
 
-/// Returns whether every file of a package matches its digest. Reads the files only if they have changed since they were last
-/// read, or the machine has booted since. Makes the list of a package that an older fsarena unpacked without one.
+/// Returns whether every file of a package matches its digest. Reads the files only if they changed, or the machine
+/// booted, since the last verification. An older fsarena unpacked packages without a list: such a package passes and
+/// gets a list.
 pub(crate) fn verify_package(package: &Path) -> bool {
     let Ok(state) = digest_package_state(package) else { return false };
     let verified_state = package.join(VERIFIED_STATE);
@@ -199,8 +200,8 @@ fn write_for_all_users(path: &Path, text: &str) -> Result<()> {
 /// The files of a package that guests use, in the order of their names.
 fn find_package_files(package: &Path) -> Result<Vec<PathBuf>> {
     let mut files = vec![];
-    for part in PACKAGE_DIRS.iter().map(|part| package.join(part)).filter(|part| part.is_dir()) {
-        for entry in WalkDir::new(part).sort_by_file_name() {
+    for dir in PACKAGE_DIRS.iter().map(|dir| package.join(dir)).filter(|dir| dir.is_dir()) {
+        for entry in WalkDir::new(dir).sort_by_file_name() {
             let entry = entry?;
             if entry.file_type().is_file() {
                 files.push(entry.into_path());
@@ -210,6 +211,7 @@ fn find_package_files(package: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// The list of digests: for each file of a package that guests use, a line with its digest and its path in the package.
 fn list_digests(package: &Path) -> Result<String> {
     let mut list = String::new();
     for file in find_package_files(package)? {
@@ -219,7 +221,7 @@ fn list_digests(package: &Path) -> Result<String> {
     Ok(list)
 }
 
-/// A digest of the state of a package's files and of its list of digests since this boot.
+/// A digest of the id of this boot, and of the inodes, sizes and times of a package's files and of its list of digests.
 fn digest_package_state(package: &Path) -> Result<String> {
     let mut files = find_package_files(package)?;
     files.push(package.join(DIGEST_LIST));

@@ -59,8 +59,10 @@ impl Clients for Ranks {
 /// # Errors
 /// If it has one.
 fn refuse_machine_factors(variant: &Variant) -> Result<(), RunError> {
+    // These change no machine: the number of clients, and the time that the agent of every rank idles before a task.
+    let allowed = [factor::CLIENTS, factor::FURTHER_IDLE];
     for id in AXES.iter().map(|axis| axis.def.id) {
-        if ![factor::CLIENTS, factor::FURTHER_IDLE].contains(&id) && !variant.level(id).is_empty() {
+        if !allowed.contains(&id) && !variant.level(id).is_empty() {
             return Err(RunError::Plan(format!(
                 "variant {}: `{id}` would be set on the machine of rank 0 alone; leave it out",
                 variant.name
@@ -82,6 +84,7 @@ fn check_dirs_are_shared(ranks: &Ranks, dirs: impl Iterator<Item = PathBuf>) -> 
         }
         // Anybody may write to a shared directory, so this must not follow an existing file or link.
         if let Err(error) = File::create_new(&marker).map_err(Error::io("making", &marker)) {
+            // Continue below, where the markers that were created are removed.
             created = Err(error);
             break;
         }
@@ -91,7 +94,8 @@ fn check_dirs_are_shared(ranks: &Ranks, dirs: impl Iterator<Item = PathBuf>) -> 
     let visible = sent.and_then(|()| {
         ranks.receive_from_all(|rank, message| match message {
             FromRank::FilesChecked(Some(fault)) => Err(RunError::Plan(format!(
-                "{} does not see what rank 0 made, {fault}; name a directory of a filesystem that all machines share",
+                "{} does not see a file that rank 0 created ({fault}); name a directory of a filesystem that all \
+                 machines share",
                 ranks.rank_name(rank)
             ))),
             _ => Ok(()),
@@ -134,7 +138,7 @@ struct CoordinatorCell<'a> {
     first_failure: Option<(u32, Outcome)>,
 }
 
-/// Runs rank 0's part of a cell, which all other ranks have received, and merges the samples of all ranks.
+/// Runs rank 0's part of a cell and merges the samples of all ranks. All other ranks have received the cell before.
 ///
 /// # Errors
 /// If a rank does not answer, or rank 0 cannot start its agent.
@@ -192,6 +196,7 @@ impl CoordinatorCell<'_> {
     /// Declares a metric that a command of a rank printed. If it contradicts the declaration of another rank, the cell fails.
     fn declare_metric(&mut self, rank: u32, metric: MetricSpec) {
         match self.declared.declare_printed(&metric, &self.ranks.rank_name(rank)) {
+            // The metric is new to the run.
             Ok(true) => {
                 self.ranks.specs.insert(metric.id.clone(), metric.clone());
                 (self.emit)(CellEvent::Reading(metric));
@@ -268,17 +273,18 @@ impl CoordinatorCell<'_> {
         (0..).zip(&self.states).find_map(|(rank, state)| is_pending(rank, state).then_some(rank))
     }
 
-    /// Waits until all ranks have ended the cell and returns its outcome. `own_outcome` is the outcome of rank 0's agent.
-    /// After a failure or a signal it makes all ranks end.
+    /// Waits until all ranks have ended the cell and returns the cell's outcome. `own_outcome` is the outcome of rank
+    /// 0's agent. After a failure or a signal it makes all ranks end.
     ///
     /// # Errors
     /// If a rank does not end in time.
     fn finish(mut self, own_outcome: Outcome) -> Result<Outcome, RunError> {
         self.mark_ended(0, own_outcome);
         let is_running = |_: u32, state: &RankState| *state != RankState::Ended;
-        // After an error too, the other ranks must end their agents.
+        // If a rank is silent, the other ranks must still end their agents.
         let early_outcome = self.wait_while(self.work_timeout(), is_running).inspect_err(|_| self.abandon())?;
         let Some(early_outcome) = early_outcome else { return Ok(Outcome::Done) };
+        // Without a failure, a signal ended the wait, and the function returns `Interrupted` below.
         let (rank, outcome) = self.first_failure.take().unwrap_or((0, early_outcome));
         self.abandon();
         let timeout = if cancel::received_signal().is_some() { SIGNAL_TIMEOUT } else { self.ranks.answer_timeout() };
@@ -300,10 +306,10 @@ impl CoordinatorCell<'_> {
         Ok(error.into())
     }
 
-    /// Tells all ranks that have not ended to end their agents.
+    /// Sends [`ToRank::Abandon`] to all other ranks that have not ended the cell.
     fn abandon(&self) {
         for rank in self.ranks.workers().filter(|rank| self.states[*rank as usize] != RankState::Ended) {
-            // The others must end too if one hangs.
+            // If one rank hangs, the others must still get the message.
             let _ = self.ranks.send_to(rank, &ToRank::Abandon);
         }
     }

@@ -24,10 +24,11 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 /// The number of samples that [`measure_merge_costs`] merges, as rank 0 does in a job of this many ranks.
 const MERGED_CLIENTS: usize = 10_000;
 
-/// Waits in the barrier and returns the CPU time of the wait and the memory of this process.
+/// The work of a worker for [`ToRank::Barrier`]: waits in the barrier and returns the CPU time of the wait and the
+/// memory of this process.
 pub fn measure_barrier(wire: &dyn Wire, wait: BarrierWait) -> FromRank {
     let before = own_cpu_s();
-    // Rank 0 reports a barrier to which not all ranks came.
+    // Rank 0 waits in the same barrier and reports a timeout.
     let _ = wait_in_barrier(wire, wait);
     FromRank::Barrier(own_cpu_s() - before, own_memory_bytes())
 }
@@ -40,8 +41,8 @@ fn wait_in_barrier(wire: &dyn Wire, wait: BarrierWait) -> bool {
     }
 }
 
-/// Measures everything on rank 0 and returns a line of text for each cost. The result is the error of a rank that did not answer
-/// in time, or did not come to a barrier: then the lines lack costs of messages and barriers.
+/// Measures everything on rank 0 and returns a line of text for each cost. If a rank does not answer or come to a
+/// barrier in time, the result is its error, and the lines after it about messages and barriers are missing.
 pub fn measure_all(wire: &dyn Wire) -> (Vec<String>, Result<(), RunError>) {
     let mut lines = vec![format!("ranks: {}", wire.size())];
     let result = measure_communication(wire, &mut lines).map_err(RunError::Missing);
@@ -165,7 +166,7 @@ fn measure_merge_costs(sample: &Sample, message_bytes: usize) -> String {
     )
 }
 
-/// A client's partial sample, as large as one of the load engine.
+/// A sample as large as one of the load engine, reduced as a client does before it sends the sample to rank 0.
 fn typical_sample() -> Sample {
     let mut readings = Readings::default();
     let value = |index: usize| 1e9 / (index as f64 + 7.0);
@@ -205,7 +206,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// A job of three ranks with these messages in the queue of rank 0. Rank 2 hangs: it receives none.
+    /// A job of three ranks with these messages in the queue of rank 0. Rank 2 hangs: every message to it times out.
     struct FakeWire(RefCell<Vec<(u32, FromRank)>>);
 
     impl Wire for FakeWire {

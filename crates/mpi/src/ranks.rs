@@ -14,9 +14,9 @@ use std::time::Duration;
 use std::{process::ChildStdin, rc::Rc};
 
 /// Longest time limit for the answer of a rank that does no work at that moment.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time limit for such an answer is at most this multiple of the time limit of a task.
-const ANSWER_TIMEOUT_IN_TASKS: u32 = 4;
+const ANSWER_TIMEOUT_FACTOR: u32 = 4;
 /// Time limit for ranks to leave a job that failed. It is short because one of them may hang.
 const FAILED_LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -31,7 +31,7 @@ pub struct Ranks {
     pub(crate) leaders: Vec<u32>,
     /// The clock offset of each machine.
     pub(crate) clocks: BTreeMap<Machine, ClockOffset>,
-    /// The definitions of all readings, with those that commands have printed.
+    /// The definitions of all readings, including those that commands have printed.
     pub(crate) specs: ReadingSpecs,
     /// Which clients straggled, and which read from a cache.
     pub(crate) observations: ClientObservations,
@@ -48,14 +48,14 @@ impl Ranks {
     /// If a rank does not answer.
     pub fn connect(wire: Rc<dyn Wire>, task_timeout: Duration) -> Result<Ranks, RunError> {
         let mut machines = vec![Machine::here(); wire.size() as usize];
-        let silent = wire::receive_from_each(&*wire, ANSWER_TIMEOUT, |rank, message| {
+        let silent = wire::receive_from_each(&*wire, MAX_ANSWER_TIMEOUT, |rank, message| {
             // Every rank sends this message first.
             if let FromRank::Hello(machine) = message {
                 machines[rank as usize] = machine;
             }
         });
         if let Some(rank) = silent.first() {
-            return Err(RunError::Missing(format!("rank {rank} did not answer within {ANSWER_TIMEOUT:?}")));
+            return Err(RunError::Missing(format!("rank {rank} did not answer within {MAX_ANSWER_TIMEOUT:?}")));
         }
         let ranks = Ranks {
             wire,
@@ -132,7 +132,7 @@ impl Ranks {
 
     /// Time limit for the answer of a rank that does no work at that moment.
     pub(crate) fn answer_timeout(&self) -> Duration {
-        ANSWER_TIMEOUT.min(ANSWER_TIMEOUT_IN_TASKS * self.task_timeout)
+        MAX_ANSWER_TIMEOUT.min(ANSWER_TIMEOUT_FACTOR * self.task_timeout)
     }
 
     /// The error of a rank that did not answer in time.
@@ -170,8 +170,9 @@ impl Ranks {
 
 /// Assigns each rank a client number and the client whose files it reads, by the machines of the ranks.
 ///
-/// In the list of ranks sorted by machine, each reads from the rank that stands `shift` places further, where `shift` is the
-/// largest number of ranks on one machine. That rank is on another machine, unless one machine has more than half of all ranks.
+/// In the list of ranks sorted by machine, each reads from the rank that stands `shift` places further, where `shift`
+/// is the largest number of ranks on one machine; after the last rank the list continues with the first. So each reads
+/// from another machine, unless one machine has more than half of all ranks.
 fn assign_clients<M: Ord>(machines: &[M]) -> Vec<Client> {
     let mut sorted: Vec<usize> = (0..machines.len()).collect();
     sorted.sort_by_key(|rank| &machines[*rank]);

@@ -39,6 +39,7 @@ fn wait_for_completion<'a, D: ?Sized, S: Scope<'a>>(
 ) -> bool {
     let mut request = Some(request);
     let completed = wire::poll_with_pause(max_pause, timeout, || {
+        // While the operation is incomplete, `test` returns the request as its error.
         request = request.take()?.test().err();
         request.is_none().then_some(())
     });

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant, SystemTime};
 const FIRST_PAUSE: Duration = Duration::from_micros(100);
 /// Longest pause between two polls for a message, or for the other ranks at the barrier.
 pub const MAX_PAUSE: Duration = Duration::from_millis(10);
-/// Longest pause between two polls in the second of two barriers, which ranks enter once all have reached the first: clients
-/// start a task at most this far apart.
+/// Longest pause between two polls while a rank sends, or waits in the second of two barriers. Ranks enter that barrier
+/// once all have reached the first, so that clients start a task at most this far apart.
 pub const PRECISE_PAUSE: Duration = Duration::from_micros(200);
 
 /// The time for which a rank polls for messages before it checks for signals.
@@ -35,8 +35,8 @@ pub trait Wire {
     /// The number of ranks in the job.
     fn size(&self) -> u32;
 
-    /// Sends a message, and sleeps until the MPI library has accepted it: a large one when the other rank receives it. Returns
-    /// false on timeout.
+    /// Sends a message, and sleeps until the MPI library has accepted it. The library accepts a large message only when
+    /// the other rank receives it. Returns false on timeout.
     #[must_use]
     fn send(&self, rank: u32, message: &[u8], timeout: Duration) -> bool;
 
@@ -107,8 +107,8 @@ pub fn poll_until<T>(timeout: Duration, poll: impl FnMut() -> Option<T>) -> Opti
     poll_with_pause(MAX_PAUSE, timeout, poll)
 }
 
-/// Calls `poll` until it returns a value, with pauses that grow up to `max_pause`; a pause of 0 is no sleep. Returns `None` on
-/// timeout.
+/// Calls `poll` until it returns a value, with pauses that grow up to `max_pause`. If that is 0, it polls without
+/// sleep. Returns `None` on timeout.
 pub fn poll_with_pause<T>(max_pause: Duration, timeout: Duration, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
     let mut pause = FIRST_PAUSE.min(max_pause);
@@ -144,7 +144,7 @@ pub enum ToRank {
     StartTask,
     /// End the cell early.
     Abandon,
-    /// Answer at once.
+    /// Answer at once with the same bytes.
     Echo(Vec<u8>),
     /// Wait in the barrier and report the cost.
     Barrier(BarrierWait),

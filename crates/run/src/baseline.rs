@@ -1,10 +1,10 @@
-//! Baselines: measured variants that are saved under a name, so that a later run can measure them again beside another
-//! variant.
+//! Baselines: variants that were measured and saved under a name. A later run measures a baseline again, to compare
+//! another variant with it.
 //!
 //! A baseline is a directory below `baselines/` in the directory of runs. `baseline.json` has the plan, the variant,
-//! the digests of everything that the figures of the variant depend on, and these figures. If the user built the
-//! kernel, the directory also has a copy of it with the modules that guests need, because the next build overwrites the
-//! original.
+//! the digests of everything that the figures of the variant depend on, and these figures. The report of a later run
+//! shows them beside the new figures. If the user built the kernel, the directory also has a copy of it with the
+//! modules that guests need, because the next build overwrites the original.
 
 use crate::digests::{digest_file, digest_guest_modules};
 use crate::error::{Result, RunError};
@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 const BASELINES_DIR: &str = "baselines";
 /// The file of a baseline.
 const FILE_NAME: &str = "baseline.json";
-/// The directory of its kernel, laid out as `make install` and `make modules_install` do.
+/// The directory of its kernel, with the layout that `make install` and `make modules_install` use.
 const KERNEL_DIR: &str = "kernel";
 /// The largest file of a baseline, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -114,7 +114,7 @@ impl BaselineToSave {
         let changed = differing_parts(&self.dependencies, &find_dependencies(&record.plan, &self.variant)?);
         if !changed.is_empty() {
             return Err(RunError::Plan(format!(
-                "--save-baseline {}: {} changed during the run, so nobody can measure that again",
+                "--save-baseline {}: {} changed during the run, so a later run cannot measure the same",
                 self.name,
                 changed.join(", ")
             )));
@@ -142,14 +142,14 @@ impl BaselineToSave {
 }
 
 impl Baseline {
-    /// Writes the baseline into its directory below `baselines_dir`: first under another name, so that an earlier
+    /// Writes the baseline into its directory below `baselines_dir`. It has another name at first, so that an earlier
     /// baseline of the same name stays until the new one is complete.
     fn write(&self, baselines_dir: &Path, plan: &Plan) -> Result<PathBuf> {
         let new_dir = baselines_dir.join(format!(".new-{}", self.name));
         remove_dir_if_present(&new_dir)?;
         let written = self.write_files(&new_dir, plan).and_then(|()| self.replace_earlier(&new_dir, baselines_dir));
         if written.is_err() {
-            // The directory may have a copy of a kernel. If removing it fails, the next baseline of the same name does.
+            // The directory may have a large copy of a kernel. If this fails, the next save under that name removes it.
             let _ = std::fs::remove_dir_all(&new_dir);
         }
         written
@@ -166,8 +166,10 @@ impl Baseline {
         write_json(&new_dir.join(FILE_NAME), self)
     }
 
-    /// Gives the directory of the complete baseline its name, instead of an earlier baseline of that name. A crash before the
-    /// end leaves the earlier baseline, at worst under another name. (Network filesystems cannot exchange two directories.)
+    /// Renames the directory of the complete baseline to its final name, and removes an earlier baseline of that name.
+    /// After a crash, the earlier or the new baseline is complete, the earlier one at worst as `.old-NAME`.
+    ///
+    /// It does not exchange the two directories in one step, because network filesystems do not support that.
     fn replace_earlier(&self, new_dir: &Path, baselines_dir: &Path) -> Result<PathBuf> {
         let (dir, earlier_dir) = (baselines_dir.join(&self.name), baselines_dir.join(format!(".old-{}", self.name)));
         if dir.is_dir() {
@@ -195,8 +197,8 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// The levels with which a run can measure the variant again. The level of the kernel names the copy in the
-    /// baseline, if the user built the kernel; else the exact release of the packaged kernel.
+    /// The levels with which a run can measure the variant again. If the user built the kernel of its guests, the level
+    /// of the kernel is the path of the copy in the baseline, else it names the exact release of the packaged kernel.
     ///
     /// # Errors
     /// The current directory cannot be read.
@@ -220,8 +222,8 @@ impl Baseline {
         Ok(PlanFile::parse(&format!("baseline {}", self.name), self.plan.as_bytes())?)
     }
 
-    /// The part of the baseline that is stored with a run which measures it again. `variant` is the variant of the
-    /// baseline in `plan`, the plan of that run.
+    /// The data on this baseline for a run that measures it again. `plan` is the plan of that run, and `variant` is the
+    /// variant in it that repeats the baseline.
     ///
     /// # Errors
     /// A kernel or a program that cannot be read.
@@ -248,7 +250,7 @@ pub fn baseline_names(runs_dir: &Path) -> Vec<String> {
     names
 }
 
-/// Whether the level of a kernel names a kernel of a package, which can be found again by its release.
+/// Whether the level of a kernel names a packaged kernel, which fsarena can find or fetch again by its release.
 pub(crate) fn is_packaged(level: &str) -> bool {
     level.is_empty() || level.split(':').next() == Some(DEBIAN)
 }
@@ -266,7 +268,7 @@ fn guest_kernel(plan: &Plan, variant: &Variant) -> Result<Option<GuestKernel>> {
 fn find_dependencies(plan: &Plan, variant: &Variant) -> Result<Dependencies> {
     let mut parts = Dependencies::new();
     parts.insert("fsarena".to_string(), digest_file(Path::new("/proc/self/exe"))?);
-    // The level of the kernel differs if it names the copy in the baseline.
+    // Leave out the level of the kernel: in a later run it is the path of the copy. The kernel has a digest of its own.
     let levels: Vec<_> = variant.levels.iter().filter(|(id, _)| *id != factor::KERNEL).collect();
     let work = (&plan.workloads, plan.scale, plan.seed, &plan.device.size, levels);
     let work = serde_json::to_vec(&work).map_err(|error| RunError::Plan(error.to_string()))?;

@@ -1,4 +1,5 @@
-//! Bisections: find the candidate at which a cost changed, by runs that compare candidates with both ends.
+//! Bisections: find the candidate at which a cost changed, by runs that compare candidates with both ends, GOOD and
+//! BAD. Candidates are the commits of a repository, or the levels of a list.
 //!
 //! A bisection calls [`crate::execute`] in a loop. It writes its state after every action, and stores its runs like any
 //! others. So an interrupted bisection continues with the run that was interrupted, and loses no measurement.
@@ -97,7 +98,7 @@ fn lock_dir(dir: &Path) -> Result<LockedFile> {
 /// Returns the two sides of a claim, if it can be bisected.
 ///
 /// # Errors
-/// A claim that cannot be bisected; the message shows the form of those that can.
+/// The claim cannot be bisected; the message shows the accepted form.
 fn bisected_pair(claim: &Claim) -> Result<&PairRelation> {
     let form = "write it `TASK.METRIC: candidate <= baseline within 1%`, with <=, >= or ==";
     let not_bisectable = || RunError::Plan(format!("`{claim}` cannot be bisected; {form}"));
@@ -132,7 +133,7 @@ impl Bisector {
         let dir = bisections_dir.join(&state.id);
         let prepared = Bisector::prepare(state, runs_dir, &dir);
         if prepared.is_err() {
-            // The directory contains at most the empty directory of the clone yet.
+            // So far the directory contains at most the empty directory of the clone.
             let _ = std::fs::remove_dir(dir.join("build"));
             let _ = std::fs::remove_dir(&dir);
         }
@@ -187,12 +188,12 @@ impl Bisector {
         Ok(Bisector { state, dir, runs_dir: runs_dir.into(), candidates, counted_until, _lock: lock })
     }
 
-    /// Opens the last bisection with the same candidates, claim and work as `new`, if it was inconclusive for lack of
-    /// time or rounds, and if `new` allows more of them. If `ignores_seed` is set, the two may have different seeds.
-    /// None if there is no such bisection.
+    /// Opens the last bisection with the same candidates, claim and work as `new`, if it was interrupted or
+    /// inconclusive, and if `new` allows more time or rounds. None if there is no such bisection.
+    /// If `ignores_seed` is set, the two may have different seeds.
     ///
     /// # Errors
-    /// The candidates cannot be read, or the bisection took longer than the budget of `new`.
+    /// The bisection has taken longer than the budget of `new` already, or its state cannot be written.
     pub fn resume_inconclusive(new: &Bisection, ignores_seed: bool, runs_dir: &Path) -> Result<Option<Bisector>> {
         for id in bisection_ids(runs_dir).iter().rev() {
             let Ok(mut earlier) = Bisector::open(runs_dir, id) else { continue };
@@ -222,11 +223,11 @@ impl Bisector {
             && is_end(&other.bad, &state.bad)
     }
 
-    /// Allows more time or rounds. If the bisection was inconclusive for lack of them, it continues, and its
-    /// comparisons keep their rounds. Returns whether it continues.
+    /// Allows more time or rounds. Returns whether the bisection continues: if this is more than before, and it was
+    /// interrupted or inconclusive. Its comparisons keep their rounds.
     ///
     /// # Errors
-    /// The bisection has taken longer than this budget already.
+    /// The bisection has taken longer than this budget already, or its state cannot be written.
     fn allow_more(&mut self, budget_s: Option<f64>, max_rounds: usize) -> Result<bool> {
         let has_more_time = self.state.budget_s.is_some_and(|old_s| budget_s.is_none_or(|new_s| new_s > old_s));
         if !has_more_time && max_rounds <= self.state.max_rounds {
@@ -277,13 +278,13 @@ impl Bisector {
         }
         let has_ended = self.state.ending.is_some();
         if has_ended {
-            // The machines take some hundred megabytes and can be made again. If removing them fails, they stay.
+            // They take some hundred megabytes, and fsarena can make them again. If removing them fails, they stay.
             let _ = std::fs::remove_dir_all(self.machines_dir());
         }
         Ok(has_ended)
     }
 
-    /// The directory of the saved machines that the guests of all runs begin with.
+    /// The directory of saved guest machines. Guests that count instructions begin with a saved machine in all runs.
     fn machines_dir(&self) -> PathBuf {
         let dir = self.dir.join("machines");
         std::path::absolute(&dir).unwrap_or(dir)
@@ -294,7 +295,7 @@ impl Bisector {
         write_json(&self.dir.join(FILE_NAME), &self.state)
     }
 
-    /// Decides the next action, from nothing but the state and the candidates.
+    /// Decides the next action by the state and the candidates. Adds or reopens the comparison that is to be measured.
     fn next_action(&mut self) -> Result<NextAction> {
         for end in [&self.state.good, &self.state.bad] {
             if !self.state.tried.contains_key(end) {
@@ -335,9 +336,9 @@ impl Bisector {
         if let Some(index) = self.reopen_step(&remaining) {
             return Ok(NextAction::Measure(index));
         }
-        let undecided = remaining.iter().filter(|id| self.is_undecided(id)).count();
-        if undecided > 0 {
-            let candidates = plural(undecided, "candidate");
+        let inconclusive = remaining.iter().filter(|id| self.is_step_inconclusive(id)).count();
+        if inconclusive > 0 {
+            let candidates = plural(inconclusive, "candidate");
             let why = format!(
                 "the rounds or the time did not suffice for {candidates} between the last good one and the first bad one"
             );
@@ -346,8 +347,8 @@ impl Bisector {
         }
         let parent = match self.candidates.first_parent(&first_bad)? {
             Some(parent) if goods.contains(&parent) => parent,
-            // A merge, or a commit whose parent changes none of the paths. A comparison with the parent shows the
-            // effect of this commit alone.
+            // The parent is not a candidate: `first_bad` is a merge, or its parent changes none of the paths.
+            // A comparison with the parent shows the effect of `first_bad` alone.
             Some(parent) if remaining.is_empty() => match self.state.tried.get(&parent) {
                 None => return Ok(NextAction::Make(parent)),
                 Some(made) if made.skip_reason.is_none() => parent,
@@ -360,11 +361,12 @@ impl Bisector {
 
     /// Whether a candidate was skipped, or its step was inconclusive.
     fn is_set_aside(&self, id: &str) -> bool {
-        self.state.tried.get(id).is_some_and(|candidate| candidate.skip_reason.is_some()) || self.is_undecided(id)
+        self.state.tried.get(id).is_some_and(|candidate| candidate.skip_reason.is_some())
+            || self.is_step_inconclusive(id)
     }
 
     /// Whether the step of a candidate was inconclusive.
-    fn is_undecided(&self, id: &str) -> bool {
+    fn is_step_inconclusive(&self, id: &str) -> bool {
         let mut steps = self.state.comparisons.iter().filter(|comparison| comparison.purpose == Purpose::Step);
         steps.any(|step| step.tested_candidate() == id && step.result == Some(ComparisonResult::Inconclusive))
     }
@@ -542,6 +544,7 @@ impl Bisector {
             return false;
         }
         let Ok(mut plan) = self.plan_run(index, 1) else { return false };
+        // The variants of a step are GOOD, the candidate and BAD.
         plan.variants.remove(1);
         let mut request = RunRequest::new(plan, Destination::NewRun(self.runs_dir.clone()));
         request.user.clone_from(&self.state.user);
@@ -658,6 +661,7 @@ impl Bisector {
             if departure.is_some() {
                 return Ok(PooledRounds { rounds, departure });
             }
+            // The values of each candidate. The first candidate is the right side of every claim.
             let mut columns: Vec<Vec<f64>> = vec![];
             for series in claim_series(&state.record, &claims) {
                 let series = series.series.map_err(|why| RunError::Plan(format!("run {id}: {why}")))?;
@@ -716,16 +720,17 @@ fn expected_s(comparison: &Comparison, rounds: usize) -> f64 {
 }
 
 /// Chooses the next candidate to test. `open` are the candidates that can be tested, those that halve the range best
-/// first. `set_aside_count` candidates of the range could not be tested. Each of them moves the choice further from the
-/// middle, because neighbours of a commit that does not build often do not build either.
+/// first. `set_aside_count` candidates of the range were skipped or inconclusive. Each of them changes the distance of
+/// the choice from the middle, because neighbours of a commit that does not build often do not build either.
 fn choose_candidate<'a>(open: &[&'a String], set_aside_count: usize) -> Option<&'a String> {
-    // Multiples of the golden ratio spread evenly over the range. The power makes a choice near its middle more likely.
+    // The fractions of multiples of the golden ratio spread evenly over 0 to 1. The power makes small ones more likely:
+    // a choice near the middle, at the beginning of `open`.
     let fraction = (set_aside_count as f64 * 0.618_034).fract().powf(1.5);
     open.get((fraction * open.len() as f64) as usize).copied()
 }
 
-/// A consumer that adds a run to its comparison when the run begins, so that a bisection finds the run again after it
-/// was killed.
+/// A consumer that adds a run to its comparison when the run begins, so that a bisection that was killed finds the run
+/// again.
 struct RunRegistrar<'a> {
     file: PathBuf,
     state: &'a mut Bisection,

@@ -1,5 +1,7 @@
-//! Checkpoints in the cache: stored contents of the devices of a filesystem, such as an aged one, that took long to
-//! make. The name of a checkpoint is a hash of the history that decides its content.
+//! Checkpoints in the cache: stored contents of the devices of a filesystem that took long to make, such as an aged
+//! filesystem.
+//! The name of a checkpoint begins with a hash of its history: everything that decides its content, such as the files,
+//! the mkfs command and the kernel.
 //!
 //! A checkpoint is a file: each distinct block once, then for each block of the devices the number of the distinct
 //! block that it equals, then a description. The files that fsarena makes consist of few distinct blocks, so a
@@ -119,12 +121,12 @@ impl CheckpointCache {
         Ok(CheckpointCache { dir: dir.into(), _lock: LockedFile::new(lock) })
     }
 
-    /// The hash of a history: the name of its checkpoints.
+    /// The hash of a history, with which the names of its checkpoint files begin.
     pub fn history_key(history: &str) -> String {
         blake3::hash(history.as_bytes()).to_hex()[..32].into()
     }
 
-    /// The last checkpoint of a history; None if there is none, or if it is damaged.
+    /// The undamaged checkpoint of a history with the most parts done; None if there is none.
     pub fn find_last(&self, history: &str) -> Option<Checkpoint> {
         let files = checkpoint_files(&self.dir, &CheckpointCache::history_key(history));
         let checkpoints = files.iter().filter_map(|path| Checkpoint::open(path).ok());
@@ -169,6 +171,7 @@ impl CheckpointCache {
 
 /// The checkpoints in a directory whose names begin with a key.
 fn checkpoint_files(dir: &Path, key: &str) -> Vec<PathBuf> {
+    // The name of the lock file has no dot.
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let is_checkpoint = |name: &str| name.starts_with(key) && name.contains('.');
     let paths = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_checkpoint));
@@ -200,6 +203,7 @@ impl BlockWriter<'_> {
         }
     }
 
+    /// Writes a part of a device. Its length must be a multiple of the block size, except at the end of the device.
     fn write_chunk(&mut self, chunk: &[u8]) -> io::Result<()> {
         for block in chunk.chunks(self.block_bytes) {
             if let Some((last, number)) = &self.last
@@ -320,18 +324,18 @@ impl Checkpoint {
     /// Reads the blocks with these numbers into `content`. Blocks that follow each other in the file are read together.
     /// A block that is repeated, such as a block of zeros, is read once and copied.
     fn read_blocks(&self, numbers: &[u32], content: &mut [u8]) -> io::Result<()> {
-        let (mut next, block_bytes) = (0, self.info.block_bytes);
-        while next < numbers.len() {
-            let follows = |index: &usize| numbers[*index] == numbers[next] + (*index - next) as u32;
-            let count = (next..numbers.len()).take_while(follows).count();
-            let end = content.len().min((next + count) * block_bytes);
-            let offset = u64::from(numbers[next]) * block_bytes as u64;
-            self.file.read_exact_at(&mut content[next * block_bytes..end], offset)?;
-            let last = next + count - 1;
-            next += count;
-            while next < numbers.len() && numbers[next] == numbers[last] && (next + 1) * block_bytes <= content.len() {
-                content.copy_within(last * block_bytes..(last + 1) * block_bytes, next * block_bytes);
-                next += 1;
+        let (mut done, block_bytes) = (0, self.info.block_bytes);
+        while done < numbers.len() {
+            let is_consecutive = |index: &usize| numbers[*index] == numbers[done] + (*index - done) as u32;
+            let count = (done..numbers.len()).take_while(is_consecutive).count();
+            let end = content.len().min((done + count) * block_bytes);
+            let offset = u64::from(numbers[done]) * block_bytes as u64;
+            self.file.read_exact_at(&mut content[done * block_bytes..end], offset)?;
+            let last = done + count - 1;
+            done += count;
+            while done < numbers.len() && numbers[done] == numbers[last] && (done + 1) * block_bytes <= content.len() {
+                content.copy_within(last * block_bytes..(last + 1) * block_bytes, done * block_bytes);
+                done += 1;
             }
         }
         Ok(())

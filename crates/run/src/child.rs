@@ -44,13 +44,13 @@ pub(crate) fn note_agent_program() {
     IS_AGENT_PROGRAM.store(true, Ordering::Release);
 }
 
-/// Whether this program becomes an agent when it is started as one. An agent is started from the file of this program. A
-/// program that does not become an agent would do its own work again, and start itself again without end.
+/// Whether this program calls [`crate::run_as_agent_if_requested`]. fsarena starts an agent from this program's own
+/// file: without that call the agent would do the program's own work, and start further agents without end.
 pub(crate) fn is_agent_program() -> bool {
     IS_AGENT_PROGRAM.load(Ordering::Acquire)
 }
 
-/// The side of an agent in the process that started it: receives the events of the agent, and answers its requests.
+/// Handles the messages of an agent in the process that started it: receives its events and answers its requests.
 pub trait AgentParent {
     /// Receives an event.
     fn receive(&mut self, event: CellEvent);
@@ -64,8 +64,8 @@ pub trait AgentParent {
         Err(RunError::Agent(UNEXPECTED_REQUEST.into()))
     }
 
-    /// Called about every [`POLL_INTERVAL`]. If it returns an outcome, fsarena kills the agent and the cell has that
-    /// outcome.
+    /// Called after each message of the agent, and about every [`POLL_INTERVAL`] while the agent sends nothing. If it
+    /// returns an outcome, fsarena kills the agent and the cell has that outcome.
     fn poll(&mut self) -> Option<Outcome> {
         None
     }
@@ -89,32 +89,32 @@ pub fn run_agent(
     parent: &mut dyn AgentParent,
 ) -> Result<Outcome> {
     let mut stderr_file = make_memory_file("stderr").map_err(agent_error)?;
-    // The agent gets a separate process group, so that Ctrl-C reaches only this process, which then kills the group.
     let mut command = agent_command(stderr_file.try_clone().map_err(agent_error)?);
     command.env("FSARENA_VARIANT", &request.cell.variant.name);
     command.env("FSARENA_SCALE", request.cell.scale.name());
     command.env("FSARENA_ROUND", (request.cell.round + 1).to_string());
+    // The agent gets a separate process group, so that Ctrl-C reaches only this process, which then kills the group.
     let mut agent = AgentProcess(limits::spawn(command.process_group(0)).map_err(agent_error)?);
     let pid = agent.0.id() as i32;
     // If this process is killed from here on, `recover` kills that group before it unmounts.
     let kill_guard = journal.record(kill_group_step(pid))?;
-    // The agent does nothing until it gets its request, so all its work is under these limits. If this fails, go on without
-    // sending the request, and return the failure after everything that follows a failed cell: killing the agent, ending the
-    // processes in its groups, and waiting for it.
+    // The agent does nothing until it gets its request, so all its work is under these limits. If they cannot be set,
+    // the agent gets no request, and this function returns the failure only after the cleanup below.
     let confined = confinement.enter(pid).map_err(|error| std::io::Error::other(error.to_string()));
     let tracking_group = make_tracking_group(journal, request, confinement, pid)?;
     let pipes = confined.and_then(|()| send_request(&mut agent.0, request));
-    let stopped_timeout = StoppedTimeout::new(pid, work::time_limit(&request.cell));
+    let stopped_timeout = StoppedAgentTimeout::new(pid, work::time_limit(&request.cell));
     let outcome =
         pipes.map_err(agent_error).and_then(|(stdin, stdout)| receive_outcome(stdin, stdout, parent, stopped_timeout));
     // Kills the processes that are left in the process group of the agent, also after a success.
     kill_guard.undo()?;
-    // The commands of a worker that crashed or was killed have separate process groups, so they may still run. In a PID
-    // namespace they died with the agent. Others are found by their control group or by the mark in their environment.
+    // The commands of a worker that crashed or was killed have separate process groups, so they may still run, unless a
+    // PID namespace ended them with the agent. fsarena finds them by their control group, or by the name of the journal
+    // in their environment.
     if !matches!(outcome, Ok(Some(Outcome::Done))) {
         confinement.end_processes()?;
-        if let Some((_, journal)) = argv::journal_variable() {
-            process::kill_processes_of_journal(&SysRoot::host(), &journal)?;
+        if let Some((_, journal_name)) = argv::journal_variable() {
+            process::kill_processes_of_journal(&SysRoot::host(), &journal_name)?;
         }
     }
     if let Some(group) = tracking_group {
@@ -133,7 +133,7 @@ struct AgentProcess(Child);
 
 impl Drop for AgentProcess {
     fn drop(&mut self) {
-        // Another process group may have the number of a process that is reaped.
+        // Once a process is reaped, the kernel may give its number to another process group, which must not be killed.
         if !matches!(self.0.try_wait(), Ok(None)) {
             return;
         }
@@ -153,7 +153,7 @@ fn agent_error(error: std::io::Error) -> RunError {
 
 /// Moves an agent into a control group, through which fsarena can find all its processes later. None if the agent needs
 /// no group, because its processes run in a PID namespace or in the group of a limit. Also None if the kernel refuses:
-/// then fsarena finds the processes by the mark in their environment.
+/// then fsarena finds the processes by the name of the journal in their environment.
 ///
 /// # Errors
 /// The journal cannot be written.
@@ -172,7 +172,7 @@ fn make_tracking_group(
 
 /// Watches for an agent that a signal has stopped. The agent applies the time limits of its commands itself, which it
 /// cannot do while it is stopped.
-struct StoppedTimeout {
+struct StoppedAgentTimeout {
     /// The process group of the agent; its worker is in the same group.
     pgid: i32,
     /// The time limit of each command of the work; None if there is no limit.
@@ -181,9 +181,9 @@ struct StoppedTimeout {
     stopped_since: Option<Instant>,
 }
 
-impl StoppedTimeout {
-    fn new(pgid: i32, limit: Option<Duration>) -> StoppedTimeout {
-        StoppedTimeout { pgid, limit, stopped_since: None }
+impl StoppedAgentTimeout {
+    fn new(pgid: i32, limit: Option<Duration>) -> StoppedAgentTimeout {
+        StoppedAgentTimeout { pgid, limit, stopped_since: None }
     }
 
     /// Checks an agent that has sent nothing for the time `silent`. Returns the failure of the cell if the agent has
@@ -211,10 +211,12 @@ impl StoppedTimeout {
     }
 }
 
-/// The failure of a process that ended without an outcome. If it was killed by SIGKILL, or by a signal that a user or a
-/// limit sends, the work is the cause. Otherwise the cause is a lack of threads, or a bug of fsarena, whose failure quotes the
-/// end of the standard error. The signal of a program fault, such as SIGSEGV, counts as a bug. `process_name` begins the
-/// message; `stderr_file` is the standard error of the process.
+/// The failure of a process that ended without an outcome. The work is the cause if SIGKILL ended the process, or a
+/// signal that a user or a limit sends. Otherwise the cause is a lack of threads, or a bug of fsarena. The signal of a
+/// program fault, such as SIGSEGV, counts as a bug.
+///
+/// `process_name` begins the message. `stderr_file` is the standard error of the process; the message about a bug
+/// quotes its end.
 ///
 /// # Errors
 /// The standard error cannot be read.
@@ -240,7 +242,7 @@ pub fn exit_error(
     Ok(CellError::internal(format!("{process_name} ended ({status}): {}", describe_output(&text))))
 }
 
-/// Adds to a failure that the memory limit of the cell was exceeded, if the OOM killer killed a process of its group.
+/// Adds the memory limit to the message of a failure, if the OOM killer killed a process in the cell's control groups.
 fn explain_out_of_memory(outcome: Outcome, variant: &Variant, confinement: &Confinement) -> Outcome {
     match outcome {
         Outcome::Failed { why, .. } if confinement.ran_out_of_memory() => {
@@ -281,13 +283,14 @@ pub fn send_request(child: &mut Child, request: &AgentRequest) -> std::io::Resul
     Ok((stdin, stdout))
 }
 
-/// Passes the events of an agent to `parent` until it sends its outcome, closes the pipe (None), exceeds the limit of a
-/// stopped agent, or a signal arrives.
+/// Passes the events and requests of an agent to `parent`, and returns the outcome that the agent sends; None if the
+/// agent closes the pipe without one. Ends early with an outcome if a signal arrives, `parent` returns one, or the
+/// agent stays stopped for longer than the limit.
 fn receive_outcome(
     mut stdin: ChildStdin,
     stdout: ChildStdout,
     parent: &mut dyn AgentParent,
-    mut stopped_timeout: StoppedTimeout,
+    mut stopped_timeout: StoppedAgentTimeout,
 ) -> Result<Option<Outcome>> {
     let lines = receive_lines(stdout);
     let (mut last_line_at, mut checked_at) = (Instant::now(), Instant::now());
@@ -343,7 +346,7 @@ mod tests {
     fn an_agent_fails_only_after_it_was_stopped_for_the_whole_limit() {
         let mut agent = spawn("sleep", "60");
         let pid = Pid::from_child(&agent);
-        let mut stopped_timeout = StoppedTimeout::new(agent.id() as i32, Some(Duration::from_millis(20)));
+        let mut stopped_timeout = StoppedAgentTimeout::new(agent.id() as i32, Some(Duration::from_millis(20)));
         let long_silence = Duration::from_secs(1);
         assert_eq!(stopped_timeout.check(long_silence), None);
         kill_process(pid, Signal::STOP).unwrap();
@@ -385,7 +388,7 @@ mod tests {
         });
         let request: AgentRequest = serde_json::from_value(request).unwrap();
         let (stdin, stdout) = send_request(&mut agent, &request).unwrap();
-        let stopped_timeout = StoppedTimeout::new(agent.id() as i32, None);
+        let stopped_timeout = StoppedAgentTimeout::new(agent.id() as i32, None);
         assert_eq!(receive_outcome(stdin, stdout, &mut |_| (), stopped_timeout).unwrap(), None);
     }
 
@@ -393,7 +396,7 @@ mod tests {
     fn messages_of_guests_are_refused_from_agents_outside_of_guests() {
         let mut agent = spawn("echo", &serde_json::to_string(&AgentMessage::ShellExited(0)).unwrap());
         let (stdin, stdout) = agent.stdin.take().zip(agent.stdout.take()).unwrap();
-        let stopped_timeout = StoppedTimeout::new(agent.id() as i32, None);
+        let stopped_timeout = StoppedAgentTimeout::new(agent.id() as i32, None);
         let error = receive_outcome(stdin, stdout, &mut |_| (), stopped_timeout).unwrap_err();
         assert_eq!(error.to_string(), RunError::Agent(UNEXPECTED_GUEST_MESSAGE.into()).to_string());
         agent.wait().unwrap();

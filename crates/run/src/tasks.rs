@@ -17,11 +17,13 @@ use fsarena_probe::trace::{TraceError, TraceOptions, TracedTasks, Tracer};
 use std::path::Path;
 use std::time::Instant;
 
-/// Samples per second of a traced task. It is a prime, so that samples do not coincide with periodic work.
+/// CPU samples per second while the locks of a task are traced. It is a prime, so that samples do not coincide with
+/// periodic work.
 const CPU_SAMPLES_HZ: u32 = 997;
 
-/// A function that executes a [`PrivilegedRequest`] in this process, or sends it to the supervisor. Most of these requests
-/// require root, and the others concern all clients.
+/// A function that executes a [`PrivilegedRequest`] in this process, or sends it to the supervisor. Most of these
+/// requests require root; [`PrivilegedRequest::Meet`] and [`PrivilegedRequest::WaitUntilIdle`] wait for all clients
+/// instead.
 type Privileged<'a> = &'a mut dyn FnMut(PrivilegedRequest, &mut Bench) -> CellResult;
 
 /// Runs every task of the workload of a cell; or does the other work that the request names instead, such as a step of
@@ -38,6 +40,7 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
     }
     place.server_user.clone_from(&request.server_user);
     make_root(&place)?;
+    // A request with one of the next four fields replaces the tasks by other work.
     if let Some(step) = &request.ageing_step {
         if *step == AgeingStep::Setup {
             perform_all(workload.input_commands(&job, &place), bench)?;
@@ -62,9 +65,10 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
         bench.enable_space_reading(&request.root);
     }
     let process_start_ns = measure_process_start_ns(|| workload.empty_action(&job, &place))?;
-    // Only workloads with an empty command run commands of the user, which can write to other devices.
+    // Only workloads that run commands of the user have an empty action. Such commands can write to other devices.
     if process_start_ns.is_some() {
-        // If the cell has a mount, everything but the mounted filesystem and the source disk is read-only.
+        // With a mount, the root directory is read-only for a confined workload (see `privsep`), or it is the memory of
+        // a guest.
         let root = request.mount.is_none().then_some((reading::ROOT_WRITTEN_BYTES, Path::new("/")));
         let source = (reading::SOURCE_WRITTEN_BYTES, request.source_dir.as_path());
         bench.count_writes_to_other_devices([source].into_iter().chain(root));
@@ -83,12 +87,12 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
         cell.workload.add_grid_params(&mut task.info.id);
         let id = task.info.id.clone();
         let task_name = format!("task {id} of {} in round {}", cell.variant.name, cell.round + 1);
-        let with_part = |error: CellError| error.with_part(&id.to_string());
-        run_task((request, &mut declared), task, process_start_ns, bench, privileged).map_err(with_part)?;
+        let with_task_id = |error: CellError| error.with_part(&id.to_string());
+        run_task((request, &mut declared), task, process_start_ns, bench, privileged).map_err(with_task_id)?;
         let checks = workload.check_actions(&job, &place, &id);
         // The metrics that checks print are not recorded, so they must not count as declared for later tasks.
         perform_actions(checks, &task_name, &mut declared.clone(), &mut bench.log())
-            .map_err(|error| with_part(CellError::from(error)))?;
+            .map_err(|error| with_task_id(CellError::from(error)))?;
     }
     Ok(())
 }
@@ -124,7 +128,7 @@ fn measure_process_start_ns(empty_action: impl Fn() -> Option<Action>) -> Result
 }
 
 /// Prepares and measures one task. `declared` are the metrics that commands of the run have printed so far.
-/// `process_start_ns` is added to the sample.
+/// `process_start_ns` becomes a reading of the task.
 fn run_task(
     (request, declared): (&AgentRequest, &mut DeclaredMetrics),
     task: Task,
@@ -134,7 +138,7 @@ fn run_task(
 ) -> CellResult {
     let has_preparation = !task.preparation.is_empty();
     if has_preparation {
-        // The task uses what its preparation leaves in the cache, so drops of the cache until now do not matter.
+        // The task reads what its preparation leaves in the cache, so earlier drops of the cache do not matter.
         bench.take_cache_drop();
     }
     if has_preparation && request.client.is_some() {
@@ -161,7 +165,7 @@ fn run_task(
         StartState::ColdCache => privileged(PrivilegedRequest::DropCaches, bench)?,
     }
     if task.start_state != StartState::Warm {
-        // fsarena dropped the cache.
+        // These drops were fsarena's own.
         bench.take_cache_drop();
     }
     privileged(PrivilegedRequest::WaitUntilIdle(task.info.id.to_string()), bench)?;
@@ -177,7 +181,7 @@ fn run_task(
         Ok::<_, TaskError>(output)
     };
     bench.measure(&task.info, Activity::Timed, work, || sync_all(&request.paths_to_sync()))?;
-    // With several clients, one client drops the cache during the tasks of another.
+    // With several clients, a drop may be fsarena's own: one client drops the cache while another runs a task.
     if request.client.is_none() && bench.take_cache_drop() {
         bench.note(cache_dropped_note().variant(&request.cell.variant.name));
     }
@@ -192,14 +196,14 @@ fn run_task(
     Ok(())
 }
 
-/// A note that the page cache was dropped during the tasks of a cell, between them or during their preparation, and not by
-/// fsarena for this cell.
+/// A note that the page cache was dropped while the tasks of a cell were prepared or ran, and not by fsarena for this
+/// cell.
 fn cache_dropped_note() -> Note {
-    let text = "the page cache of the machine was dropped during a cell, and not by fsarena: a task may have read data from the \
-                device that the page cache held before";
+    let text = "another program, or the preparation of a task, dropped the page cache of the machine during a cell: a \
+                task may have read from the device what was in the cache before";
     let fix = format!(
-        "run no other program that drops caches during the run, such as another run with cold caches; instead of a \
-         preparation that drops them, take `{}`",
+        "run no other program that drops caches during the run, such as another run with cold caches; if a preparation \
+         drops them, use `{}` instead",
         setting("set", "cache=cold")
     );
     Note::new(NoteKind::Fairness, text).fix(fix)
@@ -219,8 +223,8 @@ fn start_tracer(content: ProfileContent) -> Result<Tracer, TraceError> {
     })
 }
 
-/// Performs the actions of a task and returns their combined output. Of the metrics that they printed, the output has
-/// only those that are new in the run. `task_name` names the task in errors.
+/// Performs the actions of a task and returns their combined output. It declares only those printed metrics that no
+/// earlier command of the run has declared. `task_name` names the task in errors.
 fn perform_actions(
     actions: Vec<Action>,
     task_name: &str,
@@ -240,8 +244,8 @@ fn perform_actions(
     Ok(total)
 }
 
-/// Executes a request that may require root. If this agent is one of several clients, sends the requests that concern all
-/// clients ([`PrivilegedRequest::Meet`] and [`PrivilegedRequest::WaitUntilIdle`]) to the process that started it.
+/// Executes a request that may require root. An agent that is one of several clients sends [`PrivilegedRequest::Meet`]
+/// and [`PrivilegedRequest::WaitUntilIdle`] to the process that started it, which answers once all clients are ready.
 pub fn perform_privileged(
     request: &AgentRequest,
     privileged_request: PrivilegedRequest,
@@ -279,12 +283,13 @@ pub fn perform_privileged(
             note.into_iter().for_each(|note| bench.note(note.variant(&request.cell.variant.name)));
         }
         (PrivilegedRequest::CommitLayer | PrivilegedRequest::NoteCopies(_), None) => {}
-        // A directory cannot be remounted, so its caches are dropped instead.
+        // A directory cannot be remounted, so fsarena drops its caches instead, if it may.
         (PrivilegedRequest::Remount, None) if !target::can_drop_caches() => {
-            let text = "only root can drop the caches of a directory: tasks that start on a freshly mounted filesystem on other targets start with warm caches here";
+            let text = "only root can drop the caches of a directory: tasks that require a freshly mounted filesystem \
+                        start with warm caches";
             bench.note(Note::new(NoteKind::Unavailable, text).fix("run as root"));
         }
-        // Without root, dropping the caches fails, and so does the task.
+        // Without root this fails, so the task fails: with warm caches it would measure something else.
         (PrivilegedRequest::DropCaches | PrivilegedRequest::Remount, mount) => {
             if let Some(mount) = mount {
                 target::drop_own_cache(mount, &mut bench.log())?;
@@ -297,7 +302,7 @@ pub fn perform_privileged(
     Ok(())
 }
 
-/// Idles before a task for the further time that the variant of the cell sets. Called after each idle wait.
+/// Idles for the time that the variant sets by the factor `further_idle`. Called after each idle wait, before the task.
 fn idle_further(request: &AgentRequest, bench: &mut Bench) {
     let level = request.cell.variant.level(factor::FURTHER_IDLE);
     bench.idle_for(parse_idle_time(level).unwrap_or_default());

@@ -1,9 +1,12 @@
 //! Critical values of the group-sequential signed-rank test.
 //!
-//! The test may spend the error α(n) = α·ln(n/3.8)/ln(400/3.8) at all looks up to that at n rounds ([`spent_error`], Lan and DeMets
-//! 1983). The intervals of all looks together then cover the truth with probability 1 − α (repeated confidence intervals, Jennison
-//! and Turnbull 1989). The values were simulated under the null hypothesis with 2·10⁶ paths. `cargo run --release -p
-//! fsarena-stats --example constants` simulates them again and prints them beside the stored ones.
+//! The looks up to n rounds together may spend the error α(n) = α·ln(n/3.8)/ln(400/3.8) ([`spent_error`], Lan and
+//! DeMets 1983). With α = 0.05, the constant 3.8 makes α(8) just exceed 2/2⁸, the smallest error of a two-sided test of
+//! 8 rounds. The intervals of all looks together then cover the truth with probability 1 − α (repeated confidence
+//! intervals, Jennison and Turnbull 1989).
+//!
+//! The values were simulated under the null hypothesis with 2·10⁶ paths. `cargo run --release -p fsarena-stats
+//! --example constants` simulates them again and prints them beside the stored ones.
 
 use std::sync::OnceLock;
 
@@ -53,8 +56,8 @@ pub const LAST_LOOK_ROUNDS: usize = LOOKS[LOOKS.len() - 1].rounds;
 
 /// The last look with at most this number of rounds, whose critical values apply. None below [`FIRST_LOOK_ROUNDS`].
 ///
-/// Between two looks, and beyond the last, the critical value of the earlier look is used with all rounds. That is
-/// conservative: the critical value that would spend the same error grows with the rounds, so a smaller one leaves a wider
+/// Between two looks, and beyond the last, the critical value of the earlier look applies to all rounds so far. The
+/// interval is then wider than it could be, because more rounds would allow a larger critical value, and so a narrower
 /// interval.
 pub fn last_look_by(rounds: usize) -> Option<Look> {
     LOOKS.iter().rev().find(|look| look.rounds <= rounds).copied()
@@ -64,9 +67,12 @@ pub fn last_look_by(rounds: usize) -> Option<Look> {
 /// see [`critical_value`].
 const BOUND_COUNTS: [usize; 12] = [3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 64];
 
-/// For every look the critical values of one-sided bounds at level 0.05/k, for the numbers k of [`BOUND_COUNTS`], simulated in
-/// the same way with 3·10⁶ paths; −1 if even c = 0 would exceed the error that may be spent by that look. The value for more
-/// bounds can be the larger one: a test at a lower level that could not spend its error at the earlier looks may spend it later.
+/// The critical values of one-sided bounds at level 0.05/k: a row for each look, and a column for each k of
+/// [`BOUND_COUNTS`]. They were simulated like [`LOOKS`], with 3·10⁶ paths. −1 if even c = 0 would exceed the error that
+/// may be spent by that look.
+///
+/// A value can be larger than that of fewer bounds: a test that cannot spend its error at the first looks spends it
+/// later.
 #[rustfmt::skip]
 const BOUND_CRITICAL_VALUES: [[i32; BOUND_COUNTS.len()]; LOOKS.len()] = [
     [-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1], // 8
@@ -89,14 +95,17 @@ const BOUND_CRITICAL_VALUES: [[i32; BOUND_COUNTS.len()]; LOOKS.len()] = [
     [33443, 33205, 33035, 32902, 32791, 32689, 32517, 32385, 32192, 31929, 31752, 31309], // 400
 ];
 
-/// The critical value of a one-sided bound at level 0.05/`bound_count` after this number of rounds: `bound_count` such bounds
-/// hold together with 95%, at every look (Bonferroni). For a count between two columns of the table this is the value of the next
-/// larger count. For more bounds than the last column has, each look has a separate level: the increase of the spent error from
-/// the previous look to this one (Bonferroni over the looks). None if the rounds are too few for that level.
+/// The critical value of a one-sided bound at level 0.05/`bound_count` after this number of rounds. None if the rounds
+/// are too few for that level. With 95% confidence, `bound_count` such bounds are all true at every look (Bonferroni).
+///
+/// For a count between two columns of the table, this is the value of the next larger count. For counts beyond the
+/// table, each look has a separate level: the error that it may spend in addition to the looks before it (Bonferroni
+/// over the looks).
 pub fn critical_value(rounds: usize, bound_count: usize) -> Option<usize> {
     let index = LOOKS.iter().rposition(|look| look.rounds <= rounds)?;
     match bound_count {
-        // A one-sided test at 0.05 is one side of the two-sided test at 0.10.
+        // A one-sided test at 0.05 is one side of the two-sided test at 0.10, and one at 0.025 of the two-sided test at
+        // 0.05.
         0 | 1 => return Some(LOOKS[index].c10),
         2 => return Some(LOOKS[index].c05),
         _ => {}
@@ -141,19 +150,22 @@ fn look_cdf(index: usize) -> &'static [f64] {
     CDFS[index].get_or_init(|| signed_rank_cdf(LOOKS[index].rounds))
 }
 
-/// The critical value of one-sided bounds that hold together even if the noise of two variants differs in shape. The
-/// signed-rank test then errs up to twice as often, so this is the critical value for twice the number of bounds, which is at
-/// half the level. If the rounds are too few for half the level, it is [`critical_value`] itself, and the bounds can err more
-/// often ([`crate::simulate::headline`] has the error rates). None if [`critical_value`] is None.
+/// The critical value of one-sided bounds that hold together even if the noise of two variants differs in shape. None
+/// if [`critical_value`] is None.
+///
+/// The signed-rank test then errs up to twice as often, so this halves the level: it is the critical value for twice as
+/// many bounds. If the rounds are too few for half the level, it is [`critical_value`] itself, and the bounds can err
+/// more often ([`crate::simulate::headline`] has the error rates).
 pub fn cautious_critical_value(rounds: usize, bound_count: usize) -> Option<usize> {
     let at_full_level = critical_value(rounds, bound_count)?;
     Some(critical_value(rounds, 2 * bound_count.max(1)).unwrap_or(at_full_level))
 }
 
-/// The level at this look alone of a one-sided sequential test. Over all looks together the test has the level 0.05/`bound_count`.
-/// The level at one look is P(V ≤ c) of the signed-rank statistic V at the critical value c of [`critical_value`]. Tests with
-/// another statistic, such as Student's t, spend about the same error if they use this level at the same looks. None if
+/// The one-sided level of a single look, if the level of all looks together is 0.05/`bound_count`. None if
 /// [`critical_value`] is None.
+///
+/// It is P(V ≤ c) of the signed-rank statistic V, where c is the [`critical_value`]. Tests with another statistic, such
+/// as Student's t, spend about the same error if they use this level at the same looks.
 pub fn level_at_look(rounds: usize, bound_count: usize) -> Option<f64> {
     let index = LOOKS.iter().rposition(|look| look.rounds <= rounds)?;
     Some(look_cdf(index)[critical_value(rounds, bound_count)?])
@@ -193,9 +205,9 @@ mod tests {
 
     #[test]
     fn each_critical_value_is_the_largest_that_the_spending_function_allows() {
-        // The exact two-sided probability to reject at one look alone is at most the error that may be spent by this look (plus
-        // 3% for the simulation of the table). With the next larger critical value this probability would be at least the error
-        // that may be spent at this look in addition to the looks before.
+        // The exact two-sided probability to reject at one look alone is at most the error that may be spent by this
+        // look (plus 3% for the simulation of the table). With the next larger critical value, the probability is at
+        // least the error that this look may spend in addition to the looks before it.
         for alpha in [0.05, 0.10] {
             let mut spent_before = 0.0;
             for look in LOOKS {

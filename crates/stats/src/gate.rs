@@ -1,14 +1,16 @@
 //! The gate: whether a candidate costs at most a margin more than the baseline, in one task or in several at once.
 //!
-//! A gate consists of claims of the form `candidate <= baseline within 1%`. It passes if each of them is held, and fails if one
-//! of them is refuted. It can err in both directions, so each has its own bound:
+//! A gate consists of claims of the form `candidate <= baseline within 1%`. It passes if all claims are held, and fails
+//! if one claim is refuted. Passing and failing have separate bounds, because each can be an error. For a claim with
+//! `<=`:
 //!
-//! - **pass**: the bound of each claim that must lie within its margin is a 95% bound. All claims must hold, so no correction
-//!   for their number is needed (intersection–union test; Berger 1982).
-//! - **fail**: the opposite bound has the level 0.05/m for m claims (Bonferroni): then the gate fails at most one in twenty
-//!   candidates that are within every margin.
+//! - **pass**: the upper 95% bound is within the margin. All claims must be held, so their number needs no correction
+//!   (intersection–union test; Berger 1982).
+//! - **fail**: the lower bound is beyond the margin. Its level is 0.05/m for m claims (Bonferroni), so the gate fails
+//!   at most one in twenty candidates that are within every margin.
 //!
-//! Both spend their error over the looks of [`crate::critical_values`], so a gate can be read after every round.
+//! For a claim with `>=`, upper and lower are exchanged. All bounds spend their error over the looks of
+//! [`crate::critical_values`], so a gate can be read after every round.
 
 use crate::critical_values;
 use crate::hodges_lehmann::WalshAverages;
@@ -16,8 +18,8 @@ use crate::mean_ratio::SharedCosts;
 use crate::verdict::{self, GateBounds, Outcome, Region, Verdict};
 use fsarena_core::claim::{ClaimOperator, PairRelation};
 
-/// Judges one claim of a gate of `claim_count` claims as [`verdict::judge_pair`] does, but by one-sided bounds. None without any
-/// round.
+/// Judges one claim of a gate of `claim_count` claims: the verdict of [`verdict::judge_pair`], but with the outcome by
+/// one-sided bounds. None without any round.
 pub fn judge_gate_claim(pair: &PairRelation, d: &[f64], margin: Option<f64>, claim_count: usize) -> Option<Verdict> {
     let (verdict, walsh) = (verdict::judge_pair(pair, d, margin)?, WalshAverages::new(d.to_vec())?);
     let bounds = |count| critical_values::critical_value(d.len(), count).map(|c| walsh.interval(c));
@@ -36,8 +38,9 @@ pub fn judge_gate_claim_by_means(
     verdict_by_bounds(pair, verdict, margin, bounds(1), bounds(claim_count))
 }
 
-/// The verdict by two pairs of bounds of ln(left/right): `pass_bounds` at level 0.05 decide whether the claim passes, and
-/// `fail_bounds` at level 0.05 divided by the number of claims whether it fails.
+/// Replaces the outcome of a verdict by that of two bounds of ln(left/right). One end of `pass_bounds`, at level 0.05,
+/// decides whether the claim passes. The opposite end of `fail_bounds`, at level 0.05/m for m claims, decides whether
+/// it fails.
 fn verdict_by_bounds(
     pair: &PairRelation,
     verdict: Verdict,
@@ -46,9 +49,14 @@ fn verdict_by_bounds(
     fail_bounds: Option<(f64, f64)>,
 ) -> Verdict {
     let region = Region::of_claim(pair, margin);
+    let low_of = |bounds: Option<(f64, f64)>| bounds.map(|(low, _)| low);
+    let high_of = |bounds: Option<(f64, f64)>| bounds.map(|(_, high)| high);
     let is_at_most = pair.op == ClaimOperator::AtMost;
-    let (lower, upper) = if is_at_most { (fail_bounds, pass_bounds) } else { (pass_bounds, fail_bounds) };
-    let (low, high) = (lower.map(|bounds| bounds.0), upper.map(|bounds| bounds.1));
+    let (low, high) = if is_at_most {
+        (low_of(fail_bounds), high_of(pass_bounds))
+    } else {
+        (low_of(pass_bounds), high_of(fail_bounds))
+    };
     let (passes, fails) = if is_at_most {
         (high.is_some_and(|high| high <= region.high), low.is_some_and(|low| low > region.high))
     } else {
@@ -60,8 +68,8 @@ fn verdict_by_bounds(
         (false, true) => Outcome::Refuted,
         (false, false) => Outcome::Inconclusive,
     };
-    let fraction = |bound: Option<f64>| bound.map(f64::exp_m1);
-    Verdict { outcome, gate: Some(GateBounds { low: fraction(low), high: fraction(high) }), ..verdict }
+    let as_fraction = |bound: Option<f64>| bound.map(f64::exp_m1);
+    Verdict { outcome, gate: Some(GateBounds { low: as_fraction(low), high: as_fraction(high) }), ..verdict }
 }
 
 /// The outcome of a gate from the outcomes of its claims: refuted (failed) if one claim is refuted, held (passed) if none is
@@ -78,8 +86,8 @@ pub fn gate_outcome(outcomes_of_claims: impl IntoIterator<Item = Outcome>) -> Ou
     gate
 }
 
-/// The outcome at one look of the claim that the centre of the differences is at most `log_margin`, in a gate of `claim_count`
-/// claims. It counts averages instead of computing bounds, which is faster in simulations.
+/// The outcome at one look of a claim in a gate of `claim_count` claims: the centre of the differences is at most
+/// `log_margin`. It counts Walsh averages instead of computing the bounds, which is faster in simulations.
 pub(crate) fn gate_claim_outcome(walsh: &WalshAverages, log_margin: f64, claim_count: usize) -> Outcome {
     let critical = |count| critical_values::critical_value(walsh.sample_size(), count);
     if critical(1).is_some_and(|c| walsh.lies_below(c, log_margin)) {
@@ -109,8 +117,8 @@ mod tests {
 
     #[test]
     fn bounds_match_values_computed_by_hand() {
-        // n = 10: c = 3 at level 0.05, 1 for two claims, 1 for four ([`critical_values::critical_value`]): the averages w₄ = 2
-        // and w₂ = 1.5.
+        // n = 10: c = 3 at level 0.05, and c = 1 for two claims ([`critical_values::critical_value`]). So the lower
+        // bounds are the fourth and the second average, 2 and 1.5 thousandths.
         let at_most = pair("x: b <= a within 1%");
         let bounds = |claims| judge_gate_claim(&at_most, &ten_rounds(0.0), None, claims).unwrap().gate.unwrap();
         let near = |found: Option<f64>, ln: f64| (found.unwrap() - ln.exp_m1()).abs() < 1e-12;

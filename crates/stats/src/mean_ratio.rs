@@ -1,21 +1,23 @@
 //! The ratio of mean costs ΣB/ΣA, with an interval that stays valid if it is computed after every look.
 //!
-//! For a hypothesis R of the ratio, each round has the value z = b − R·a, where a and b are the costs of the variants. The mean
-//! of z is 0 if R is the ratio of the means (Fieller 1954). With m rounds, the mean z̄, the standard deviation s and the
-//! skewness γ of z, the test statistics are
+//! The interval has every ratio R that a test does not reject. The test computes z = b − R·a for each round, where a
+//! and b are the costs of the variants. If R is the ratio of the means, the mean of z is 0 (Fieller 1954). With m
+//! rounds, the mean z̄, the standard deviation s and the skewness γ of z, the test statistics are
 //! ```text
 //! t = √m·z̄/s
 //! h = t + g·(2t² + 1)/(6√m) + g²·t³/(27m),   g = 1.5·γ
 //! ```
-//! h is the transformation that removes the skewness of t (Hall 1992, "On the removal of skewness by transformation"). Few
-//! rounds show too little of the skewness, hence the factor 1.5. R is in the interval unless t and h both exceed the quantile
-//! of Student's t with m − 1 degrees of freedom, at the level that [`critical_values::level_at_look`] gives to this look.
-//! So the interval is never narrower than that of t: the correction only widens it, on the side of the long tail.
+//! h is the transformation that removes the skewness of t (Hall 1992, "On the removal of skewness by transformation").
+//! Few rounds show too little of the skewness, hence the factor 1.5. The test rejects R if t and h are both beyond the
+//! quantile of Student's t with m − 1 degrees of freedom, on the same side. [`critical_values::level_at_look`] has the
+//! level of the quantile. So the interval is never narrower than that of t: the correction only widens it, on the side
+//! of the long tail.
 //!
-//! In simulations with [`ROUNDS_FOR_MEAN_RATIO`] rounds or more, the interval missed the true ratio at some look up to 400
-//! rounds in under 7% of runs, for normal, exponential and log-normal (σ = 0.5) noise ([`crate::simulate::mean_ratio`]). No
-//! method can bound a cost that occurs in no round: stalls in fewer than about 3/m of the rounds are not excluded
-//! ([`MeanRatio::possible_stall_share`]).
+//! In simulations, the interval missed the true ratio at some look from [`ROUNDS_FOR_MEAN_RATIO`] to 400 rounds in
+//! under 7% of runs. The noise was normal, exponential or log-normal with σ = 0.5 ([`crate::simulate::mean_ratio`]).
+//!
+//! No method can bound a cost that occurs in no round: if no round has a stall, up to about 3/m of all rounds can still
+//! have one ([`MeanRatio::possible_stall_share`]).
 
 use crate::critical_values;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -28,14 +30,17 @@ const MAX_VARIANCE_SHARE: f64 = 0.75;
 const SKEWNESS_FACTOR: f64 = 1.5;
 /// The number of bisections for an end of the interval: 22 find it to a millionth of the bracket.
 const BISECTIONS: usize = 22;
-/// The largest |ln| of an end of the interval divided by the ratio. Beyond a factor of e⁷ = 1097 the interval is unbounded.
+/// The largest distance |ln(end/ratio)| of an end of the interval. Beyond it, a factor of e⁷ = 1097, the interval is
+/// unbounded.
 const MAX_LOG_DISTANCE: f64 = 7.0;
+/// The number of one-sided bounds in a 95% interval: its ends, each at level 0.05/2.
+const BOUNDS_OF_INTERVAL: usize = 2;
 
 fsarena_core::named_enum! {
     /// The reason why there is no interval. Its name is a phrase in reports.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum WithheldReason {
-        /// Fewer than [`ROUNDS_FOR_MEAN_RATIO`] rounds.
+        /// Fewer than [`ROUNDS_FOR_MEAN_RATIO`] rounds, or too few for a very low level.
         FewRounds = "fewer than 20 rounds",
         /// One round makes up more than three quarters of the variance.
         OneRoundDominates = "one round makes up most of the spread",
@@ -60,7 +65,7 @@ impl MeanRatio {
     /// negative or infinite, or if a sum is 0.
     pub fn from_costs(a: &[f64], b: &[f64]) -> Option<MeanRatio> {
         let costs = SharedCosts::new(a, b)?;
-        Some(MeanRatio { value: costs.ratio(), rounds: costs.rounds(), interval: costs.bounds(2) })
+        Some(MeanRatio { value: costs.ratio(), rounds: costs.rounds(), interval: costs.bounds(BOUNDS_OF_INTERVAL) })
     }
 
     /// Whether the interval excludes 1.
@@ -68,8 +73,8 @@ impl MeanRatio {
         self.interval.is_ok_and(|(low, high)| low > 1.0 || high < 1.0)
     }
 
-    /// The largest share of rounds with a stall that is still possible if none of the m rounds has one: 3/m, the upper 95%
-    /// limit (the rule of three, Hanley and Lippman-Hand 1983).
+    /// If none of the m rounds has a stall, at most this share of all rounds has one, with 95% confidence: 3/m (the
+    /// rule of three, Hanley and Lippman-Hand 1983).
     pub fn possible_stall_share(&self) -> f64 {
         (3.0 / self.rounds as f64).min(1.0)
     }
@@ -86,8 +91,8 @@ pub struct SharedCosts {
 impl SharedCosts {
     /// The costs in the rounds in which neither a nor b is NaN. None in the cases of [`MeanRatio::from_costs`].
     pub fn new(a: &[f64], b: &[f64]) -> Option<SharedCosts> {
-        let both = |(a, b): &(f64, f64)| !a.is_nan() && !b.is_nan();
-        let pairs: Vec<(f64, f64)> = a.iter().copied().zip(b.iter().copied()).filter(both).collect();
+        let is_shared = |(a, b): &(f64, f64)| !a.is_nan() && !b.is_nan();
+        let pairs: Vec<(f64, f64)> = a.iter().copied().zip(b.iter().copied()).filter(is_shared).collect();
         let (sum_a, sum_b) = pairs.iter().fold((0.0, 0.0), |(sum_a, sum_b), (a, b)| (sum_a + a, sum_b + b));
         let are_costs = pairs.iter().all(|(a, b)| *a >= 0.0 && *b >= 0.0) && sum_a > 0.0 && sum_b > 0.0;
         let (ratio, rounds) = (sum_b / sum_a, pairs.len() as f64);
@@ -111,14 +116,15 @@ impl SharedCosts {
         ratios.fold((f64::INFINITY, 0.0), |(low, high), ratio| (low.min(ratio), high.max(ratio)))
     }
 
-    /// The ends of the interval. Each end is a one-sided bound at level 0.05/`bound_count`, so that `bound_count` such bounds
-    /// hold together with 95%: 1 makes a 90% interval, 2 a 95% interval. Both ends equal the ratio if all rounds have the same
-    /// ratio.
+    /// The ends of the interval. Each end is a one-sided bound at level 0.05/`bound_count`: 1 makes a 90% interval, 2 a
+    /// 95% interval. With 95% confidence, `bound_count` such bounds are all true. Both ends equal the ratio if all
+    /// rounds have the same ratio.
     ///
     /// # Errors
     /// The interval is withheld; the error is the reason.
     pub fn bounds(&self, bound_count: usize) -> Result<(f64, f64), WithheldReason> {
         let (critical, ratio) = (self.critical_value(bound_count)?, self.ratio());
+        // The half width of the interval of t, relative to the ratio. The search for the ends begins with it.
         let step = critical * TestStatistics::compute(self, ratio).standard_error / self.means.1;
         if step < f64::EPSILON {
             return Ok((ratio, ratio));
@@ -162,11 +168,11 @@ impl SharedCosts {
         Ok(-student.inverse_cdf(level))
     }
 
-    /// The end of the interval in the direction of `step`: the first ratio that is rejected, found by doubling steps of ln R
-    /// and then bisection. None if no ratio within a factor of e^[`MAX_LOG_DISTANCE`] is rejected.
-    fn find_end(&self, step: f64, rejects: impl Fn(&TestStatistics) -> bool) -> Option<f64> {
+    /// The end of the interval above the ratio if `first_step` is positive, below it otherwise. Doubles the distance of
+    /// ln R until R is rejected, then bisects. None if no R within a factor of e^[`MAX_LOG_DISTANCE`] is rejected.
+    fn find_end(&self, first_step: f64, rejects: impl Fn(&TestStatistics) -> bool) -> Option<f64> {
         let is_rejected = |log: f64| rejects(&TestStatistics::compute(self, self.ratio() * log.exp()));
-        let (mut within, mut beyond) = (0.0, step.clamp(-MAX_LOG_DISTANCE, MAX_LOG_DISTANCE));
+        let (mut within, mut beyond) = (0.0, first_step.clamp(-MAX_LOG_DISTANCE, MAX_LOG_DISTANCE));
         while !is_rejected(beyond) {
             if beyond.abs() >= MAX_LOG_DISTANCE {
                 return None;
@@ -254,8 +260,8 @@ mod tests {
 
     #[test]
     fn the_critical_value_is_that_of_the_look() {
-        // The level is that of the signed-rank test, which at 24 rounds rejects rank sums up to c = 55: of the 2²⁴ sets of ranks
-        // 44715 have such a sum, so p = 0.002665. With 23 degrees of freedom that is t = 3.077.
+        // The level is that of the signed-rank test, which at 24 rounds rejects rank sums up to c = 55. Of the 2²⁴ sets
+        // of ranks, 44715 have such a sum, so the level is 0.002665. Its quantile with 23 degrees of freedom is 3.077.
         let costs = |rounds| SharedCosts::new(&vec![1.0; rounds], &vec![1.0; rounds]).unwrap();
         assert!((costs(24).critical_value(2).unwrap() - 3.077).abs() < 0.001, "{:?}", costs(24).critical_value(2));
         assert!(costs(24).critical_value(1).unwrap() < costs(24).critical_value(2).unwrap());

@@ -18,7 +18,7 @@ use fsarena_core::sample::Direction;
 pub struct Regrets {
     /// `bounds[i][j]` is U_ij. NaN if one of the variants has too few values, infinite if they share no round.
     bounds: Vec<Vec<f64>>,
-    /// The smallest number of rounds that a pair shares.
+    /// The smallest number of rounds that two compared variants share.
     pub rounds: usize,
     /// The number of rounds that the level requires.
     pub needed_rounds: usize,
@@ -80,15 +80,15 @@ fn fewest_rounds<T>(pairs: &[ComparedPair<T>], rounds: impl Fn(&T) -> usize) -> 
     pairs.iter().map(|pair| pair.comparison.as_ref().map_or(0, &rounds)).min().unwrap_or(0)
 }
 
-/// The bounds U_ij of `variants` variants. `interval` returns the interval of ln(value of i/value of j) of a comparison. If
-/// higher values are better, a cost is the inverse of the value.
+/// The bounds U_ij of `variant_count` variants. `interval` returns the interval of ln(value of i/value of j) of a
+/// comparison. If higher values are better, a cost is the inverse of the value.
 fn regret_bounds<T>(
-    variants: usize,
+    variant_count: usize,
     pairs: &[ComparedPair<T>],
     direction: Direction,
     interval: impl Fn(&T) -> (f64, f64),
 ) -> Vec<Vec<f64>> {
-    let mut bounds = vec![vec![f64::NAN; variants]; variants];
+    let mut bounds = vec![vec![f64::NAN; variant_count]; variant_count];
     for ComparedPair { i, j, comparison } in pairs {
         let (low, high) = comparison.as_ref().map_or((f64::NEG_INFINITY, f64::INFINITY), &interval);
         (bounds[*i][*j], bounds[*j][*i]) = if direction == Direction::Higher { (-low, high) } else { (high, -low) };
@@ -97,9 +97,12 @@ fn regret_bounds<T>(
 }
 
 impl Regrets {
-    /// Computes the regrets from `values[variant][round]`; NaN marks a missing value. A variant that left early, with too few
-    /// rounds for a bound while others have enough, is not compared, but counts as a rival. `references` are not compared and
-    /// do not count. `error_split` is the number of runs that share the error probability of 5%.
+    /// Computes the regrets from `values[variant][round]`; NaN marks a missing value. `references`, such as the bare
+    /// device, are neither compared nor counted in K. `error_split` is the number of runs that share the error
+    /// probability of 5%.
+    ///
+    /// A variant that left early, with too few rounds for a bound while others have enough, is counted but not
+    /// compared.
     pub fn compute(values: &[Vec<f64>], references: &[usize], direction: Direction, error_split: usize) -> Regrets {
         let compared = ComparedVariants::new(values, references, error_split);
         let bound_count = compared.bound_count;
@@ -117,9 +120,11 @@ impl Regrets {
     }
 
     /// Computes the regrets by mean cost: U_ij is an upper bound of ln(mean cost of i/mean cost of j), from
-    /// [`SharedCosts::bounds`] at the same levels and looks. A variant with fewer than [`ROUNDS_FOR_MEAN_RATIO`] rounds is not
-    /// compared if others have more. The regrets are provisional below [`ROUNDS_FOR_MEAN_RATIO`] rounds, or below
-    /// [`Regrets::needed_rounds`] if that is more. A pair whose interval is withheld has infinite bounds.
+    /// [`SharedCosts::bounds`] at the same levels and looks. The parameters are those of [`Regrets::compute`].
+    ///
+    /// A variant with fewer than [`ROUNDS_FOR_MEAN_RATIO`] rounds is not compared if others have more. The regrets are
+    /// provisional below [`Regrets::needed_rounds`], which is at least [`ROUNDS_FOR_MEAN_RATIO`].
+    /// A pair whose interval is withheld has infinite bounds.
     pub fn compute_by_mean(
         values: &[Vec<f64>],
         references: &[usize],
@@ -140,7 +145,7 @@ impl Regrets {
         Regrets { bounds: regret_bounds(values.len(), &pairs, direction, interval), rounds, needed_rounds, provisional }
     }
 
-    /// Whether another variant costs less, so that this one is not the best, with the same 95% confidence.
+    /// Whether another variant costs less, so that this one is not the best, with the 95% confidence of the regrets.
     pub fn is_dominated(&self, variant: usize) -> bool {
         self.bounds.iter().any(|bounds| bounds[variant] < 0.0)
     }
@@ -167,20 +172,22 @@ impl Regrets {
         self.bounds[variant].iter().any(|bound| !bound.is_nan())
     }
 
-    /// The cost of a variant relative to another one.
+    /// The cost of a variant relative to another one. The ends are NaN if the two are not compared.
     pub fn cost_relative_to(&self, variant: usize, other: usize) -> RelativeCost {
         RelativeCost { variant, low: -self.bounds[other][variant], high: self.bounds[variant][other] }
     }
 
-    /// The regret of a variant: the upper bound of ln(cost of the variant/cost of the best); 0 if all others cost more. Bounds
-    /// relative to dominated variants do not count, so that a variant that left early does not raise the regret of others. If
-    /// all are dominated, because A costs less than B, B less than C and C less than A, any of them may be the best, and all
-    /// bounds count. None if the regret is unbounded.
+    /// The regret of a variant: the upper bound of ln(cost of the variant/cost of the best); 0 if all others cost more.
+    /// None if the regret is unbounded, or the variant is not compared.
+    ///
+    /// Bounds relative to dominated variants do not count, so that a variant that left early does not raise the regret
+    /// of others. All variants can be dominated: A costs less than B, B less than C, and C less than A. Then any of
+    /// them may be the best, and all bounds count.
     pub fn regret_of(&self, variant: usize) -> Option<f64> {
         let are_all_dominated = (0..self.len()).all(|other| !self.is_compared(other) || self.is_dominated(other));
-        let counts = |other: usize| are_all_dominated || !self.is_dominated(other);
+        let is_rival = |other: usize| are_all_dominated || !self.is_dominated(other);
         let bounds = self.bounds.get(variant)?.iter().enumerate().filter(|(_, bound)| !bound.is_nan());
-        let bounds = bounds.map(|(other, bound)| if counts(other) { *bound } else { 0.0 });
+        let bounds = bounds.map(|(other, bound)| if is_rival(other) { *bound } else { 0.0 });
         bounds.reduce(f64::max).filter(|largest| largest.is_finite()).map(|largest| largest.max(0.0))
     }
 
@@ -192,8 +199,8 @@ impl Regrets {
         Regrets { bounds: square_table(self.len(), bound), ..*self }
     }
 
-    /// Of the variants in `order` that are not dominated, the one with the smallest regret; of equal ones the first. If all are
-    /// dominated, the variant with the smallest regret.
+    /// Of the variants in `order` that are not dominated, the one with the smallest regret; of equal ones the first. If
+    /// all are dominated, the variant with the smallest regret. None if no regret is bounded.
     pub fn choose(&self, order: &[usize]) -> Option<usize> {
         let known =
             order.iter().filter_map(|variant| Some((self.is_dominated(*variant), self.regret_of(*variant)?, *variant)));

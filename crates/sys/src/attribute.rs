@@ -9,8 +9,10 @@ use std::{path::Path, time::Duration};
 /// The interval at which fsarena checks whether another run has released a lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Locks attributes that belong to the whole machine, which `name` stands for, until the returned file is dropped. Waits until
-/// no other run has locked them: it would take the value that this run sets for the former one, and leave it behind.
+/// Locks some attributes of the whole machine until the returned file is dropped. Waits while another run has locked
+/// them. `name` is the name of their lock file.
+///
+/// Without the lock, another run would read the value that this run sets, take it for the former value, and restore it.
 ///
 /// # Errors
 /// The lock file cannot be opened, or a signal arrived.
@@ -42,9 +44,10 @@ pub(crate) fn may_belong_to_disk(path: &Path, diskseq: Option<u64>) -> bool {
 }
 
 /// The sequence number (`diskseq`, Linux 5.15) of the disk that an attribute belongs to; the kernel never reuses it.
+/// None if the attribute belongs to no disk, or the kernel has no sequence numbers.
 pub(crate) fn diskseq_of(attribute: &Path) -> Option<u64> {
-    let read_in_directory = |dir: &Path| std::fs::read_to_string(dir.join("diskseq")).ok()?.trim().parse().ok();
-    attribute.ancestors().skip(1).find_map(read_in_directory)
+    let read_diskseq = |dir: &Path| std::fs::read_to_string(dir.join("diskseq")).ok()?.trim().parse().ok();
+    attribute.ancestors().skip(1).find_map(read_diskseq)
 }
 
 /// Writes a value to a kernel attribute.

@@ -7,8 +7,8 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::{io, ops::Deref, path::Path};
 
-/// Opens the file of a lock between runs in a state directory; makes it if it is missing. Only its owner may open it: another
-/// user who opened it could lock it, and runs would wait or be refused.
+/// Opens the file `NAME.lock` in a state directory, by which runs exclude each other; makes it if it is missing. Only
+/// its owner may open it: another user who opened it could lock it, and runs would wait or be refused.
 ///
 /// # Errors
 /// The file cannot be opened.
@@ -18,8 +18,8 @@ pub fn open_lock_file(state_dir: &Path, name: &str) -> Result<File, Error> {
     opened.map_err(Error::io("opening", path))
 }
 
-/// A locked file. Dropping it releases the lock at once. Merely closing the file would not: a process that another thread is
-/// starting shares the lock until exec(2).
+/// A locked file. Dropping it unlocks the file at once. Closing alone might not: a child process that another thread
+/// has just forked also has the file open, and so keeps the lock, until it calls exec(2).
 #[derive(Debug)]
 pub struct LockedFile(File);
 
@@ -102,8 +102,8 @@ fn has_file_open(kernel: &SysRoot, pid: i32, file: &Metadata) -> bool {
     sorted_names(&dir).unwrap_or_default().iter().any(is_this_file)
 }
 
-/// Whether a path still names an open file. A process that waited for the lock of a file may get it after the file was
-/// removed or replaced.
+/// Whether an open file is still the file at this path. A process that waited for the lock of a file may get it after
+/// the file was removed or replaced.
 ///
 /// # Errors
 /// The metadata of the path cannot be read.

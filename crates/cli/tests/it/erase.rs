@@ -196,7 +196,7 @@ fn a_disk_that_replaces_the_erased_one_is_refused() {
     run("losetup", &[text(&disk.path), text(&other)]);
     gate.open();
     assert_eq!(running.wait_for_exit().code(), Some(5), "{}", running.output());
-    assert!(running.output().contains("another disk or image is there"), "{}", running.output());
+    assert!(running.output().contains("another disk or image has replaced"), "{}", running.output());
     run("losetup", &["--detach", text(&disk.path)]);
     assert!(std::fs::read(&other).unwrap() == data, "the other disk was written to");
     // From now on the disk does not count as written by fsarena.

@@ -43,13 +43,13 @@ pub struct ExternalJournal {
 /// # Errors
 /// The level does not have the form `external[:SIZE][@DEVICE]`.
 pub fn parse_journal(level: &str) -> Result<Option<ExternalJournal>, String> {
-    let (kind, device) = level.split_once('@').unwrap_or((level, ""));
+    let (journal, device) = level.split_once('@').unwrap_or((level, ""));
     let device = parse_device(device)?;
-    // The level was split above, so its text is not needed here.
-    let parse_external = |_: &str| match kind.split_once(':') {
+    // `parse_level` passes the whole level, which is split already.
+    let parse_external = |_: &str| match journal.split_once(':') {
         _ if level.ends_with('@') => None,
         Some(("external", size)) => Some(ExternalJournal { size_bytes: Some(parse_size(size).ok()?), device }),
-        None if kind == "external" => Some(ExternalJournal { size_bytes: None, device }),
+        None if journal == "external" => Some(ExternalJournal { size_bytes: None, device }),
         _ => None,
     };
     parse_level(level, "journal", "`external`, `external:256MiB` or `external@ram`", parse_external)
@@ -69,14 +69,14 @@ pub struct Raid {
 }
 
 impl Raid {
-    /// The name of the RAID profile: `raid0` or `raid1`. md uses the same name for the level, and the kernel for the
-    /// module that implements the level.
+    /// The name of the RAID profile: `raid0` or `raid1`. It is also the name of the level in md, and of the kernel
+    /// module for that level.
     pub fn profile(self) -> &'static str {
         if self.mirrored { "raid1" } else { "raid0" }
     }
 
-    /// The size of each device in bytes, so that all together have the capacity of one device of `capacity` bytes. `is_md`
-    /// states whether md assembles the array, and not the filesystem.
+    /// The size of each device in bytes, so that all together have the capacity of one device of `capacity` bytes. If
+    /// `is_md` is false, the filesystem combines the devices itself.
     pub fn member_bytes(self, capacity: u64, is_md: bool) -> u64 {
         let copies = match (self.mirrored, is_md) {
             (false, _) => 1,
@@ -145,7 +145,7 @@ pub fn parse_faults(level: &str) -> Result<Option<DeviceFault>, String> {
 
 fn parse_fault(level: &str) -> Option<DeviceFault> {
     let parse_number = |text: &str, unit: &str| text.strip_suffix(unit)?.parse().ok().filter(|number| *number > 0);
-    // `parse_size` refuses 0.
+    // Also refuses 0, as `parse_size` does.
     let parse_whole_sectors = |text: &str| parse_size(text).ok().filter(|bytes| bytes % SECTOR_BYTES == 0);
     match level.split_once(':')? {
         ("delay", time) => Some(DeviceFault::Delay { ms: parse_number(time, "ms")? }),

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The number of readings after which fsarena searches for new processes, besides the end of each window. A search reads a file
-/// of each process on the machine, so it is expensive.
+/// The number of readings after which fsarena searches for new processes. It also searches at the end of each window. A
+/// search is expensive, because it reads a file of each process on the machine.
 const READINGS_PER_SEARCH: u32 = 30;
 
 /// How to find the service's processes: by a command name, a process id, or a cgroup's directory.
@@ -59,8 +59,9 @@ impl From<ServiceSpec> for String {
 pub struct Service {
     kernel: SysRoot,
     specs: Vec<ServiceSpec>,
-    /// The processes that [`ServiceSpec::Pid`] names. The kernel gives their ids to other processes when they have ended.
-    named_processes: Vec<ProcessIdentity>,
+    /// The processes of each [`ServiceSpec::Pid`], with their start times: when they have ended, the kernel reuses
+    /// their ids.
+    processes_of_pids: Vec<ProcessIdentity>,
     /// The processes found so far, by process id and start time.
     processes: BTreeMap<(i32, u64), ProcessTimes>,
     /// The CPU time used in the window, in nanoseconds.
@@ -87,19 +88,19 @@ impl Service {
     /// # Errors
     /// No process has the process id of a specification.
     pub fn new(kernel: &SysRoot, specs: &[ServiceSpec]) -> Result<Service, WatchError> {
-        let mut named_processes = vec![];
+        let mut processes_of_pids = vec![];
         for spec in specs {
             let ServiceSpec::Pid(pid) = *spec else { continue };
             let Some(start_time) = process::start_time(kernel, pid) else {
                 let option = setting("service", &pid.to_string());
                 return Err(WatchError::Unavailable(format!("{option}: no process has this id")));
             };
-            named_processes.push(ProcessIdentity { pid, start_time });
+            processes_of_pids.push(ProcessIdentity { pid, start_time });
         }
         let mut service = Service {
             kernel: kernel.clone(),
             specs: specs.to_vec(),
-            named_processes,
+            processes_of_pids,
             processes: BTreeMap::new(),
             used_ns: 0,
             used_ticks: (0, 0),
@@ -110,8 +111,8 @@ impl Service {
         Ok(service)
     }
 
-    /// Adds the CPU time that the processes used since the last reading. The time of a process that ends before the next
-    /// reading is lost, so fsarena reads often.
+    /// Adds the CPU time that the processes used since the last reading. Call it often: when a process ends, its time
+    /// since the last reading is lost.
     pub fn read(&mut self) {
         if self.specs.is_empty() {
             return;
@@ -133,7 +134,7 @@ impl Service {
         }
     }
 
-    /// Closes the window: sets its readings, and begins the next. Sets nothing without a service.
+    /// Closes the window: sets its readings, and begins the next window. Sets no readings if the watch has no service.
     pub fn close_window(&mut self, readings: &mut Readings) {
         if self.specs.is_empty() {
             return;
@@ -156,8 +157,9 @@ impl Service {
         self.used_ticks = (0, 0);
     }
 
-    /// Searches for new processes and adds them. All CPU time of a process that started during the watch counts. An older process,
-    /// which has now joined the service (its control group, for instance), counts from now on.
+    /// Searches for new processes and adds them. If a process started during the watch, all its CPU time counts. If it
+    /// is older and joined the service now, for example its cgroup, its CPU time counts from now on. Each counts until
+    /// it ends.
     fn add_new_processes(&mut self) {
         self.readings_since_search = 0;
         for pid in self.find_pids(&self.specs) {
@@ -189,10 +191,12 @@ impl Service {
         }
     }
 
-    /// The id of a process that a specification names by its id and that has ended; None if all of them run.
+    /// The id of a process that has ended, if a [`ServiceSpec::Pid`] names it; None if all of these processes run.
     pub fn ended_process(&self) -> Option<i32> {
-        let mut named = self.named_processes.iter();
-        named.find(|process| !process::is_alive(&self.kernel, process.pid, process.start_time)).map(|ended| ended.pid)
+        let mut processes = self.processes_of_pids.iter();
+        processes
+            .find(|process| !process::is_alive(&self.kernel, process.pid, process.start_time))
+            .map(|ended| ended.pid)
     }
 
     /// The specifications that no running process matches, as text.
@@ -212,9 +216,9 @@ impl Service {
         for spec in specs {
             match spec {
                 ServiceSpec::Pid(pid) => {
-                    let mut named = self.named_processes.iter().filter(|process| process.pid == *pid);
+                    let mut with_pid = self.processes_of_pids.iter().filter(|process| process.pid == *pid);
                     let start_time = process::start_time(&self.kernel, *pid);
-                    if named.any(|process| Some(process.start_time) == start_time) {
+                    if with_pid.any(|process| Some(process.start_time) == start_time) {
                         pids.push(*pid);
                     }
                 }
@@ -298,7 +302,7 @@ mod tests {
         let pid = std::process::id() as i32;
         let mut service = Service::new(&SysRoot::host(), &[ServiceSpec::Pid(pid)]).unwrap();
         service.processes.clear();
-        service.named_processes[0].start_time -= 1;
+        service.processes_of_pids[0].start_time -= 1;
         let mut readings = Readings::default();
         service.close_window(&mut readings);
         assert_eq!((readings.get(SERVICE_PROCESSES), service.ended_process()), (Some(0.0), Some(pid)));

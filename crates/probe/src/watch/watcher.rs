@@ -79,6 +79,7 @@ impl Watcher {
         for spec in service.absent_specs() {
             absent_sources.push(format!("no process of {} runs yet", setting("service", &spec)));
         }
+        // Begins the first window of the gauges; there are no readings before it.
         gauges.close_window(&mut Readings::default());
         Ok(Watcher {
             kernel: kernel.clone(),
@@ -103,16 +104,16 @@ impl Watcher {
         &self.notes
     }
 
-    /// Sentences on a counter that did not answer, and on services that did not run, when the watch began. fsarena counts them
-    /// as soon as they do.
+    /// Sentences on a counter that did not answer, and on services that did not run, when the watch began. The watch
+    /// reads each of them as soon as it answers or runs.
     pub fn absent_sources(&self) -> &[String] {
         &self.absent_sources
     }
 
-    /// Checks for names that the user probably mistyped. A service that is down passes.
+    /// Checks that the user did not mistype the name of the counter or its service. A service that is down passes.
     ///
     /// # Errors
-    /// The service or this machine lacks the name of the counter.
+    /// The service has no counter of this name, or this machine has no such service.
     pub fn check_counter_name(&self) -> Result<(), WatchError> {
         match &self.counter {
             Some(counter) => counter.check_before_watch(),
@@ -157,7 +158,8 @@ impl Watcher {
     fn read_until_window_ends(&mut self) -> bool {
         let window_s = self.watch.window_length.as_secs_f64();
         let interval_s = self.watch.reading_interval.as_secs_f64();
-        let mut reading_count = 0.0;
+        // The number of intervals from the beginning of the window to the last reading.
+        let mut intervals_read = 0.0;
         loop {
             if cancel::received_signal().is_some() || self.ended_process().is_some() {
                 return false;
@@ -168,9 +170,9 @@ impl Watcher {
             }
             // Count from the beginning of the window, not from the last reading, so that a slow endpoint does not delay later
             // readings.
-            let next_reading_s = (reading_count + 1.0) * interval_s;
+            let next_reading_s = (intervals_read + 1.0) * interval_s;
             if next_reading_s < window_s && elapsed_s >= next_reading_s {
-                reading_count = (elapsed_s / interval_s).floor();
+                intervals_read = (elapsed_s / interval_s).floor();
                 self.read_within_window();
                 continue;
             }
@@ -225,13 +227,13 @@ impl Watcher {
         window
     }
 
-    /// Counts the operations of the current device from now on, if they are the requests of the watch.
+    /// If the watch counts the operations of its device as requests, counts those of the current device from now on.
     fn reopen_device_counter(&mut self) {
         if self.watch.counter != Some(CounterSpec::Device) {
             return;
         }
         let opened = CounterSpec::Device.open(&self.kernel, self.target.device_numbers(), COUNTER_TIMEOUT);
-        // Without a device the former counter stays, whose readings fail.
+        // If there is no device now, keep the former counter, so that its readings fail and mark the windows.
         let Ok(mut counter) = opened else { return };
         self.tally = RequestTally::default();
         self.tally.begin(&counter.read());

@@ -47,13 +47,13 @@ pub enum WindowMark {
     ClockStepped(f64),
     /// The machine slept for this number of seconds.
     MachineSlept(f64),
-    /// The device of the path has disappeared or is another one; the text describes the change.
+    /// The device of the watched path has disappeared, or another one has replaced it; the text describes the change.
     DeviceChanged(String),
     /// A probe could not be read; the text is the error.
     ProbeUnreadable(String),
     /// The window took this number of seconds, much longer than intended, because the machine was too busy to read in time.
     TooLong(f64),
-    /// The process with this id, which the watch names, ended, and with it the watch.
+    /// The process that the watch names by this id has ended, which ends the watch.
     ProcessEnded(i32),
     /// A signal ended the window before its time.
     CutShort,
@@ -78,8 +78,8 @@ impl WindowMark {
             | WindowMark::MachineSlept(_)
             | WindowMark::DeviceChanged(_)
             | WindowMark::ProcessEnded(_) => NoteKind::Dropped,
-            // Metrics that require the missing counter or reading have no value for this window, so comparisons of them
-            // lack it anyway.
+            // Metrics that require the missing counter or reading have no value for this window, so their comparisons
+            // leave it out anyway.
             WindowMark::CounterSilent { .. } | WindowMark::RequestsUnknown | WindowMark::ProbeUnreadable(_) => {
                 NoteKind::Unavailable
             }
@@ -94,7 +94,7 @@ impl fmt::Display for WindowMark {
         match self {
             WindowMark::CounterSilent { failures: 1, why } => write!(f, "the counter did not answer: {why}"),
             WindowMark::CounterSilent { failures, why } => {
-                write!(f, "the counter did not answer {failures} times, at first: {why}")
+                write!(f, "the counter did not answer in {failures} readings; the first error: {why}")
             }
             WindowMark::RequestsUnknown => {
                 f.write_str("requests unknown: the counter did not answer at the beginning or the end")
@@ -112,7 +112,7 @@ impl fmt::Display for WindowMark {
                 write!(f, "the window took {seconds:.1} s: the machine was too busy to read the probes in time")
             }
             WindowMark::ProcessEnded(pid) => {
-                write!(f, "process {pid} ended: its CPU time since the reading before is lost")
+                write!(f, "process {pid} ended: its CPU time since the last reading is lost")
             }
             WindowMark::CutShort => f.write_str("cut short by a signal"),
         }

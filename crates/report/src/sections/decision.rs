@@ -1,5 +1,5 @@
-//! The section with the headline: which variant to use, or that none is significantly better, and how many more rounds would
-//! settle an open question.
+//! The section with the headline: which variant to use, or that none is significantly better, and how many more rounds
+//! would make an inconclusive result conclusive.
 
 mod headline;
 
@@ -73,6 +73,7 @@ impl Decision<'_> {
             // If only one variant keeps all guarantees, there is nothing to weigh.
             [only] if order.len() > 1 => only_safe_variant(only, &main.regrets),
             _ => {
+                // Without any bounded regret there is nothing to recommend.
                 least_regret?;
                 let current = report.current.map(|current| current.variant);
                 Recommendation::from_regrets(&regrets, &candidates, current, report.margin.ln_1p())?
@@ -170,6 +171,7 @@ impl Decision<'_> {
     /// its last round, counted from 1.
     fn departed_variants(&self) -> Vec<(usize, u32)> {
         let record = &self.report.record;
+        // Without `best_within`, fsarena measures every variant until the end of the run.
         if record.plan.stop.best_within.is_none() {
             return vec![];
         }
@@ -250,8 +252,8 @@ impl Decision<'_> {
         Some(format!("{name} loses {count} of {tasks}: {}.", shorten_list(lost, "tasks").join(", ")))
     }
 
-    /// A sentence on how to settle an open question: the number of further rounds and their time, and on a noisy machine other
-    /// remedies.
+    /// A sentence on how to decide an inconclusive result: the number of further rounds and their time, and on a noisy
+    /// machine other remedies.
     fn how_to_settle_sentence(&self) -> Option<String> {
         match self.recommendation {
             Recommendation::TooFewRounds { .. } => None,
@@ -277,8 +279,8 @@ impl Decision<'_> {
         format!("To settle it: {rounds}; a quieter machine ({NOISE_GUIDE}){exact_hint}.")
     }
 
-    /// The number of rounds that finds a difference, a fraction, with this spread: `48 rounds, about 20 min more`. `None` if
-    /// the run already has them.
+    /// The number of rounds that finds a difference, given as a fraction, with this spread of the log ratio:
+    /// `48 rounds, about 20 min more`. `None` if the run already has that many.
     fn rounds_to_find(&self, difference: f64, spread: f64) -> Option<String> {
         let (rounds_so_far, round_noun) = (self.analysis.grid.rounds.len(), self.analysis.grid.column_noun());
         match rounds_to_detect(spread, difference) {
@@ -313,8 +315,8 @@ impl Decision<'_> {
         spreads.filter(|sigma| *sigma > 0.0).reduce(f64::max)
     }
 
-    /// The time of this number of rounds, or of aged images with their rounds, at the pace of those that count so far: `about 3
-    /// min`.
+    /// The time that this number of rounds takes, at the mean pace of the run so far: `about 3 min`. In a run with aged
+    /// images, of this number of images, each with all its rounds.
     fn format_time_for(&self, rounds: usize) -> String {
         let grid = &self.analysis.grid;
         let counted_rounds = &grid.by_round().rounds;
@@ -379,7 +381,8 @@ impl Decision<'_> {
         self.overall.total.is_some() && self.overall.task_count > 1 && equally_provisional
     }
 
-    /// The quantity that variants are compared by: ` in total over 20 of 21 tasks`; empty for a single task.
+    /// The quantity that variants are compared by: ` in total over 20 of 21 tasks`. With figures of a single task, only
+    /// the scope: ` over 1 of 21 tasks`, or nothing.
     fn measure_phrase(&self) -> String {
         let is_part = self.overall.task_count < self.overall.task_count_in_totals;
         let scope = if is_part { format!(" over {}", self.overall.scope()) } else { String::new() };
@@ -400,17 +403,19 @@ fn only_safe_variant(choice: usize, regrets: &Regrets) -> Recommendation {
     }
 }
 
-/// The cost of `b` divided by the cost of `a`, within rounds. For a metric where higher is better, the cost is its inverse.
-fn cost_ratio(metric: &MetricSpec, a: &[f64], b: &[f64]) -> Option<Ratio> {
-    let (a, b) = if metric.direction == Direction::Higher { (b, a) } else { (a, b) };
-    Ratio::from_log_ratios(log_ratios(a, b).d)
+/// The cost of `other` divided by the cost of `base`, within rounds. For a metric where higher is better, the cost is
+/// its inverse.
+fn cost_ratio(metric: &MetricSpec, base: &[f64], other: &[f64]) -> Option<Ratio> {
+    let (base, other) = if metric.direction == Direction::Higher { (other, base) } else { (base, other) };
+    Ratio::from_log_ratios(log_ratios(base, other).d)
 }
 
-/// How much better the better variant is, as a fraction: how much faster or higher, or how much lower. `log_cost_ratio` is the
-/// logarithm of the cost of the worse variant divided by that of the better one.
+/// How much better the better variant is, as a fraction that fits [`comparative`]. If the worse variant costs 1.25
+/// times as much, the better one is 25% faster or higher, but 20% lower or cheaper.
+/// `log_cost_ratio` is the logarithm of the cost of the worse variant divided by that of the better one.
 fn gain(metric: &MetricSpec, log_cost_ratio: f64) -> f64 {
-    let is_inverse = metric.direction == Direction::Higher || is_task_time(metric);
-    if is_inverse { log_cost_ratio.exp_m1() } else { -(-log_cost_ratio).exp_m1() }
+    let is_speed = metric.direction == Direction::Higher || is_task_time(metric);
+    if is_speed { log_cost_ratio.exp_m1() } else { -(-log_cost_ratio).exp_m1() }
 }
 
 /// The comparative for the better variant: `faster`, `higher`, `cheaper`, `lower`.

@@ -92,7 +92,7 @@ pub struct CellSetup<'a> {
     pub variant: &'a Variant,
     /// The factor of the axis.
     pub factor: &'static str,
-    /// All devices of its filesystem.
+    /// All devices of the filesystem of the cell.
     pub devices: &'a [&'a BlockDevice],
     /// The conditions set up so far.
     pub conditions: &'a mut Conditions,
@@ -167,7 +167,7 @@ impl Confinement {
         })
     }
 
-    /// Whether the processes are in a control group, which lists them.
+    /// Whether the process is confined to a control group, which lists it and its children.
     pub fn has_group(&self) -> bool {
         !self.groups.is_empty()
     }

@@ -10,7 +10,7 @@ use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 /// Costs are extrapolated up to this many times the largest measured amount.
 pub const MAX_MULTIPLE: f64 = 10.0;
-/// A change of the exponent below this counts as none: 0.1 is 26% more or less cost at ten times the amount.
+/// A change of the exponent below this counts as none: +0.1 is 26% more cost at ten times the amount, −0.1 is 21% less.
 pub const SLIGHT_CHANGE: f64 = 0.1;
 
 /// The analysis of the cost of one unit over the amount of work.
@@ -22,8 +22,8 @@ pub struct Growth {
     pub choice: Option<LawChoice>,
     /// Whether the growth changes within the data.
     pub bend: BendFinding,
-    /// The cost at [`MAX_MULTIPLE`] times the largest amount. None if no law was fitted, if there are fewer than four amounts,
-    /// or if a law that may be right has so many parameters that the amounts leave fewer than two degrees of freedom.
+    /// The cost at [`MAX_MULTIPLE`] times the largest amount. None if no law was fitted, if there are fewer than four
+    /// amounts, or if a law that may be right leaves fewer than two degrees of freedom (amounts minus parameters).
     pub extrapolation: Option<Extrapolation>,
 }
 
@@ -84,6 +84,7 @@ impl Growth {
 
 /// Fits every law of growth for which there are enough points: constant, power law, a fixed cost in addition to the cost of each
 /// unit, logarithmic growth, and a power law that bends.
+/// The points are (N, ln Y) of amounts N and costs Y, sorted by amount.
 fn fit_growth_laws(points: &[(f64, f64)]) -> Vec<FittedLaw> {
     let distinct = distinct_numbers(points).len();
     if distinct < 3 {
@@ -100,11 +101,12 @@ fn fit_growth_laws(points: &[(f64, f64)]) -> Vec<FittedLaw> {
     fits
 }
 
-/// Fits a law with one parameter besides the level `a`, by least squares. `law(parameter, a)` makes the law; the parameter is
-/// searched within `range`, first on a logarithmic grid, then by halving steps around the best value of the grid.
+/// Fits a law with one parameter besides the level `a`, by least squares. `law(parameter, a)` makes the law.
+/// Searches the parameter in `range` on a logarithmic grid, then in ever smaller steps around the best grid value.
 fn fit_by_profile(points: &[(f64, f64)], range: (f64, f64), law: impl Fn(f64, f64) -> Law) -> FittedLaw {
     const GRID_STEPS: u32 = 160;
     let fit = |parameter: f64| {
+        // The best level for a parameter needs no search: ln Y is the sum of ln a and of a term without it.
         let shape = law(parameter, 1.0);
         let level = mean(points.iter().map(|(n, y)| y - shape.ln_at(*n)));
         FittedLaw::new(law(parameter, level.exp()), points)
@@ -114,12 +116,15 @@ fn fit_by_profile(points: &[(f64, f64)], range: (f64, f64), law: impl Fn(f64, f6
     // Positions are in steps of the grid.
     let fit_at = |position: f64| fit((low + grid_step * position).exp());
     let grid_fits = (0..=GRID_STEPS).map(|step| (f64::from(step), fit_at(f64::from(step))));
-    let Some(best) = grid_fits.min_by(|a, b| a.1.rss.total_cmp(&b.1.rss)) else { return fit(0.0) };
+    let best = grid_fits.min_by(|a, b| a.1.rss.total_cmp(&b.1.rss));
+    // The grid is never empty.
+    let Some(best) = best else { return fit_at(0.0) };
     refine(best, (0.5, 1e-4), |position| Some(fit_at(position)), |fit| fit.rss).1
 }
 
-/// Improves the best fit so far, given with its parameter. Tries the parameters one step below and above it, and halves the
-/// step if neither gives a smaller sum of squares (`rss`). The search ends below `min_step`.
+/// Improves a fit by its parameter; `best` has the parameter and the fit to start from.
+/// Tries one step below and above the parameter, and halves the step if neither has a smaller sum of squares (`rss`).
+/// The search ends below `min_step`.
 fn refine<Fit>(
     mut best: (f64, Fit),
     (mut step, min_step): (f64, f64),
@@ -137,8 +142,8 @@ fn refine<Fit>(
     best
 }
 
-/// Fits the power law that bends, by least squares. None if no place of the bend allows a fit. The points must be sorted by
-/// amount.
+/// Fits the power law that bends to points (N, ln Y), by least squares. None if no place of the bend allows a fit.
+/// The points must be sorted by amount.
 fn fit_bend(points: &[(f64, f64)]) -> Option<FittedLaw> {
     let (x, y): (Vec<f64>, Vec<f64>) = points.iter().map(|(n, y)| (n.ln(), *y)).unzip();
     let (knee, fit) = best_knee(&distinct_numbers(points), &x, &y)?;
@@ -158,27 +163,28 @@ fn best_knee(n: &[f64], x: &[f64], y: &[f64]) -> Option<(f64, LinearFit)> {
     Some(refine(best, ((ends.1 - ends.0) / 64.0, 1e-6), fit_between_ends, |fit| fit.rss))
 }
 
-/// The logarithms of the amounts at which a bend is tried: each amount from the second to the last but one, and 15 in equal
-/// steps between any two of them.
+/// The logarithms of the amounts at which a bend is tried: each amount from the second to the last but one, and 15
+/// values in equal steps between neighbours.
 fn candidate_knees(n: &[f64]) -> impl Iterator<Item = f64> + '_ {
     const STEPS_BETWEEN: u32 = 16;
     n[1..n.len() - 1].windows(2).flat_map(|ends| {
         let step = (ends[1] / ends[0]).ln() / f64::from(STEPS_BETWEEN);
-        (0..=STEPS_BETWEEN).map(move |number| ends[0].ln() + step * f64::from(number))
+        (0..=STEPS_BETWEEN).map(move |index| ends[0].ln() + step * f64::from(index))
     })
 }
 
 /// A fit of ln Y = α + b·min(x, knee) + c·max(x − knee, 0), with x = ln N.
+/// None if the points do not determine α, b and c.
 fn fit_at_knee(x: &[f64], y: &[f64], knee: f64) -> Option<LinearFit> {
     LinearFit::fit(&x.iter().map(|x| row_with_knee(*x, knee)).collect::<Vec<_>>(), y)
 }
 
-/// The row of the matrix X of that fit for one x.
+/// The factors of α, b and c in [`fit_at_knee`] for one x: a row of the matrix X of [`LinearFit`].
 fn row_with_knee(x: f64, knee: f64) -> Vec<f64> {
     vec![1.0, x.min(knee), (x - knee).max(0.0)]
 }
 
-/// The number of parameters of the curve of a power law that bends.
+/// The number of parameters of a power law that bends: α, b, c and the knee.
 const BEND_PARAMETERS: usize = 4;
 
 /// The means over rounds of ln Y at each amount. Intervals are computed from these means, not from every value, so that they
@@ -190,9 +196,10 @@ struct AmountMeans {
     x: Vec<f64>,
     /// The mean of ln Y.
     y: Vec<f64>,
-    /// The variance of the mean effect of a round on all its amounts; 0 without rounds.
+    /// The variance that rounds add to every mean: that of the mean effect of rounds. The effect of a round is the mean
+    /// of its deviations from `y`. 0 with fewer than two rounds.
     round_variance: f64,
-    /// The number of rounds; 0 without rounds.
+    /// The number of rounds; 0 if the series is not paired.
     rounds: usize,
 }
 
@@ -218,8 +225,8 @@ impl AmountMeans {
         (self.y.len() > parameters).then(|| (self.y.len() - parameters) as f64)
     }
 
-    /// The fits of a power law that bends, each with the logarithm of the amount at which it bends, and the largest sum of
-    /// squares of a fit in the 95% confidence region.
+    /// The fits of a power law that bends, each after the logarithm of the amount at which it bends, and the largest
+    /// sum of squares of a fit in the 95% confidence region. None if the law leaves no degree of freedom.
     fn bend_fits(&self) -> Option<(Vec<(f64, LinearFit)>, f64)> {
         let freedom = self.degrees_of_freedom(BEND_PARAMETERS)?;
         let fit = |knee: f64| Some((knee, fit_at_knee(&self.x, &self.y, knee)?));
@@ -227,6 +234,7 @@ impl AmountMeans {
         let fits: Vec<(f64, LinearFit)> = candidate_knees(&self.n).filter_map(fit).chain(best).collect();
         let min_rss = fits.iter().map(|(_, fit)| fit.rss).fold(f64::INFINITY, f64::min);
         let max_rss = min_rss * (1.0 + FisherSnedecor::new(1.0, freedom).ok()?.inverse_cdf(0.95) / freedom);
+        // Above 0, so that an exact fit is within its own region.
         Some((fits, max_rss + f64::MIN_POSITIVE))
     }
 
@@ -234,7 +242,7 @@ impl AmountMeans {
     /// is straight if the change of the exponent is slight at every amount, with 95% confidence.
     fn find_bend(&self, choice: Option<&LawChoice>) -> BendFinding {
         let Some((fits, max_rss)) = self.bend_fits() else { return BendFinding::NotExcluded };
-        let freedom = self.degrees_of_freedom(BEND_PARAMETERS).unwrap_or(1.0);
+        let Some(freedom) = self.degrees_of_freedom(BEND_PARAMETERS) else { return BendFinding::NotExcluded };
         let change_interval = |fit: &LinearFit| {
             let standard_error = (fit.rss / freedom * fit.leverage(&[0.0, -1.0, 1.0])).sqrt();
             let half_width = t_quantile(freedom).unwrap_or(f64::INFINITY) * standard_error;
@@ -276,8 +284,9 @@ impl AmountMeans {
         Some(Extrapolation { amount, cost })
     }
 
-    /// The 95% prediction intervals of ln Y at an amount by one law; by a law that bends, for each place of the bend that the
-    /// data allow. None if the amounts leave fewer than two degrees of freedom.
+    /// The 95% prediction intervals of ln Y at an amount by one law. A law that bends has one interval for each place
+    /// of the bend that the data allow; any other law has one.
+    /// None if the amounts leave fewer than two degrees of freedom.
     fn prediction_intervals(&self, law: &Law, amount: f64) -> Option<Vec<(f64, f64)>> {
         let freedom = self.degrees_of_freedom(law.curve_parameters()).filter(|freedom| *freedom >= 2.0)?;
         if let Law::Bend { .. } = law {
@@ -290,6 +299,7 @@ impl AmountMeans {
             }
             return Some(intervals);
         }
+        // Not every law is linear in its parameters: the leverage is that of its linearisation at the fitted values.
         let rows: Vec<Vec<f64>> = self.n.iter().map(|n| law.gradient(*n)).collect();
         let residuals: Vec<f64> = self.n.iter().zip(&self.y).map(|(n, y)| y - law.ln_at(*n)).collect();
         let fit = LinearFit::fit(&rows, &residuals)?;
@@ -298,14 +308,15 @@ impl AmountMeans {
         Some(vec![self.prediction_interval(law.ln_at(amount), rss / freedom, leverage, freedom)])
     }
 
-    /// The 95% prediction interval around a value, from the variance of a residual with its degrees of freedom `freedom`, and
-    /// the leverage. The variance of rounds is added, with the degrees of freedom of the sum (Welch 1947, Satterthwaite 1946).
+    /// The 95% prediction interval around `centre`, from the leverage and from the variance of residuals with `freedom`
+    /// degrees of freedom.
+    /// Includes the variance of rounds, with the degrees of freedom of the sum (Welch 1947, Satterthwaite 1946).
     fn prediction_interval(&self, centre: f64, residual_variance: f64, leverage: f64, freedom: f64) -> (f64, f64) {
         let of_amounts = (residual_variance * (1.0 + leverage), freedom);
         let of_rounds = (self.round_variance, (self.rounds.max(2) - 1) as f64);
         let variance = of_amounts.0 + of_rounds.0;
         let combined = welch_degrees_of_freedom(of_amounts, of_rounds);
-        // It is not finite if the variances are so small that their squares are rounded to 0.
+        // Not finite if the variances are so small that their squares are rounded to 0.
         let freedom = if combined.is_finite() { combined } else { freedom };
         let half_width = t_quantile(freedom).unwrap_or(f64::INFINITY) * variance.sqrt();
         (centre - half_width, centre + half_width)
@@ -351,8 +362,8 @@ fn dot_product(a: &[f64], b: &[f64]) -> f64 {
 /// The inverse of XᵀX by Gauss and Jordan's method; such a matrix needs no exchange of rows. None if a column of X depends on the
 /// columns before it.
 fn invert(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
-    // The most that rounding leaves of a column that the columns before it explain, as a share of its sum of squares. A share,
-    // because the squares themselves depend on the unit: those of 1/N are tiny if N is in millions.
+    // A column depends on the columns before it if they explain all but this share of its sum of squares, which can be
+    // due to rounding. A share, because squares depend on the unit: those of 1/N are tiny if N is in millions.
     const ROUNDING_SHARE: f64 = 1e-12;
     let size = matrix.len();
     for (i, row) in matrix.iter_mut().enumerate() {

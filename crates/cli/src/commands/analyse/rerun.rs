@@ -67,6 +67,7 @@ impl TracedTask {
         drop(Tracer::start(&trial_options)?);
         let title = format!("{} {} again, traced", self.variant.name, self.task);
         let mut traced_plan = one_round(plan, title, vec![self.variant.clone()]);
+        // A task of one block size and one number of threads: leave out all others of its workload.
         let number = |name: &str| self.task.params.get(name)?.parse::<u64>().ok();
         if let (Some(block_size), Some(threads)) = (number("bs"), number("threads")) {
             let (variant, mode, threads) = (self.variant.name.clone(), self.task.name.clone(), threads as u32);
@@ -78,7 +79,7 @@ impl TracedTask {
         }
         let mut profiles = run_profiled(traced_plan, parent_dir, self.task.clone(), ProfileContent::Locks, progress)?;
         profiles.remove(&self.variant.name).ok_or_else(|| {
-            let message = format!("{} did not come to {}", self.variant.name, self.task);
+            let message = format!("{} did not reach {}", self.variant.name, self.task);
             RunError::Agent(message).into()
         })
     }
@@ -101,14 +102,14 @@ fn run_profiled(
 ) -> Result<BTreeMap<String, Profile>, Failure> {
     let mut request = RunRequest::new(plan, Destination::ConsumersOnly(parent_dir.into()));
     request.profiled_task = Some(ProfiledTask { task, content });
-    let (mut variant, mut profiles) = (String::new(), BTreeMap::new());
+    let (mut current_variant, mut profiles) = (String::new(), BTreeMap::new());
     let mut collect = |event: &Event| -> Result<(), RunError> {
         match event {
-            Event::CellStarted { cell } => variant.clone_from(&cell.variant.name),
+            Event::CellStarted { cell } => current_variant.clone_from(&cell.variant.name),
             Event::Cell { event: CellEvent::Profile { profile, .. }, .. } => {
                 let profile = serde_json::from_value(profile.clone())
-                    .map_err(|error| RunError::Agent(format!("no profile of {variant}: {error}")))?;
-                profiles.entry(variant.clone()).or_insert(profile);
+                    .map_err(|error| RunError::Agent(format!("no profile of {current_variant}: {error}")))?;
+                profiles.entry(current_variant.clone()).or_insert(profile);
             }
             _ => {}
         }
@@ -155,8 +156,9 @@ pub fn locks_page(record: &RunRecord, traced: &TracedTask, profile: &Profile) ->
     Page { document, json }
 }
 
-/// Runs every variant of a run that counted instructions once more, and returns the page of the functions in which a task
-/// executed its instructions. Writes flame graphs into `run_dir`, the directory of the run. Does not store samples, because
+/// Runs the variants of a run once more, and returns the page of the functions in which a task executed its
+/// instructions. The run must have counted instructions.
+/// Writes flame graphs into `run_dir`, the directory of the run. Does not store the figures of the repetition, because
 /// sampling itself executes instructions.
 pub fn profile_variants(
     runs_dir: &Path,
