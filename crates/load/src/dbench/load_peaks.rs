@@ -5,7 +5,7 @@ use super::cursor::{Cursor, Step};
 use super::kind::{Numbers, OperationKind};
 use super::name::{NameId, RandomStrings};
 use super::program::{ExpectedResult, Instruction, LoadProgram};
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map::Entry};
 
 /// Largest number of steps to simulate. A loadfile has fewer lines, but its loops can repeat them without a limit.
 const MAX_STEPS: u64 = 20_000_000;
@@ -127,8 +127,8 @@ impl SimulatedPass<'_> {
     }
 
     fn make_directory(&mut self, name: Vec<u8>) {
-        if !self.entries.contains_key(&name) {
-            self.entries.insert(name, None);
+        if let Entry::Vacant(entry) = self.entries.entry(name) {
+            entry.insert(None);
             self.peaks.directories += 1;
         }
     }
