@@ -161,8 +161,14 @@ fn the_terminal_of_a_shell_has_a_size_and_takes_interrupts() {
     let shell = nobody.fsarena(&["shell", "--kernel", "debian:6.1", "--fs", "ext2", "--", "sh"]);
     let words = std::iter::once(shell.get_program()).chain(shell.get_args()).map(|word| word.to_str().unwrap());
     let line = format!("stty rows 33 cols 111; exec {}", shlex::try_join(words).unwrap());
-    let mut script = Command::new("script");
-    script.args(["-qec", &line, "/dev/null"]).current_dir(&nobody.home).uid(65534).gid(65534).env_clear();
+    // If the screen never shows what the test waits for, it fails after this time.
+    let mut script = Command::new("timeout");
+    script
+        .args(["240", "script", "-qec", &line, "/dev/null"])
+        .current_dir(&nobody.home)
+        .uid(65534)
+        .gid(65534)
+        .env_clear();
     script.envs(shell.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let mut script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut keys, mut screen) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
@@ -177,7 +183,7 @@ fn the_terminal_of_a_shell_has_a_size_and_takes_interrupts() {
     };
     wait_for("$ ");
     keys.write_all(b"stty size\r").unwrap();
-    wait_for("33 111");
+    wait_for("33 111\r\n$ ");
     // The terminal of the guest handles the interrupt: it ends the program there, not fsarena.
     keys.write_all(b"cat\r").unwrap();
     wait_for("cat\r\n");
