@@ -349,6 +349,7 @@ impl AgentParent for CoordinatorCell<'_> {
                 self.add_sample(0, sample);
             }
             CellEvent::Reading(metric) => self.declare_metric(0, metric),
+            CellEvent::Note(note) => self.emit_note(0, note),
             event => (self.emit)(event),
         }
     }
@@ -368,7 +369,7 @@ impl AgentParent for CoordinatorCell<'_> {
         let leaders: Vec<u32> = self.ranks.other_leaders().collect();
         self.ranks.send_to_each(leaders.iter().copied(), &ToRank::WaitUntilIdle(task.clone()))?;
         if let Some(note) = self.agent.wait_until_idle(&task) {
-            (self.emit)(CellEvent::Note(note));
+            self.emit_note(0, note);
         }
         let waits_until_idle = |rank: u32, state: &RankState| leaders.contains(&rank) && *state != RankState::Idle;
         let timeout = self.work_timeout() + self.agent.longest_idle_wait();
