@@ -306,6 +306,7 @@ Rename \"\\client1\" \"\\client2\" NT_STATUS_OK
 NTCreateX \"\\client2\\a\" 0x40 0x2 1 NT_STATUS_OK
 Rename \"\\client2\\a\" \"\\client2\\b\" NT_STATUS_OK
 WriteX 1 0 4096 4096 NT_STATUS_OK
+Close 1 NT_STATUS_OK
 ";
         let program = loadfile::parse("f", text.as_bytes()).unwrap();
         let peaks = LoadPeaks { files: 1, directories: 2, open_handles: 1, bytes: 4096 };
