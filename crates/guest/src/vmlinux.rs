@@ -7,7 +7,9 @@ use crate::{Error, Result, cache};
 use object::Endianness;
 use object::elf::{FileHeader32, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::{io::Read, time::Duration};
 
 /// Offsets in a bzImage, in bytes, and the magic number at the first of them.
@@ -100,10 +102,8 @@ pub fn find_or_unpack(
     };
     let name = format!("{NAME_PREFIX}{}-{:08x}", info.release, fnv_checksum(payload));
     for path in caches.iter().flat_map(|dir| cache::find_entries(dir, &name)) {
-        if let Ok(vmlinux) = std::fs::read(&path)
-            && cache::matches_digest(&path, &vmlinux[..])
-        {
-            return Ok(Some(UnpackedKernel { path, kind: elf_kind(&vmlinux) }));
+        if let Some(kind) = kind_of_entry(&path) {
+            return Ok(Some(UnpackedKernel { path, kind }));
         }
         cache::remove_entry(&path);
         cache::record_damage(&path, "unpacks the kernel again");
@@ -116,6 +116,24 @@ pub fn find_or_unpack(
     let unpacked = write_entry(&vmlinux, first, &name).map_err(Error::io("writing in", first))?;
     cache::remove_oldest(first, NAME_PREFIX, MAX_KEPT, MIN_IDLE);
     Ok(Some(UnpackedKernel { path: unpacked, kind: elf_kind(&vmlinux) }))
+}
+
+/// How QEMU can boot the kernel in an entry of the cache; None if the entry is damaged. A run looks for its kernel several
+/// times, and a kernel is large, so this process reads it only once, and whenever it has changed.
+fn kind_of_entry(entry: &Path) -> Option<ElfKind> {
+    static KINDS: Mutex<BTreeMap<String, ElfKind>> = Mutex::new(BTreeMap::new());
+    let state = cache::digest_state(entry)?;
+    let mut kinds = KINDS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(kind) = kinds.get(&state) {
+        return Some(*kind);
+    }
+    let vmlinux = std::fs::read(entry).ok()?;
+    if !cache::matches_digest(entry, &vmlinux[..]) {
+        return None;
+    }
+    let kind = elf_kind(&vmlinux);
+    kinds.insert(state, kind);
+    Some(kind)
 }
 
 /// Writes an entry of the cache. It gets its name only when it is complete and on the disk.
