@@ -268,7 +268,7 @@ fn guest_kernel(plan: &Plan, variant: &Variant) -> Result<Option<GuestKernel>> {
 fn find_dependencies(plan: &Plan, variant: &Variant) -> Result<Dependencies> {
     let mut parts = Dependencies::new();
     parts.insert("fsarena".to_string(), digest_file(Path::new("/proc/self/exe"))?);
-    // Leave out the level of the kernel: in a later run it is the path of the copy. The kernel has a digest of its own.
+    // Leave out the level of the kernel: in a later run it is the path of the copy. The kernel has a separate digest.
     let levels: Vec<_> = variant.levels.iter().filter(|(id, _)| *id != factor::KERNEL).collect();
     let work = (&plan.workloads, plan.scale, plan.seed, &plan.device.size, levels);
     let work = serde_json::to_vec(&work).map_err(|error| RunError::Plan(error.to_string()))?;
